@@ -1,0 +1,187 @@
+"""A knowledge base, as declared in one YAML file."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+
+from schemas.model import Declared
+from schemas.sources import Source
+
+
+def _parse_share(value: Any) -> Any:
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value)):
+        return float(match[1]) / 100
+    return value
+
+
+Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0)]
+
+
+class Expectation(Declared):
+    """What every value of a field must be; an item that breaks it is quarantined."""
+
+    field: str = Field(description="name of a declared field, `title`, `url` or `text`")
+    unique: bool = Field(False, description="no two items share the value")
+    not_null: bool = Field(False, description="the value is there")
+    min_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at least")
+    max_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at most")
+    min: float | None = Field(None, description="smallest number")
+    max: float | None = Field(None, description="largest number")
+    pattern: str | None = Field(None, description="regular expression that the text matches from its start")
+    one_of: list[Any] | None = Field(None, description="allowed values")
+
+
+class Validate(Declared):
+    """What a run's items must satisfy."""
+
+    min_items: int = Field(1, ge=0, description="fewer items than this are refused by the gate")
+    max_rejected: Share = Field(0.05, le=1, description="share of the items that may be quarantined; a number or `5%`")
+    expect: list[Expectation] = Field([], description="checked by Great Expectations")
+
+
+class Chunk(Declared):
+    """How documents are cut. Records are never cut."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"by": ("words", "sentences", "sections", "semantic"), "unit": ("words", "tokens")}
+
+    by: Literal["paragraphs", "recursive", "none"] = Field("paragraphs", description="where cuts are preferred")
+    size: int = Field(600, gt=0, description="characters of a chunk at most")
+    overlap: int = Field(100, ge=0, description="characters that a chunk repeats of the one before, at most")
+    unit: Literal["characters"] = Field("characters", description="what size and overlap count")
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> Self:
+        if self.overlap >= self.size:
+            raise ValueError(f"overlap {self.overlap} must be smaller than size {self.size}")
+        return self
+
+
+class Embed(Declared):
+    """What turns text into vectors."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {
+        "provider": ("mistral",), "server_url": (), "price_per_million": (), "max_cost": (), "prompts": (), "precision": (),
+    }  # fmt: skip
+
+    provider: Literal["local"] = Field("local", description="local: sentence-transformers on this machine")
+    model: str = Field("all-MiniLM-L6-v2", min_length=1, description="the bundled model's name, or the path of a sentence-transformers folder")
+
+
+class Index(Declared):
+    """Where versions are stored."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"backend": ("server",)}
+
+    backend: Literal["local"] = Field("local", description="local: one Chroma directory per version")
+    collection: str | None = Field(
+        None, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$", description="name of the Chroma collection; default: the knowledge base's name"
+    )
+
+
+class Retrieve(Declared):
+    """Defaults of a search."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"mode": ("lexical", "hybrid")}
+
+    k: int = Field(4, gt=0, le=1000, description="hits returned")
+    mode: Literal["dense"] = Field("dense", description="dense: nearest vectors")
+    floor: float | None = Field(None, ge=-1, le=1, description="hits of a smaller dense cosine are not answered from; null: the embedder's calibrated one")
+    confident: float | None = Field(None, ge=-1, le=1, description="dense cosine of a confident hit; null: the embedder's calibrated one")
+
+
+class Generate(Declared):
+    """What writes answers."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"provider": ("mistral",), "model": (), "server_url": (), "temperature": (), "max_tokens": ()}
+
+    provider: Literal["extractive"] = Field("extractive", description="extractive: sentences of the hits, each cited")
+
+
+class Gate(Declared):
+    """When a new version is not published. A share is a number or `5%`; null switches a check off."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"golden": (), "min_recall": (), "max_recall_drop": ()}
+
+    max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
+    max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")
+    max_added: Share | None = Field(None, description="share of the live version's items that are new")
+
+
+class Declaration(Declared):
+    """One knowledge base: where its content comes from and what becomes of it."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{1,62}$", description="names the index; lower case")
+    title: str | None = Field(None, description="for people")
+    language: str = Field("en", pattern=r"^[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*$", description="BCP 47 tag of the content")
+    sources: list[Source] = Field(min_length=1, description="sites and files")
+    clean: Literal["standard", "none"] = Field(
+        "standard", description="standard: Unicode NFC, white space, entities, quotes, invisible characters; none: text is kept to the character"
+    )
+    validate_: Validate = Field(Validate(), alias="validate", description="what a run's items must satisfy")
+    chunk: Chunk = Field(Chunk(), description="how documents are cut")
+    embed: Embed = Field(Embed(), description="what turns text into vectors")
+    index: Index = Field(Index(), description="where versions are stored")
+    retrieve: Retrieve = Field(Retrieve(), description="defaults of a search")
+    generate: Generate = Field(Generate(), description="what writes answers")
+    gate: Gate = Field(Gate(), description="when a new version is not published")
+    schedule: str | None = Field(None, description="cron expression of the refreshes, in UTC")
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"language": ("auto",)}
+    _path: Path = PrivateAttr(Path())
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, value: str | None) -> str | None:
+        from datetime import UTC, datetime
+
+        from cronsim import CronSim, CronSimError
+
+        if value is not None:
+            try:
+                CronSim(value, datetime.now(UTC))
+            except CronSimError as error:
+                raise ValueError(f"not a cron expression: {error}") from error
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [source.name for source in self.sources]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"sources: the name '{twice[0]}' is used twice")
+        known = {"title", "url", "text"}.union(*(s.declared_fields() for s in self.sources))
+        for number, expectation in enumerate(self.validate_.expect):
+            if expectation.field not in known:
+                raise ValueError(f"validate.expect[{number}].field: no field '{expectation.field}'; declared: {', '.join(sorted(known))}")
+        return self
+
+    @property
+    def path(self) -> Path:
+        """The file it was read from."""
+        return self._path
+
+    @property
+    def collection(self) -> str:
+        return self.index.collection or self.name
+
+    @property
+    def sha256(self) -> str:
+        """Hash of what is declared, after environment variables; comments and layout do not count."""
+        return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """One line that `Declaration.from_json` reads back in another process."""
+        return json.dumps({"path": str(self._path), "declaration": self.model_dump(by_alias=True, mode="json", exclude_defaults=True)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Declaration":
+        stored = json.loads(text)
+        return cls.model_validate(stored["declaration"]).at(Path(stored["path"]))
+
+    def at(self, path: Path) -> "Declaration":
+        """The same, knowing its file."""
+        self._path = path
+        return self

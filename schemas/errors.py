@@ -1,0 +1,105 @@
+"""Everything that can go wrong, as one tree that branches by what the operator should do.
+
+AlmanacError
+├── UsageError              2  correct the command or the declaration
+│   ├── DeclarationError       a file says something that cannot be meant
+│   ├── NotFound               no such knowledge base, version or URL
+│   ├── NothingPublished       ask for a run first
+│   └── EmbedderMismatch       the query's embedder is not the version's
+├── NoRecords               3  look at the site or at the selectors
+├── GateRefused             4  look at the verdict; the live version serves on
+├── RunLocked               6  wait for the other run
+└── OperationalError        7  mend the world outside
+    ├── StorageError           disk, permission
+    ├── DamagedVersion         rebuild or roll back
+    └── Retriable              try again; the only kind that flows retry
+        └── Unreachable        a host does not answer
+
+The number is the exit code. An exception that is none of these is a defect: exit code 1.
+"""
+
+from typing import Any, ClassVar
+
+
+class AlmanacError(Exception):
+    """An error with a place and a next step; `kind`, `where` and `hint` go into the JSON document as they are."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    @property
+    def kind(self) -> str:
+        """The class name in snake case: `NothingPublished` → `nothing_published`."""
+        name = type(self).__name__
+        return "".join(f"_{c.lower()}" if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"error": {"kind": self.kind, "message": self.message, "where": self.where, "hint": self.hint}}
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}\n  → {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (type(self), self.message, self.where, self.hint)
+
+
+def _revive(cls: type[AlmanacError], message: str, where: str | None, hint: str | None) -> AlmanacError:
+    return cls(message, where=where, hint=hint)
+
+
+class UsageError(AlmanacError):
+    exit_code = 2
+
+
+class DeclarationError(UsageError):
+    pass
+
+
+class NotFound(UsageError):
+    pass
+
+
+class NothingPublished(UsageError):
+    pass
+
+
+class EmbedderMismatch(UsageError):
+    pass
+
+
+class NoRecords(AlmanacError):
+    exit_code = 3
+
+
+class GateRefused(AlmanacError):
+    exit_code = 4
+
+
+class RunLocked(AlmanacError):
+    exit_code = 6
+
+
+class OperationalError(AlmanacError):
+    exit_code = 7
+
+
+class StorageError(OperationalError):
+    pass
+
+
+class DamagedVersion(OperationalError):
+    pass
+
+
+class Retriable(OperationalError):
+    pass
+
+
+class Unreachable(Retriable):
+    pass

@@ -1,0 +1,67 @@
+"""The manifest of a version: what it holds, where it came from, how to tell that it is whole."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+FORMAT = 1
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class EmbedderInfo(_Stored):
+    provider: str
+    model: str
+    revision: str
+    dimension: int
+    metric: Literal["cosine"] = "cosine"
+    fingerprint: str
+
+
+class Counts(_Stored):
+    records: int
+    documents: int
+    chunks: int
+
+
+class StoredFile(_Stored):
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Check(_Stored):
+    """One line of the gate's verdict. `limit` is None where nothing is compared."""
+
+    name: str
+    value: float | int | None
+    limit: float | int | None
+    ok: bool
+
+
+class Verdict(_Stored):
+    verdict: Literal["passed", "refused"]
+    checks: list[Check]
+
+
+class Manifest(_Stored):
+    """`manifest.json` of a version. A version directory without one is not a version."""
+
+    format: int = FORMAT
+    kb: str
+    version: str
+    parent: str | None
+    created_at: str
+    run_id: str
+    digest: str
+    counts: Counts
+    fingerprints: dict[str, str]
+    embedder: EmbedderInfo
+    declaration_sha256: str
+    collection: str
+    gate: Verdict
+    lineage: dict[str, Any]
+    software: dict[str, str]
+    files: list[StoredFile]

@@ -1,0 +1,172 @@
+"""What the commands print as JSON: the shapes that programs may rely on."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from schemas.manifest import Counts, Verdict
+
+Outcome = Literal["published", "published_with_rejects", "unchanged", "gate_refused", "no_records", "failed"]
+
+
+class PageCounts(BaseModel):
+    fetched: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    gone: int = 0
+    vanished: int = 0
+    refused: int = 0
+
+    def __add__(self, other: "PageCounts") -> "PageCounts":
+        return PageCounts(**{name: getattr(self, name) + getattr(other, name) for name in PageCounts.model_fields})
+
+
+class ItemCounts(BaseModel):
+    """`in_` = added + changed + moved + unchanged + deduplicated + quarantined."""
+
+    in_: int = Field(0, alias="in")
+    added: int = 0
+    changed: int = 0
+    moved: int = 0
+    unchanged: int = 0
+    deduplicated: int = 0
+    quarantined: int = 0
+    removed: int = 0
+
+    model_config = {"populate_by_name": True}
+
+
+class ChunkCounts(BaseModel):
+    total: int = 0
+    embedded: int = 0
+    cached: int = 0
+
+
+class FailedPage(BaseModel):
+    """A page that did not arrive. `reason` is one of gone, server_error, timeout, refused_by_robots, too_large, unreachable, error."""
+
+    url: str
+    reason: str
+    status: int | None = None
+    detail: str = ""
+
+
+class CrawlOutcome(BaseModel):
+    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it."""
+
+    source: str
+    finish: str = "finished"
+    pages: PageCounts = PageCounts()
+    failures: list[FailedPage] = []
+    bytes: int = 0
+
+
+class RunReport(BaseModel):
+    kb: str
+    run_id: str
+    outcome: Outcome
+    exit_code: int
+    version: str | None = None
+    previous: str | None = None
+    pages: PageCounts = PageCounts()
+    items: ItemCounts = ItemCounts()
+    chunks: ChunkCounts = ChunkCounts()
+    gate: Verdict | None = None
+    seconds: dict[str, float] = {}
+    rejects_file: str | None = None
+    started_at: str = ""
+    finished_at: str = ""
+    error: dict[str, Any] | None = None
+
+
+class Hit(BaseModel):
+    rank: int
+    chunk_id: str
+    document_id: str
+    source: str
+    url: str
+    title: str
+    text: str
+    start: int | None
+    end: int | None
+    score: float
+    scores: dict[str, float | None]
+    metadata: dict[str, Any]
+    fetched_at: str
+
+
+class SearchResult(BaseModel):
+    kb: str
+    version: str
+    query: str
+    hits: list[Hit]
+
+
+class Citation(BaseModel):
+    marker: str
+    chunk_id: str
+    document_id: str
+    url: str
+    title: str
+    text: str
+    score: float
+    confidence: Literal["high", "medium", "low"]
+    quote: str
+
+
+class Answer(BaseModel):
+    kb: str
+    version: str
+    answered: bool
+    reply: str
+    pathway: Literal["kb-only", "kb-augmented", "llm-fallback"]
+    citation: str | None
+    sources: list[Citation]
+    dropped_citations: int = 0
+
+
+class EvalResult(BaseModel):
+    kb: str
+    version: str
+    unit: Literal["document"] = "document"
+    queries: int
+    metrics: dict[str, float]
+
+
+class VersionRow(BaseModel):
+    version: str
+    state: Literal["current", "kept", "refused"]
+    created_at: str
+    parent: str | None
+    counts: Counts
+    digest: str
+    run_id: str
+
+
+class Versions(BaseModel):
+    kb: str
+    current: str | None
+    versions: list[VersionRow]
+
+
+class Status(BaseModel):
+    kb: str
+    current: str | None
+    last_run: dict[str, Any] | None
+    running: dict[str, Any] | None
+    stale: bool | None
+    next_scheduled: str | None
+
+
+class Problem(BaseModel):
+    kind: str
+    where: str
+    found: Any = None
+    expected: Any = None
+
+
+class VerifyResult(BaseModel):
+    kb: str
+    version: str
+    ok: bool
+    problems: list[Problem]

@@ -1,0 +1,69 @@
+"""The Parquet tables under `data/processed` and in each version: their columns, and items in and out of them.
+
+Nested values (`fields`, `metadata`) are canonical JSON in one text column: their shape is the declaration's, not ours.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.durable import write_file
+from schemas.items import ChunkRow, Item, canonical_json
+
+RECORDS = "records.parquet"
+DOCUMENTS = "documents.parquet"
+CHUNKS = "chunks.parquet"
+
+_TEXT = pa.string()
+ITEM_SCHEMA = pa.schema(
+    [(name, _TEXT) for name in ("source", "kind", "document_id", "url", "title", "text", "fields", "metadata", "raw_sha256", "content_sha256", "fetched_at")]
+)
+CHUNK_SCHEMA = pa.schema(
+    [
+        *((name, _TEXT) for name in ("chunk_id", "document_id", "source", "url", "title", "kind")),
+        ("ordinal", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        *((name, _TEXT) for name in ("text", "embedded_text", "text_sha256", "metadata", "fetched_at")),
+    ]
+)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Writes a Parquet file, whole or not at all."""
+    write_file(path, lambda file: pq.write_table(table, file, compression="zstd"))
+
+
+def items_table(items: Iterable[Item]) -> pa.Table:
+    rows = [
+        {
+            "source": i.source, "kind": i.kind, "document_id": i.document_id, "url": i.url, "title": i.title, "text": i.text,
+            "fields": canonical_json(i.fields), "metadata": canonical_json(i.metadata),
+            "raw_sha256": i.raw_sha256, "content_sha256": i.content_sha256, "fetched_at": i.fetched_at,
+        }
+        for i in items
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=ITEM_SCHEMA)
+
+
+def read_items(path: Path) -> Iterator[Item]:
+    """Items of a records or documents file, in file order, a batch at a time."""
+    columns = [c for c in ITEM_SCHEMA.names if c != "content_sha256"]
+    for batch in pq.ParquetFile(path).iter_batches(columns=columns):
+        for row in batch.to_pylist():
+            yield Item(**{**row, "fields": json.loads(row["fields"]), "metadata": json.loads(row["metadata"])})
+
+
+def chunks_table(chunks: Iterable[ChunkRow]) -> pa.Table:
+    rows = [
+        {
+            "chunk_id": c.chunk_id, "document_id": c.document_id, "source": c.source, "url": c.url, "title": c.title, "kind": c.kind,
+            "ordinal": c.ordinal, "start": c.start, "end": c.end, "text": c.text, "embedded_text": c.embedded_text,
+            "text_sha256": c.text_sha256, "metadata": canonical_json(c.metadata), "fetched_at": c.fetched_at,
+        }
+        for c in chunks
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=CHUNK_SCHEMA)
