@@ -115,10 +115,12 @@ def _keys(detail: ErrorDetails, tree: Any) -> tuple[str | int, ...]:
 
 
 def _line(tree: Any, keys: Iterable[str | int]) -> int | None:
-    line, node = None, tree
+    line: int | None = None
+    node: Any = tree
     for key in keys:
         try:
-            position = node.lc.key(key) if isinstance(node, dict) else node.lc.item(key)
+            marks = node.lc  # ruamel's line and column marks
+            position = marks.key(key) if isinstance(node, dict) else marks.item(key)
         except (AttributeError, KeyError, IndexError):
             break
         line, node = position[0] + 1, node[key]

@@ -1,0 +1,43 @@
+"""What a run leaves in the Prefect UI: tables that one can read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect.artifacts import create_table_artifact
+
+from schemas.items import Reject
+from schemas.reports import RunReport
+
+_REJECTS_SHOWN = 50
+
+
+def show_summary(report: RunReport) -> None:
+    """The run's counters as one table, the gate's checks as another."""
+    rows = [
+        {"": "outcome", "value": report.outcome.replace("_", " ")},
+        {"": "version", "value": report.version or "–"},
+        {"": "previous", "value": report.previous or "–"},
+        *({"": f"pages {name}", "value": value} for name, value in report.pages.model_dump().items()),
+        *({"": f"items {name}", "value": value} for name, value in report.items.model_dump(by_alias=True).items()),
+        *({"": f"chunks {name}", "value": value} for name, value in report.chunks.model_dump().items()),
+        *({"": f"seconds {name}", "value": value} for name, value in report.seconds.items()),
+    ]
+    _table(report.kb, "summary", rows, f"Run {report.run_id} of {report.kb}")
+    if report.gate is not None:
+        checks = [check.model_dump() for check in report.gate.checks]
+        _table(report.kb, "gate", checks, f"Gate of {report.kb}: {report.gate.verdict}")
+
+
+def show_validation(kb: str, rows: list[dict[str, Any]]) -> None:
+    """One row an expectation."""
+    _table(kb, "validation", rows, f"Expectations on the items of {kb}")
+
+
+def show_rejects(kb: str, rejects: Sequence[Reject]) -> None:
+    """The first rejects with their reasons; the file holds all."""
+    rows = [{name: str(value) for name, value in r.as_json().items()} for r in rejects[:_REJECTS_SHOWN]]
+    _table(kb, "rejects", rows, f"{len(rejects)} items of {kb} were quarantined")
+
+
+def _table(kb: str, what: str, rows: list[dict[str, Any]], description: str) -> None:
+    create_table_artifact(rows, key=f"{kb}-{what}".replace("_", "-"), description=description)

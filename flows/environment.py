@@ -1,0 +1,25 @@
+"""Prefect's own settings, made before Prefect is imported: its home lies in the data directory, and it is quiet."""
+
+import os
+
+from schemas.settings import DataDir, quiet_engines
+
+
+def prepare_prefect(data: DataDir) -> None:
+    """Points this process and its children at the data directory's Prefect home. A server named by PREFECT_API_URL is used as it is."""
+    quiet_engines()
+    data.require_writable()
+    data.prefect_home.mkdir(exist_ok=True)
+    os.environ["ALMANAC_DATA"] = str(data.root)
+    defaults = {
+        "PREFECT_HOME": str(data.prefect_home),
+        "PREFECT_PROFILES_PATH": str(data.prefect_home / "profiles.toml"),
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "60",
+        # Steps log through "almanac"; Prefect keeps those lines for its UI, and its own chatter off the terminal.
+        "PREFECT_LOGGING_EXTRA_LOGGERS": "almanac",
+        "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+        "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+    }
+    for name, value in defaults.items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,50 @@
+"""Long steps show where they are: a bar on the terminal and a progress artifact in Prefect."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+from uuid import UUID
+
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.context import FlowRunContext
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+_ARTIFACT_EVERY_S = 2.0
+
+
+class OnProgress(Protocol):
+    """Called by a step with how much is done, and of how much as far as it is known."""
+
+    def __call__(self, done: int, total: int, /) -> None: ...
+
+
+@contextmanager
+def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
+    """A callback for one step. The bar appears only on a terminal; the artifact only inside a flow run."""
+    artifact: UUID | None = None
+    if FlowRunContext.get() is not None:
+        key = f"{kb}-{step}".replace("_", "-").replace(" ", "-")
+        artifact = create_progress_artifact(0.0, key=key, description=f"{step} of {kb}")  # type: ignore[assignment]
+    last_sent = time.monotonic()
+    bar = _terminal_bar()
+    with bar:
+        task = bar.add_task(f"{kb} {step}", total=None)
+
+        def on_progress(done: int, total: int) -> None:
+            nonlocal last_sent
+            bar.update(task, completed=done, total=total or None)
+            if artifact is not None and time.monotonic() - last_sent >= _ARTIFACT_EVERY_S:
+                last_sent = time.monotonic()
+                update_progress_artifact(artifact, progress=min(100.0, 100.0 * done / max(total, 1)))
+
+        yield on_progress
+    if artifact is not None:
+        update_progress_artifact(artifact, progress=100.0)
+
+
+def _terminal_bar() -> Progress:
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)

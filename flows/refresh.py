@@ -1,0 +1,162 @@
+"""The refresh flow: from a crawl to a published version, or to the reason why not."""
+
+import platform
+from importlib.metadata import version as installed
+from typing import Any
+
+import pyarrow.parquet as pq
+import structlog
+from index.digest import digest_of
+from index.embedder import describe_embedder
+from index.lock import writer_lock
+from index.versions import current_version, discard_unfinished, next_version, read_manifest
+from prefect import flow
+
+from flows.artifacts import show_rejects, show_summary, show_validation
+from flows.run import Run, utc_now
+from flows.steps import acquire, build, compare_and_chunk, embed, map_and_clean, seal_and_publish, validate, verify
+from schemas.declaration import Declaration
+from schemas.durable import write_file
+from schemas.errors import AlmanacError, NoRecords
+from schemas.items import canonical_json, sha256
+from schemas.load import load_declaration
+from schemas.manifest import Counts, EmbedderInfo, Manifest
+from schemas.reports import RunReport
+from schemas.settings import DataDir
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from transforms.gate import judge
+
+log = structlog.get_logger("almanac")
+_SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
+
+
+@flow(name="refresh", flow_run_name="{kb}", validate_parameters=False, persist_result=False)
+def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: bool = False) -> dict[str, Any]:
+    """Refreshes one knowledge base and returns the run's report.
+
+    `kb` is a name under `knowledge/` or a path to a declaration; `data` the data directory. With `publish` false the new version is kept and the live one
+    serves on. An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has to mend is raised.
+    """
+    declaration = load_declaration(kb)
+    run = Run.start(declaration, DataDir.locate(data))
+    with writer_lock(run.data.index(run.kb), run.run_id):
+        try:
+            _refresh(run, go_live=publish, rejects_ok=rejects_ok)
+        except NoRecords as error:
+            _conclude(run, "no_records", error.exit_code)
+            run.report.error = error.as_json()["error"]
+        except AlmanacError as error:
+            _conclude(run, "failed", error.exit_code)
+            run.report.error = error.as_json()["error"]
+            raise
+        finally:
+            run.write_rejects()
+            run.finish()
+    show_summary(run.report)
+    return run.report.model_dump(by_alias=True)
+
+
+def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
+    report, index_dir = run.report, run.data.index(run.kb)
+    discard_unfinished(index_dir)
+    report.previous = current_version(index_dir)
+    with run.stage("crawl"):
+        for source in run.declaration.sources:
+            report.pages += acquire(run, source).pages
+    with run.stage("map"):
+        items = map_and_clean(run)
+    with run.stage("validate"):
+        kept, rows = validate(run, items)
+        write_file(run.data.runs(run.kb) / f"{run.run_id}.validation.json", canonical_json(rows))
+        show_validation(run.kb, rows)
+    with run.stage("chunk"):
+        compare_and_chunk(run, kept)
+    show_rejects(run.kb, run.rejects)
+    info = describe_embedder(run.declaration.embed)
+    with run.stage("embed"):
+        embed(run, info)
+    live_items = _live_items(run)
+    report.gate = judge(run.declaration, report.pages, report.items, live_items)
+    manifest = _manifest(run, info)
+    if _is_live(run, manifest):
+        report.version = report.previous
+        _conclude(run, "unchanged", _exit_code(run, rejects_ok))
+        return
+    with run.stage("build"):
+        build(run, manifest.version, info)
+    with run.stage("verify"):
+        verify(run, manifest.version, info, manifest.collection)
+    passed = report.gate.verdict == "passed"
+    with run.stage("publish"):
+        seal_and_publish(run, manifest, go_live=passed and go_live)
+    report.version = manifest.version
+    if not passed:
+        _conclude(run, "gate_refused", 4)
+    else:
+        _conclude(run, "published_with_rejects" if run.rejects else "published", _exit_code(run, rejects_ok))
+
+
+def _exit_code(run: Run, rejects_ok: bool) -> int:
+    return 5 if run.rejects and not rejects_ok else 0
+
+
+def _conclude(run: Run, outcome: Any, exit_code: int) -> None:
+    run.report.outcome, run.report.exit_code = outcome, exit_code
+    run.report.items.quarantined = len(run.rejects)
+
+
+def _live_items(run: Run) -> int | None:
+    if run.report.previous is None:
+        return None
+    counts = read_manifest(run.data.index(run.kb), run.report.previous).counts
+    return counts.records + counts.documents
+
+
+def _is_live(run: Run, manifest: Manifest) -> bool:
+    """Whether the live version already holds exactly this content, under the same collection name."""
+    if run.report.previous is None:
+        return False
+    live = read_manifest(run.data.index(run.kb), run.report.previous)
+    return live.digest == manifest.digest and live.collection == manifest.collection
+
+
+def _manifest(run: Run, info: EmbedderInfo) -> Manifest:
+    """Everything the manifest says but the files, which are not there yet."""
+    assert run.report.gate is not None
+    processed = run.data.processed(run.kb)
+    chunks = pq.read_table(processed / CHUNKS)
+    counts = Counts(records=pq.read_metadata(processed / RECORDS).num_rows, documents=pq.read_metadata(processed / DOCUMENTS).num_rows, chunks=chunks.num_rows)
+    return Manifest(
+        kb=run.kb,
+        version=next_version(run.data.index(run.kb)),
+        parent=run.report.previous,
+        created_at=utc_now(),
+        run_id=run.run_id,
+        digest=digest_of(chunks, info.fingerprint),
+        counts=counts,
+        fingerprints=_fingerprints(run.declaration, info),
+        embedder=info,
+        declaration_sha256=run.declaration.sha256,
+        collection=run.declaration.collection,
+        gate=run.report.gate,
+        lineage={"sources": [source.name for source in run.declaration.sources], "pages": run.report.pages.model_dump()},
+        software={"python": platform.python_version(), **{name: installed(name) for name in _SOFTWARE}},
+        files=[],
+    )
+
+
+def _fingerprints(declaration: Declaration, info: EmbedderInfo) -> dict[str, str]:
+    """One short hash a stage: what was declared for it when this version was made."""
+    dumped = declaration.model_dump(by_alias=True, mode="json")
+    parts = {"mapping": dumped["sources"], "cleaning": dumped["clean"], "chunker": dumped["chunk"], "index": dumped["index"]}
+    return {**{name: sha256(canonical_json(part))[:16] for name, part in parts.items()}, "embedder": info.fingerprint}
+
+
+def summary_line(report: RunReport) -> str:
+    """The run in one line: `voyago v0002 published: 24 added, …`."""
+    counts = report.items.model_dump(by_alias=True)
+    items = ", ".join(f"{counts[name]} {name}" for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined"))
+    pages = f"{report.pages.fetched} pages, {report.pages.failed} failed"
+    chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
+    name = f"{report.kb} {report.version}" if report.version else report.kb
+    return f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}; {sum(report.seconds.values()):.1f} s"

@@ -1,0 +1,85 @@
+"""One run: where it stands, what it found, and the files that say so afterwards."""
+
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from schemas.declaration import Declaration
+from schemas.durable import write_file
+from schemas.items import Reject
+from schemas.reports import RunReport
+from schemas.settings import DataDir
+
+log = structlog.get_logger("almanac")
+
+
+def utc_now() -> str:
+    """This moment, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(slots=True)
+class Run:
+    """The state that a refresh's steps share. `staging` holds the tables until they are complete."""
+
+    declaration: Declaration
+    data: DataDir
+    run_id: str
+    report: RunReport
+    rejects: list[Reject] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, declaration: Declaration, data: DataDir) -> "Run":
+        now = datetime.now(UTC)
+        run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        report = RunReport(kb=declaration.name, run_id=run_id, outcome="failed", exit_code=1, started_at=now.isoformat(timespec="seconds"))
+        return cls(declaration, data, run_id, report)
+
+    @property
+    def kb(self) -> str:
+        return self.declaration.name
+
+    @property
+    def staging(self) -> Path:
+        return self.data.processed(self.kb) / ".staging" / self.run_id
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Times a stage and logs its end."""
+        start = time.perf_counter()
+        yield
+        seconds = round(self.report.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
+        self.report.seconds[name] = seconds
+        log.info(name, kb=self.kb, seconds=seconds)
+
+    def keep_tables(self, *names: str) -> None:
+        """Puts the finished tables where `data/processed/<kb>` promises them, each in one step."""
+        for name in names:
+            (self.staging / name).replace(self.data.processed(self.kb) / name)
+
+    def write_rejects(self) -> None:
+        """One JSON line each; the file is written even when empty, so that it always speaks of the latest run."""
+        path = self.data.processed(self.kb) / "rejects.jsonl"
+        lines = (json.dumps(r.as_json(), ensure_ascii=False, default=str) for r in self.rejects)
+        write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        self.report.rejects_file = str(path) if self.rejects else None
+
+    def finish(self) -> None:
+        """Writes `runs/<run_id>.json` and removes what was only staged."""
+        self.report.finished_at = utc_now()
+        write_file(self.data.runs(self.kb) / f"{self.run_id}.json", self.report.model_dump_json(by_alias=True, indent=1))
+        shutil.rmtree(self.staging.parent, ignore_errors=True)
+
+
+def last_run(data: DataDir, kb: str) -> RunReport | None:
+    """The newest run's report; run ids sort by time."""
+    reports = sorted(data.runs(kb).glob("[0-9]*T*-??????.json"))
+    return RunReport.model_validate_json(reports[-1].read_text(encoding="utf-8")) if reports else None

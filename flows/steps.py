@@ -1,0 +1,182 @@
+"""The steps of a refresh as Prefect tasks: each is a batch that hands files on, so that Prefect's share stays in milliseconds."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow.parquet as pq
+from index.build import BuildJob, build_version
+from index.embedder import load_embedder
+from index.publish import finish_version, publish
+from index.vectors import VectorStore, embed_missing
+from index.verify import verify_version
+from index.versions import current_version, version_dir
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import TaskRun
+from prefect.states import State
+from spiders.crawl import crawl_site
+from spiders.mapping import map_pages, require_matches
+from spiders.read_files import read_files
+
+from flows.progress import show_progress
+from flows.run import Run
+from schemas.errors import DamagedVersion, NoRecords, Retriable
+from schemas.items import Item, Reject
+from schemas.manifest import EmbedderInfo, Manifest
+from schemas.reports import ChunkCounts, CrawlOutcome
+from schemas.sources import SiteSource, Source
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, read_items, write_table
+from spiders.raw import RawStore
+from transforms.chunk import chunk_item
+from transforms.compare import Known, compare_items, keep_first_seen
+from transforms.deduplicate import deduplicate
+from transforms.prepare import prepare_items
+from transforms.validate import validate_items
+
+
+async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+    """Only what trying again may mend is tried again: see schemas/errors.py."""
+    return isinstance(await state.aresult(raise_on_failure=False), Retriable)
+
+
+_STEP = {"cache_policy": NO_CACHE, "persist_result": False}
+_RETRIED = {**_STEP, "retries": 2, "retry_delay_seconds": [1, 4], "retry_condition_fn": _is_retriable}
+
+
+@task(name="acquire", task_run_name="acquire {source.name}", **_RETRIED)
+def acquire(run: Run, source: Source) -> CrawlOutcome:
+    """Crawls a site or reads files: pages land in `data/raw` as they arrive."""
+    raw = RawStore(run.data.raw(run.kb, source.name))
+    with show_progress(run.kb, f"crawl {source.name}") as on_page:
+        if isinstance(source, SiteSource):
+            return crawl_site(source, raw, run.run_id, on_page=on_page)
+        return read_files(source, run.declaration.path.parent, raw, run.run_id, on_page=on_page)
+
+
+@task(name="map and clean", **_STEP)
+def map_and_clean(run: Run) -> list[Item]:
+    """Raw pages → items, de-duplicated; what cannot be an item becomes a reject."""
+    result = deduplicate(_mapped(run))
+    run.rejects += result.rejects
+    run.report.items.deduplicated = result.duplicates
+    run.report.items.in_ = len(result.items) + result.duplicates + len(run.rejects)
+    return result.items
+
+
+def _mapped(run: Run) -> Iterator[Item]:
+    for source in run.declaration.sources:
+        raw = RawStore(run.data.raw(run.kb, source.name))
+        matched: dict[str, int] = {}
+        seen = pages = 0
+        for extraction in map_pages(raw.pages(run.run_id), source, run.declaration.language):
+            pages += 1
+            seen += len(extraction.drafts) + len(extraction.rejects)
+            run.rejects += extraction.rejects
+            for name, count in extraction.matched.items():
+                matched[name] = matched.get(name, 0) + count
+            for prepared in prepare_items(extraction.drafts, source, run.declaration.clean):
+                if isinstance(prepared, Reject):
+                    run.rejects.append(prepared)
+                else:
+                    yield prepared
+        require_matches(source, matched, seen, pages)
+
+
+@task(name="validate", **_STEP)
+def validate(run: Run, items: list[Item]) -> tuple[list[Item], list[dict[str, Any]]]:
+    """Great Expectations, built from the declaration. Returns what is kept, and the report's rows."""
+    validation = validate_items(items, run.declaration)
+    run.rejects += validation.rejects
+    run.report.items.quarantined = len(run.rejects)
+    if not validation.kept:
+        raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint=f"almanac test-url {run.kb} URL shows what one page yields")
+    return validation.kept, validation.report
+
+
+def _nothing_left(run: Run) -> str:
+    pages = run.report.pages
+    if not run.rejects:
+        return f"no items in {pages.fetched} pages: no page matched, or none held an item"
+    first = run.rejects[0]
+    return f"all {len(run.rejects)} items of {pages.fetched} pages were quarantined; the first: {first.reason}, field {first.field}, {first.url}"
+
+
+@task(name="compare and chunk", **_STEP)
+def compare_and_chunk(run: Run, items: list[Item]) -> None:
+    """Counts what is new against the live version, and writes the run's tables."""
+    live_items, live_chunks = _live(run)
+    comparison = compare_items(items, live_items)
+    counts = run.report.items
+    counts.added, counts.changed, counts.unchanged, counts.removed = comparison.added, comparison.changed, comparison.unchanged, comparison.removed
+    chunks = keep_first_seen((row for item in comparison.items for row in chunk_item(item, run.declaration.chunk)), live_chunks)
+    run.report.chunks = ChunkCounts(total=len(chunks))
+    write_table(run.staging / RECORDS, items_table(i for i in comparison.items if i.kind == "record"))
+    write_table(run.staging / DOCUMENTS, items_table(i for i in comparison.items if i.kind == "document"))
+    write_table(run.staging / CHUNKS, chunks_table(chunks))
+    run.keep_tables(RECORDS, DOCUMENTS, CHUNKS)
+
+
+def _live(run: Run) -> tuple[dict[str, Known], dict[str, str]]:
+    """The live version's items by document id, and its chunks' first-seen times; both empty before the first publication."""
+    version = current_version(run.data.index(run.kb))
+    if version is None:
+        return {}, {}
+    folder = version_dir(run.data.index(run.kb), version)
+    items: dict[str, Known] = {}
+    for name in (RECORDS, DOCUMENTS):
+        columns = pq.read_table(folder / name, columns=["document_id", "content_sha256", "fetched_at"]).to_pydict()
+        items |= dict(zip(columns["document_id"], map(Known, columns["content_sha256"], columns["fetched_at"]), strict=True))
+    chunks = pq.read_table(folder / CHUNKS, columns=["chunk_id", "fetched_at"]).to_pydict()
+    return items, dict(zip(chunks["chunk_id"], chunks["fetched_at"], strict=True))
+
+
+@task(name="embed", **_RETRIED)
+def embed(run: Run, info: EmbedderInfo) -> None:
+    """Embeds the texts that have no vector yet, a checkpoint every 500. The model is only loaded when there is such a text."""
+    store = VectorStore(run.data.vectors, info)
+    chunks = run.data.processed(run.kb) / CHUNKS
+    with show_progress(run.kb, "embed") as on_progress:
+        run.report.chunks = embed_missing(chunks, store, lambda: load_embedder(run.declaration.embed), on_progress=on_progress)
+
+
+@task(name="build", **_STEP)
+def build(run: Run, version: str, info: EmbedderInfo) -> None:
+    """A fresh version directory, in a child process."""
+    processed = run.data.processed(run.kb)
+    job = BuildJob(
+        kb=run.kb,
+        version_dir=version_dir(run.data.index(run.kb), version),
+        collection=run.declaration.collection,
+        chunks=processed / CHUNKS,
+        records=processed / RECORDS,
+        documents=processed / DOCUMENTS,
+        vectors=run.data.vectors,
+        embedder=info,
+    )
+    with show_progress(run.kb, "build") as on_progress:
+        build_version(job, on_progress=on_progress)
+
+
+@task(name="verify", **_STEP)
+def verify(run: Run, version: str, info: EmbedderInfo, collection: str) -> None:
+    """The finished directory, read by another process."""
+    problems = verify_version(version_dir(run.data.index(run.kb), version), None, run.data.vectors, info, collection=collection)
+    if problems:
+        first = problems[0]
+        raise DamagedVersion(
+            f"the new version {version} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
+            where=str(version_dir(run.data.index(run.kb), version)),
+            hint="the live version serves on; run again, and check the disk if it happens again",
+        )
+
+
+@task(name="publish", **_STEP)
+def seal_and_publish(run: Run, manifest: Manifest, *, go_live: bool) -> None:
+    """Syncs the directory, writes the manifest, and moves the pointer when the gate let it pass."""
+    index_dir = run.data.index(run.kb)
+    finish_version(index_dir, manifest)
+    if go_live:
+        publish(index_dir, manifest.version)
+
+
+__all__ = ["acquire", "build", "compare_and_chunk", "embed", "map_and_clean", "read_items", "seal_and_publish", "validate", "verify"]

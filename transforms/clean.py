@@ -1,0 +1,49 @@
+"""Light cleaning: the same text looks the same, whatever the site's editor typed."""
+
+import html
+import re
+import unicodedata
+from typing import Any, Literal
+
+Clean = Literal["standard", "none"]
+
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_QUOTES = {ord(c): "'" for c in "\u2018\u2019\u201a\u201b"} | {ord(c): '"' for c in "\u201c\u201d\u201e\u201f"}
+# Joiners (U+200C, U+200D) stay: Persian, Indic scripts and emoji need them.
+_INVISIBLE = dict.fromkeys((0x00AD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
+_CONTROL = dict.fromkeys((*range(0x09), *range(0x0E, 0x20), *range(0x7F, 0x85), *range(0x86, 0xA0)))
+_LINE_BREAKS = {0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
+_TABLE = _QUOTES | _INVISIBLE | _CONTROL | _LINE_BREAKS
+# Every space that is not a line break, NBSP and the typographic ones included.
+_SPACE = r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
+_SPACES_INSIDE = re.compile(rf"(?<=[^\s]){_SPACE}+(?=[^\s])")
+_OTHER_SPACE = re.compile(r"[\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+_MANY_BREAKS = re.compile(r"\n{3,}")
+
+
+def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True) -> str:
+    """Text with Unicode NFC, straight quotes, plain single spaces, at most one empty line in a row, nothing invisible.
+
+    Indentation at the start of a line stays, for lists and code. `entities` decodes what is left of HTML entities; pass False for text
+    that comes out of an HTML parser, where `&lt;` is what the page shows. `none` returns the text to the character.
+    """
+    if mode == "none":
+        return text
+    if entities and "&" in text:
+        text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
+    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE))
+    text = _SPACES_INSIDE.sub(" ", text)
+    text = "\n".join(line.rstrip() for line in text.split("\n"))  # not a pattern: it would be quadratic on long indents
+    text = _OTHER_SPACE.sub(" ", text)
+    return _MANY_BREAKS.sub("\n\n", text).strip("\n ")
+
+
+def clean_value(value: Any, mode: Clean = "standard") -> Any:
+    """The same for every text inside a field's value."""
+    if isinstance(value, str):
+        return clean_text(value, mode)
+    if isinstance(value, list):
+        return [clean_value(v, mode) for v in value]
+    if isinstance(value, dict):
+        return {k: clean_value(v, mode) for k, v in value.items()}
+    return value

@@ -1,0 +1,59 @@
+"""Draft → item: fields cleaned, text made readable, templates filled."""
+
+from collections.abc import Iterable, Iterator
+
+from schemas.templates import fill
+
+from schemas.items import Draft, Item, Reject
+from schemas.sources import Source
+from transforms.clean import Clean, clean_text, clean_value
+from transforms.partition import html_to_markdown
+
+
+def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iterator[Item | Reject]:
+    """An item for each draft, in order; a reject where nothing is left to embed."""
+    for draft in drafts:
+        item = _prepare(draft, source, clean)
+        if item.text.strip():
+            yield item
+        else:
+            reason = "no text to embed" if draft.kind == "record" else "no main text found"
+            rule = f"text: {source.text}" if draft.kind == "record" else f"body: {source.body}"
+            yield Reject(draft.source, draft.url, draft.document_id, "clean", reason, "text", None, rule)
+
+
+def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
+    fields = {name: clean_value(value, clean) for name, value in draft.fields.items()}
+    title = clean_text(draft.title, clean)
+    known = {**fields, "url": draft.url, "title": title}
+    text = _record_text(source, known) if draft.kind == "record" else _document_text(draft, source, clean)
+    names = source.metadata if source.metadata is not None else list(source.declared_fields())
+    metadata = {name: known[name] for name in names if known.get(name) is not None}
+    return Item(
+        source=draft.source,
+        kind=draft.kind,
+        document_id=draft.document_id,
+        url=draft.url,
+        title=title,
+        text=text,
+        fields=fields,
+        metadata=metadata,
+        raw_sha256=draft.raw_sha256,
+        fetched_at=draft.fetched_at,
+    )
+
+
+def _record_text(source: Source, known: dict[str, object]) -> str:
+    if source.text is not None:
+        return fill(source.text, known)
+    title = str(known["title"] or "")
+    texts = [known.get(n) for n, rule in source.declared_fields().items() if rule.type in (None, "text", "html")]
+    parts = [title, *(t for t in texts if isinstance(t, str) and t and t != title)]
+    return "\n".join(part for part in parts if part)
+
+
+def _document_text(draft: Draft, source: Source, clean: Clean) -> str:
+    body = draft.body or ""
+    if draft.markup == "html":
+        return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all"), clean, entities=False)
+    return clean_text(body, clean)
