@@ -1,0 +1,1 @@
+"""The `almanac` command: the front door of all rooms."""

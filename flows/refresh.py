@@ -6,18 +6,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import structlog
+from prefect import flow
+
+from flows.artifacts import show_rejects, show_summary
+from flows.run import Run, utc_now
+from flows.steps import acquire, build, compare_and_chunk, embed, map_and_clean, seal_and_publish, validate, verify
 from index.digest import digest_of
 from index.embedder import describe_embedder
 from index.lock import writer_lock
 from index.versions import current_version, discard_unfinished, next_version, read_manifest
-from prefect import flow
-
-from flows.artifacts import show_rejects, show_summary, show_validation
-from flows.run import Run, utc_now
-from flows.steps import acquire, build, compare_and_chunk, embed, map_and_clean, seal_and_publish, validate, verify
 from schemas.declaration import Declaration
-from schemas.durable import write_file
-from schemas.errors import AlmanacError, NoRecords
+from schemas.errors import AlmanacError, NoRecords, StorageError
 from schemas.items import canonical_json, sha256
 from schemas.load import load_declaration
 from schemas.manifest import Counts, EmbedderInfo, Manifest
@@ -38,17 +37,24 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
     serves on. An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has to mend is raised.
     """
     declaration = load_declaration(kb)
-    run = Run.start(declaration, DataDir.locate(data))
-    with writer_lock(run.data.index(run.kb), run.run_id):
+    run = Run(declaration, DataDir.locate(data))
+    with writer_lock(run.index_dir, run.run_id):
         try:
             _refresh(run, go_live=publish, rejects_ok=rejects_ok)
-        except NoRecords as error:
-            _conclude(run, "no_records", error.exit_code)
-            run.report.error = error.as_json()["error"]
-        except AlmanacError as error:
-            _conclude(run, "failed", error.exit_code)
-            run.report.error = error.as_json()["error"]
+        except NoRecords as nothing:
+            run.report.error = nothing.as_json()["error"]
+            # Nothing is published, so every item that came in is accounted for by a reject or a duplicate.
+            run.report.items.in_ = run.report.items.deduplicated + len(run.rejects)
+            _conclude(run, "no_records", nothing.exit_code)
+        except KeyboardInterrupt:
+            _conclude(run, "failed", 130)
             raise
+        except (AlmanacError, OSError) as caught:
+            error = caught if isinstance(caught, AlmanacError) else _storage_error(run, caught)
+            run.report.error = error.as_json()["error"]
+            _conclude(run, "failed", error.exit_code)
+            error.report = run.report.model_dump(by_alias=True)
+            raise error from caught
         finally:
             run.write_rejects()
             run.finish()
@@ -57,20 +63,18 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
 
 
 def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
-    report, index_dir = run.report, run.data.index(run.kb)
-    discard_unfinished(index_dir)
-    report.previous = current_version(index_dir)
+    report = run.report
+    discard_unfinished(run.index_dir)
+    report.previous = current_version(run.index_dir)
     with run.stage("crawl"):
         for source in run.declaration.sources:
             report.pages += acquire(run, source).pages
     with run.stage("map"):
-        items = map_and_clean(run)
+        map_and_clean(run)
     with run.stage("validate"):
-        kept, rows = validate(run, items)
-        write_file(run.data.runs(run.kb) / f"{run.run_id}.validation.json", canonical_json(rows))
-        show_validation(run.kb, rows)
+        validate(run)
     with run.stage("chunk"):
-        compare_and_chunk(run, kept)
+        compare_and_chunk(run)
     show_rejects(run.kb, run.rejects)
     info = describe_embedder(run.declaration.embed)
     with run.stage("embed"):
@@ -85,7 +89,7 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     with run.stage("build"):
         build(run, manifest.version, info)
     with run.stage("verify"):
-        verify(run, manifest.version, info, manifest.collection)
+        verify(run, manifest.version, info)
     passed = report.gate.verdict == "passed"
     with run.stage("publish"):
         seal_and_publish(run, manifest, go_live=passed and go_live)
@@ -94,6 +98,14 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
         _conclude(run, "gate_refused", 4)
     else:
         _conclude(run, "published_with_rejects" if run.rejects else "published", _exit_code(run, rejects_ok))
+
+
+def _storage_error(run: Run, error: OSError) -> StorageError:
+    return StorageError(
+        f"{error.strerror or error}: {error.filename or run.data.root}",
+        where=str(run.data.root),
+        hint="free space or mend permissions there and run again; the live version serves on",
+    )
 
 
 def _exit_code(run: Run, rejects_ok: bool) -> int:
@@ -108,7 +120,7 @@ def _conclude(run: Run, outcome: Any, exit_code: int) -> None:
 def _live_items(run: Run) -> int | None:
     if run.report.previous is None:
         return None
-    counts = read_manifest(run.data.index(run.kb), run.report.previous).counts
+    counts = read_manifest(run.index_dir, run.report.previous).counts
     return counts.records + counts.documents
 
 
@@ -116,19 +128,19 @@ def _is_live(run: Run, manifest: Manifest) -> bool:
     """Whether the live version already holds exactly this content, under the same collection name."""
     if run.report.previous is None:
         return False
-    live = read_manifest(run.data.index(run.kb), run.report.previous)
+    live = read_manifest(run.index_dir, run.report.previous)
     return live.digest == manifest.digest and live.collection == manifest.collection
 
 
 def _manifest(run: Run, info: EmbedderInfo) -> Manifest:
     """Everything the manifest says but the files, which are not there yet."""
     assert run.report.gate is not None
-    processed = run.data.processed(run.kb)
-    chunks = pq.read_table(processed / CHUNKS)
-    counts = Counts(records=pq.read_metadata(processed / RECORDS).num_rows, documents=pq.read_metadata(processed / DOCUMENTS).num_rows, chunks=chunks.num_rows)
+    chunks = pq.read_table(run.processed / CHUNKS)
+    records, documents = (pq.read_metadata(run.processed / name).num_rows for name in (RECORDS, DOCUMENTS))
+    counts = Counts(records=records, documents=documents, chunks=chunks.num_rows)
     return Manifest(
         kb=run.kb,
-        version=next_version(run.data.index(run.kb)),
+        version=next_version(run.index_dir),
         parent=run.report.previous,
         created_at=utc_now(),
         run_id=run.run_id,

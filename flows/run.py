@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import structlog
 
 from schemas.declaration import Declaration
 from schemas.durable import write_file
-from schemas.items import Reject
+from schemas.items import Item, Reject
 from schemas.reports import RunReport
 from schemas.settings import DataDir
 
@@ -26,30 +25,35 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(slots=True)
 class Run:
-    """The state that a refresh's steps share. `staging` holds the tables until they are complete."""
+    """The state that a refresh's steps share. Not a dataclass: Prefect would walk through every item at every step."""
 
-    declaration: Declaration
-    data: DataDir
-    run_id: str
-    report: RunReport
-    rejects: list[Reject] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, declaration: Declaration, data: DataDir) -> "Run":
+    def __init__(self, declaration: Declaration, data: DataDir) -> None:
         now = datetime.now(UTC)
-        run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        report = RunReport(kb=declaration.name, run_id=run_id, outcome="failed", exit_code=1, started_at=now.isoformat(timespec="seconds"))
-        return cls(declaration, data, run_id, report)
+        self.declaration = declaration
+        self.data = data
+        self.run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
+        self.fetched: dict[str, int] = {}  # pages by source
+        self.items: list[Item] = []
+        self.rejects: list[Reject] = []
+        self.report = RunReport(kb=declaration.name, run_id=self.run_id, outcome="failed", exit_code=1, started_at=now.isoformat(timespec="seconds"))
 
     @property
     def kb(self) -> str:
         return self.declaration.name
 
     @property
+    def index_dir(self) -> Path:
+        return self.data.index(self.kb)
+
+    @property
+    def processed(self) -> Path:
+        return self.data.processed(self.kb)
+
+    @property
     def staging(self) -> Path:
-        return self.data.processed(self.kb) / ".staging" / self.run_id
+        """Tables lie here until they are complete."""
+        return self.processed / ".staging" / self.run_id
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -63,11 +67,11 @@ class Run:
     def keep_tables(self, *names: str) -> None:
         """Puts the finished tables where `data/processed/<kb>` promises them, each in one step."""
         for name in names:
-            (self.staging / name).replace(self.data.processed(self.kb) / name)
+            (self.staging / name).replace(self.processed / name)
 
     def write_rejects(self) -> None:
         """One JSON line each; the file is written even when empty, so that it always speaks of the latest run."""
-        path = self.data.processed(self.kb) / "rejects.jsonl"
+        path = self.processed / "rejects.jsonl"
         lines = (json.dumps(r.as_json(), ensure_ascii=False, default=str) for r in self.rejects)
         write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         self.report.rejects_file = str(path) if self.rejects else None

@@ -1,37 +1,41 @@
 """The steps of a refresh as Prefect tasks: each is a batch that hands files on, so that Prefect's share stays in milliseconds."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, ParamSpec, TypeVar
 
 import pyarrow.parquet as pq
+from prefect import Task, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
+
+from flows.artifacts import show_validation
+from flows.progress import show_progress
+from flows.run import Run
 from index.build import BuildJob, build_version
 from index.embedder import load_embedder
 from index.publish import finish_version, publish
 from index.vectors import VectorStore, embed_missing
 from index.verify import verify_version
 from index.versions import current_version, version_dir
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import TaskRun
-from prefect.states import State
-from spiders.crawl import crawl_site
-from spiders.mapping import map_pages, require_matches
-from spiders.read_files import read_files
-
-from flows.progress import show_progress
-from flows.run import Run
+from schemas.durable import write_file
 from schemas.errors import DamagedVersion, NoRecords, Retriable
-from schemas.items import Item, Reject
+from schemas.items import Item, Reject, canonical_json
 from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import ChunkCounts, CrawlOutcome
 from schemas.sources import SiteSource, Source
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, read_items, write_table
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
+from spiders.crawl import crawl_site
+from spiders.mapping import map_pages, require_matches
 from spiders.raw import RawStore
+from spiders.read_files import read_files
 from transforms.chunk import chunk_item
 from transforms.compare import Known, compare_items, keep_first_seen
 from transforms.deduplicate import deduplicate
 from transforms.prepare import prepare_items
 from transforms.validate import validate_items
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -39,38 +43,49 @@ async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     return isinstance(await state.aresult(raise_on_failure=False), Retriable)
 
 
-_STEP = {"cache_policy": NO_CACHE, "persist_result": False}
-_RETRIED = {**_STEP, "retries": 2, "retry_delay_seconds": [1, 4], "retry_condition_fn": _is_retriable}
+def _step(name: str, *, retried: bool = False) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """A task that keeps nothing of its own: what a step leaves are files."""
+    return task(
+        name=name,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=2 if retried else 0,
+        retry_delay_seconds=[1, 4] if retried else 0,
+        retry_condition_fn=_is_retriable,
+    )
 
 
-@task(name="acquire", task_run_name="acquire {source.name}", **_RETRIED)
+@_step("acquire", retried=True)
 def acquire(run: Run, source: Source) -> CrawlOutcome:
     """Crawls a site or reads files: pages land in `data/raw` as they arrive."""
     raw = RawStore(run.data.raw(run.kb, source.name))
     with show_progress(run.kb, f"crawl {source.name}") as on_page:
         if isinstance(source, SiteSource):
-            return crawl_site(source, raw, run.run_id, on_page=on_page)
-        return read_files(source, run.declaration.path.parent, raw, run.run_id, on_page=on_page)
+            outcome = crawl_site(source, raw, run.run_id, on_page=on_page)
+        else:
+            outcome = read_files(source, run.declaration.path.parent, raw, run.run_id, on_page=on_page)
+    run.fetched[source.name] = outcome.pages.fetched
+    return outcome
 
 
-@task(name="map and clean", **_STEP)
-def map_and_clean(run: Run) -> list[Item]:
+@_step("map and clean")
+def map_and_clean(run: Run) -> None:
     """Raw pages → items, de-duplicated; what cannot be an item becomes a reject."""
     result = deduplicate(_mapped(run))
+    run.items = result.items
     run.rejects += result.rejects
     run.report.items.deduplicated = result.duplicates
-    run.report.items.in_ = len(result.items) + result.duplicates + len(run.rejects)
-    return result.items
 
 
 def _mapped(run: Run) -> Iterator[Item]:
     for source in run.declaration.sources:
         raw = RawStore(run.data.raw(run.kb, source.name))
         matched: dict[str, int] = {}
-        seen = pages = 0
+        seen = 0
         for extraction in map_pages(raw.pages(run.run_id), source, run.declaration.language):
-            pages += 1
-            seen += len(extraction.drafts) + len(extraction.rejects)
+            found = len(extraction.drafts) + len(extraction.rejects)
+            seen += found
+            run.report.items.in_ += found
             run.rejects += extraction.rejects
             for name, count in extraction.matched.items():
                 matched[name] = matched.get(name, 0) + count
@@ -79,18 +94,20 @@ def _mapped(run: Run) -> Iterator[Item]:
                     run.rejects.append(prepared)
                 else:
                     yield prepared
-        require_matches(source, matched, seen, pages)
+        require_matches(source, matched, seen, run.fetched[source.name])
 
 
-@task(name="validate", **_STEP)
-def validate(run: Run, items: list[Item]) -> tuple[list[Item], list[dict[str, Any]]]:
-    """Great Expectations, built from the declaration. Returns what is kept, and the report's rows."""
-    validation = validate_items(items, run.declaration)
+@_step("validate")
+def validate(run: Run) -> None:
+    """Great Expectations, built from the declaration; the report is kept with the run."""
+    validation = validate_items(run.items, run.declaration)
+    run.items = validation.kept
     run.rejects += validation.rejects
     run.report.items.quarantined = len(run.rejects)
-    if not validation.kept:
+    write_file(run.data.runs(run.kb) / f"{run.run_id}.validation.json", canonical_json(validation.report))
+    show_validation(run.kb, validation.report)
+    if not run.items:
         raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint=f"almanac test-url {run.kb} URL shows what one page yields")
-    return validation.kept, validation.report
 
 
 def _nothing_left(run: Run) -> str:
@@ -101,11 +118,11 @@ def _nothing_left(run: Run) -> str:
     return f"all {len(run.rejects)} items of {pages.fetched} pages were quarantined; the first: {first.reason}, field {first.field}, {first.url}"
 
 
-@task(name="compare and chunk", **_STEP)
-def compare_and_chunk(run: Run, items: list[Item]) -> None:
+@_step("compare and chunk")
+def compare_and_chunk(run: Run) -> None:
     """Counts what is new against the live version, and writes the run's tables."""
     live_items, live_chunks = _live(run)
-    comparison = compare_items(items, live_items)
+    comparison = compare_items(run.items, live_items)
     counts = run.report.items
     counts.added, counts.changed, counts.unchanged, counts.removed = comparison.added, comparison.changed, comparison.unchanged, comparison.removed
     chunks = keep_first_seen((row for item in comparison.items for row in chunk_item(item, run.declaration.chunk)), live_chunks)
@@ -118,10 +135,10 @@ def compare_and_chunk(run: Run, items: list[Item]) -> None:
 
 def _live(run: Run) -> tuple[dict[str, Known], dict[str, str]]:
     """The live version's items by document id, and its chunks' first-seen times; both empty before the first publication."""
-    version = current_version(run.data.index(run.kb))
+    version = current_version(run.index_dir)
     if version is None:
         return {}, {}
-    folder = version_dir(run.data.index(run.kb), version)
+    folder = version_dir(run.index_dir, version)
     items: dict[str, Known] = {}
     for name in (RECORDS, DOCUMENTS):
         columns = pq.read_table(folder / name, columns=["document_id", "content_sha256", "fetched_at"]).to_pydict()
@@ -130,53 +147,49 @@ def _live(run: Run) -> tuple[dict[str, Known], dict[str, str]]:
     return items, dict(zip(chunks["chunk_id"], chunks["fetched_at"], strict=True))
 
 
-@task(name="embed", **_RETRIED)
+@_step("embed", retried=True)
 def embed(run: Run, info: EmbedderInfo) -> None:
     """Embeds the texts that have no vector yet, a checkpoint every 500. The model is only loaded when there is such a text."""
     store = VectorStore(run.data.vectors, info)
-    chunks = run.data.processed(run.kb) / CHUNKS
+    chunks = run.processed / CHUNKS
     with show_progress(run.kb, "embed") as on_progress:
         run.report.chunks = embed_missing(chunks, store, lambda: load_embedder(run.declaration.embed), on_progress=on_progress)
 
 
-@task(name="build", **_STEP)
+@_step("build")
 def build(run: Run, version: str, info: EmbedderInfo) -> None:
     """A fresh version directory, in a child process."""
-    processed = run.data.processed(run.kb)
     job = BuildJob(
         kb=run.kb,
-        version_dir=version_dir(run.data.index(run.kb), version),
+        version_dir=version_dir(run.index_dir, version),
         collection=run.declaration.collection,
-        chunks=processed / CHUNKS,
-        records=processed / RECORDS,
-        documents=processed / DOCUMENTS,
-        vectors=run.data.vectors,
+        chunks=run.processed / CHUNKS,
+        records=run.processed / RECORDS,
+        documents=run.processed / DOCUMENTS,
+        vectors_root=run.data.vectors,
         embedder=info,
     )
     with show_progress(run.kb, "build") as on_progress:
         build_version(job, on_progress=on_progress)
 
 
-@task(name="verify", **_STEP)
-def verify(run: Run, version: str, info: EmbedderInfo, collection: str) -> None:
+@_step("verify")
+def verify(run: Run, version: str, info: EmbedderInfo) -> None:
     """The finished directory, read by another process."""
-    problems = verify_version(version_dir(run.data.index(run.kb), version), None, run.data.vectors, info, collection=collection)
+    problems = verify_version(version_dir(run.index_dir, version), None, run.data.vectors, info)
     if problems:
         first = problems[0]
         raise DamagedVersion(
             f"the new version {version} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
-            where=str(version_dir(run.data.index(run.kb), version)),
+            where=str(version_dir(run.index_dir, version)),
             hint="the live version serves on; run again, and check the disk if it happens again",
         )
 
 
-@task(name="publish", **_STEP)
+@_step("publish")
 def seal_and_publish(run: Run, manifest: Manifest, *, go_live: bool) -> None:
     """Syncs the directory, writes the manifest, and moves the pointer when the gate let it pass."""
-    index_dir = run.data.index(run.kb)
+    index_dir = run.index_dir
     finish_version(index_dir, manifest)
     if go_live:
         publish(index_dir, manifest.version)
-
-
-__all__ = ["acquire", "build", "compare_and_chunk", "embed", "map_and_clean", "read_items", "seal_and_publish", "validate", "verify"]

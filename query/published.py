@@ -109,8 +109,12 @@ class PublishedIndex:
         return extract_answer(self.declaration, opened.manifest.version, vector, hits, self.embedder, confident)
 
     def _filter(self, opened: OpenVersion, where: dict[str, Any]) -> list[str]:
-        names = sorted({*_ROW_FIELDS, *opened.metadata_names})
-        mask = matching_rows(where, opened.metadata_column, len(opened.chunk_ids), names)
+        names = sorted({*_ROW_FIELDS, *opened.metadata_keys})
+
+        def column(name: str) -> Sequence[Any]:
+            return opened.column(name) if name in _ROW_FIELDS else opened.metadata_column(name)
+
+        mask = matching_rows(where, column, len(opened.chunk_ids), names)
         return [chunk_id for chunk_id, matches in zip(opened.chunk_ids, mask, strict=True) if matches]
 
     def _refuse_other_embedder(self, opened: OpenVersion) -> None:

@@ -1,7 +1,6 @@
 """A knowledge base, as declared in one YAML file."""
 
 import hashlib
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -171,15 +170,6 @@ class Declaration(Declared):
     def sha256(self) -> str:
         """Hash of what is declared, after environment variables; comments and layout do not count."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
-
-    def to_json(self) -> str:
-        """One line that `Declaration.from_json` reads back in another process."""
-        return json.dumps({"path": str(self._path), "declaration": self.model_dump(by_alias=True, mode="json", exclude_defaults=True)})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Declaration":
-        stored = json.loads(text)
-        return cls.model_validate(stored["declaration"]).at(Path(stored["path"]))
 
     def at(self, path: Path) -> "Declaration":
         """The same, knowing its file."""

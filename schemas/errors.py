@@ -31,6 +31,7 @@ class AlmanacError(Exception):
         self.message = message
         self.where = where
         self.hint = hint
+        self.report: dict[str, Any] | None = None  # of the run that it ended, where there was one
 
     @property
     def kind(self) -> str:

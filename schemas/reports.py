@@ -43,7 +43,8 @@ class ChunkCounts(BaseModel):
 
 
 class FailedPage(BaseModel):
-    """A page that did not arrive. `reason` is one of gone, server_error, timeout, refused_by_robots, too_large, unreachable, error."""
+    """A page that did not arrive. `reason` is one of gone, server_error, timeout, unreachable, error, and for what was not
+    wanted: refused_by_robots, denied, off_site, too_large, not_text, "unsupported format .xyz" (files)."""
 
     url: str
     reason: str

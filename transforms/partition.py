@@ -6,19 +6,22 @@ Headings become `## …`, list items `- …`, table rows `a | b`; everything els
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import lxml.etree
+import lxml.html
 from parsel import Selector
 
 if TYPE_CHECKING:
     from unstructured.documents.elements import Element
 
 Part = Literal["main", "all"]
+_PRUNED = ("main", "nav", "form", "details", "figure")
 
 
 def html_to_markdown(html: str, part: Part) -> str:
     """Readable text of a page: its main text without navigation, or all of it. Empty where there is none."""
     if not html.strip():
         return ""
-    chosen = _main_html(html) if part == "main" else html
+    chosen = _main_html(html) if part == "main" else _all_html(html)
     if not chosen:
         return ""
     blocks: list[str] = []
@@ -31,6 +34,17 @@ def html_to_markdown(html: str, part: Part) -> str:
         blocks.append(("\n" if joins else "\n\n") + block)
         previous = element.category
     return "".join(blocks).strip("\n")
+
+
+def _all_html(html: str) -> str:
+    """The page with neutral tags where unstructured would take `<main>` alone, or leave navigation, forms and details out."""
+    try:
+        tree = lxml.html.document_fromstring(html.encode("utf-8", "replace"), parser=lxml.html.HTMLParser(encoding="utf-8", huge_tree=True))
+    except lxml.etree.ParserError:  # nothing but comments
+        return ""
+    for element in tree.iter(*_PRUNED):
+        element.tag = "div"
+    return str(lxml.html.tostring(tree, encoding="unicode"))
 
 
 def _main_html(html: str) -> str | None:

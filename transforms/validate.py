@@ -43,12 +43,13 @@ def _check(
     """Row number → the first expectation that it breaks, and the value found."""
     import great_expectations as gx
     import pandas as pd
+    from great_expectations.data_context.types.base import ProgressBarsConfig
 
     columns = list(dict.fromkeys(e.column for e in expectations))
     frame = pd.DataFrame({column: pd.Series([_cell(item, column) for item in items], dtype=object) for column in columns})
     # Ephemeral, so that nothing is written; its progress bars would write into ours.
     context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = {"globally": False}
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = gx.ExpectationSuite(name=source.name)
     for number, expectation in enumerate(expectations):
         kwargs = {k: v for k, v in expectation.arguments.items() if v is not None}
@@ -56,8 +57,8 @@ def _check(
     batch = context.data_sources.add_pandas(source.name).add_dataframe_asset("items").add_batch_definition_whole_dataframe("all")
     outcome = batch.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format="COMPLETE")
     broken: dict[int, tuple[ColumnExpectation, Any]] = {}
-    for result in sorted(outcome.results, key=lambda r: r.expectation_config.meta["number"]):
-        expectation = expectations[result.expectation_config.meta["number"]]
+    for result in sorted(outcome.results, key=_number_of):
+        expectation = expectations[_number_of(result)]
         _raise_if_failed_inside(result, source, expectation)
         rows = list(result.result.get("unexpected_index_list") or [])
         if expectation.type == "ExpectColumnValuesToBeUnique":
@@ -72,6 +73,10 @@ def _check(
             }
         )  # fmt: skip
     return broken
+
+
+def _number_of(result: Any) -> int:
+    return int(result.expectation_config.meta["number"])
 
 
 def _raise_if_failed_inside(result: Any, source: Source, expectation: ColumnExpectation) -> None:

@@ -1,0 +1,86 @@
+"""Commands for whoever writes a declaration: init, validate, test-url."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import KB, Json
+from cli.output import print_json, print_table, say
+from schemas.declaration import Declaration
+from schemas.durable import write_file
+from schemas.errors import UsageError
+from schemas.load import load_declaration
+from schemas.settings import project_root
+from schemas.sources import SiteSource
+
+
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="lower case; letters, digits, - and _")],
+    folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="where to write; default: knowledge/", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a commented declaration to start from."""
+    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8")
+    path = (folder or project_root() / "knowledge") / f"{name}.yaml"
+    if path.exists():
+        raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
+    Declaration.model_validate({"name": name, "sources": [{"name": "site", "kind": "site", "start_urls": ["https://example.org/"]}]})
+    write_file(path, template.replace("NAME", name))
+    load_declaration(str(path))
+    if as_json:
+        print_json({"kb": name, "path": str(path)})
+    else:
+        say(f"{path} written. Edit it, then: almanac validate {name}; almanac test-url {name} URL; almanac run {name}")
+
+
+def validate(kb: KB, as_json: Json = False) -> None:
+    """Check a declaration; errors name file, line, key, what was found and what is allowed."""
+    declaration = load_declaration(kb)
+    if as_json:
+        sources = [{"name": s.name, "kind": s.kind, "yields": s.yields, "fields": list(s.declared_fields())} for s in declaration.sources]
+        print_json({"kb": declaration.name, "ok": True, "path": str(declaration.path), "sources": sources})
+        return
+    rows = [(s.name, s.kind, s.yields, ", ".join(s.declared_fields()) or "–") for s in declaration.sources]
+    print_table(f"{declaration.name}: valid ({declaration.path})", ("source", "kind", "yields", "fields"), rows)
+
+
+def test_url(
+    kb: KB,
+    url: Annotated[str, typer.Argument(metavar="URL", help="a page of one of the sites")],
+    source: Annotated[str | None, typer.Option("--source", metavar="S", help="whose rules; default: by host and match", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what one page yields, which rule gave each field, and what matched nothing."""
+    from spiders.inspect_url import inspect_url
+
+    declaration = load_declaration(kb)
+    report = inspect_url(_source_for(declaration, url, source), url, declaration.language)
+    if as_json:
+        print_json({"kb": declaration.name, **report.model_dump(mode="json")})
+        return
+    say(f"{report.final_url}: {report.status}, {report.content_type}, {report.role} page, {report.links.count} links to follow")
+    for item in report.items:
+        rows = [(name, field.rule, "yes" if field.matched else "nothing", _short(field.value)) for name, field in item.fields.items()]
+        print_table(f"{item.document_id}: {item.title}", ("field", "rule", "matched", "value"), rows)
+    for reject in report.rejects:
+        say(f"quarantined: {reject['reason']}; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}")
+
+
+def _short(value: object) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _source_for(declaration: Declaration, url: str, name: str | None) -> SiteSource:
+    """The named site, or the one whose rules fit the URL best."""
+    from urllib.parse import urlsplit
+
+    from spiders.urls import url_matcher
+
+    sites = [s for s in declaration.sources if isinstance(s, SiteSource)]
+    chosen = [s for s in sites if s.name == name] if name else [s for s in sites if urlsplit(url).hostname in s.domains]
+    if not chosen:
+        found = ", ".join(f"{s.name} ({', '.join(s.domains)})" for s in sites) or "none"
+        raise UsageError(f"no site source fits {name or url}", where=str(declaration.path), hint=f"sites: {found}")
+    return next((s for s in chosen if s.match and url_matcher(s.match)(url)), chosen[0])

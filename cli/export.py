@@ -1,0 +1,112 @@
+"""Tables of a version in formats that other tools read."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from index.vectors import VectorStore
+from index.versions import read_manifest, version_dir
+from schemas.declaration import Declaration
+from schemas.durable import write_file
+from schemas.errors import UsageError
+from schemas.items import canonical_json
+from schemas.settings import DataDir
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+
+What = Literal["chunks", "documents", "records", "vectors"]
+Format = Literal["jsonl", "csv", "parquet"]
+Rows = Iterator[dict[str, Any]]
+_CHUNK_COLUMNS = (
+    "chunk_id", "document_id", "source", "url", "title", "kind", "ordinal", "start", "end", "text", "embedded_text", "text_sha256", "metadata", "fetched_at",
+)  # fmt: skip
+_DOCUMENT_COLUMNS = ("document_id", "source", "url", "title", "text", "raw_sha256")
+
+
+def export_table(declaration: Declaration, data: DataDir, version: str, what: What, file_format: Format, out: Path | None) -> None:
+    """Writes to `out`, or to stdout: a batch of rows at a time for JSONL and CSV."""
+    if file_format == "parquet" and out is None and sys.stdout.isatty():
+        raise UsageError("Parquet is not for a terminal", where="--format parquet", hint="name a file with --out FILE, or redirect stdout")
+    columns, rows = _rows(declaration, data, version, what)
+    writer = {"jsonl": _write_jsonl, "csv": _write_csv, "parquet": _write_parquet}[file_format]
+    if out is None:
+        writer(sys.stdout.buffer, columns, rows)
+        sys.stdout.buffer.flush()
+    else:
+        write_file(out.resolve(), lambda file: writer(file, columns, rows))
+
+
+def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> tuple[list[str], Rows]:
+    folder = version_dir(data.index(declaration.name), version)
+    if what == "chunks":
+        return list(_CHUNK_COLUMNS), _read(folder / CHUNKS, _CHUNK_COLUMNS)
+    if what == "documents":
+        return list(_DOCUMENT_COLUMNS), _read(folder / DOCUMENTS, _DOCUMENT_COLUMNS)
+    if what == "records":
+        names = list(dict.fromkeys(n for s in declaration.sources if s.yields == "records" for n in s.declared_fields()))
+        names = [n for n in names if n not in ("document_id", "source", "url")]
+        return ["document_id", "source", "url", *names], _records(folder / RECORDS, names)
+    store = VectorStore(data.vectors, read_manifest(data.index(declaration.name), version).embedder)
+    return ["chunk_id", "text_sha256", "vector"], _vectors(folder / CHUNKS, store)
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> Rows:
+    for batch in pq.ParquetFile(path).iter_batches(columns=list(columns)):
+        for row in batch.to_pylist():
+            yield {**row, "metadata": json.loads(row["metadata"])} if "metadata" in row else row
+
+
+def _records(path: Path, names: list[str]) -> Rows:
+    for row in _read(path, ("document_id", "source", "url", "fields")):
+        fields = json.loads(row.pop("fields"))
+        yield {**row, **{name: fields.get(name) for name in names}}
+
+
+def _vectors(path: Path, store: VectorStore) -> Rows:
+    for batch in pq.ParquetFile(path).iter_batches(batch_size=1000, columns=["chunk_id", "text_sha256"]):
+        columns = batch.to_pydict()
+        for chunk_id, key, vector in zip(columns["chunk_id"], columns["text_sha256"], store.read(columns["text_sha256"]), strict=True):
+            yield {"chunk_id": chunk_id, "text_sha256": key, "vector": vector.tolist()}
+
+
+def _write_jsonl(file: IO[bytes], _: list[str], rows: Rows) -> None:
+    for row in rows:
+        file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _write_csv(file: IO[bytes], columns: list[str], rows: Rows) -> None:
+    """UTF-8 with a byte order mark, without which spreadsheets guess; nested values are JSON in their cell."""
+    file.write(b"\xef\xbb\xbf")
+    buffer = io.StringIO(newline="")
+    writer = csv.DictWriter(buffer, columns, lineterminator="\r\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: canonical_json(value) if isinstance(value, list | dict) else value for name, value in row.items()})
+        file.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
+        buffer.seek(0)
+        buffer.truncate()
+
+
+def _write_parquet(file: IO[bytes], columns: list[str], rows: Rows) -> None:
+    """Nested fields become JSON text, so that every row has the same type; numbers, texts and vectors stay what they are."""
+    flat = [{name: _flat(row.get(name)) for name in columns} for row in rows]
+    table = pa.table({name: _column([row[name] for row in flat]) for name in columns})
+    pq.write_table(table, file, compression="zstd")
+
+
+def _flat(value: Any) -> Any:
+    is_vector = isinstance(value, list) and value and isinstance(value[0], float)
+    return canonical_json(value) if isinstance(value, list | dict) and not is_vector else value
+
+
+def _column(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a field that is a number here and a text there
+        return pa.array([None if v is None else v if isinstance(v, str) else canonical_json(v) for v in values])

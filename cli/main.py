@@ -1,0 +1,83 @@
+"""`almanac`: commands in, exit codes out. schemas/errors.py draws which error ends with which code."""
+
+import sys
+import traceback
+from collections.abc import Callable
+
+import typer
+from typer import Exit
+from typer.exceptions import TyperException
+
+from cli import author, operate, questions
+from cli.demo import demo
+from cli.output import configure_logs, print_error, print_json, reserve_stdout
+from schemas.errors import AlmanacError, UsageError
+from schemas.settings import quiet_engines
+
+_HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.
+
+Start with [bold]almanac demo[/bold]. Then: almanac init NAME, almanac validate NAME, almanac run NAME, almanac ask NAME "…".
+
+Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused · 5 published, items quarantined · 6 another run holds the lock ·
+7 unreachable, disk or a damaged version · 130 interrupted · 1 a defect.
+"""
+
+app = typer.Typer(name="almanac", help=_HELP, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+_PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
+    "Declare": [("init", author.init), ("validate", author.validate), ("test-url", author.test_url)],
+    "Refresh": [("run", operate.run), ("status", operate.status)],
+    "Versions": [
+        ("versions", operate.versions),
+        ("publish", operate.publish),
+        ("rollback", operate.rollback),
+        ("verify", operate.verify),
+        ("export", operate.export),
+    ],
+    "Ask": [("search", questions.search), ("ask", questions.ask), ("eval", questions.evaluate)],
+    "Try": [("demo", demo)],
+}
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands:
+        app.command(_name, rich_help_panel=_panel)(_command)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command and returns its exit code; no exception leaves here."""
+    as_json = "--json" in arguments
+    if as_json:
+        reserve_stdout()
+    quiet_engines()
+    configure_logs(verbose=True)
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except AlmanacError as error:
+        print_error(error, as_json=as_json)
+        return error.exit_code
+    except Exit as finished:
+        return finished.exit_code
+    except TyperException as error:
+        print_error(UsageError(error.format_message(), where=f"almanac {' '.join(arguments)}", hint="almanac COMMAND --help"), as_json=as_json)
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("almanac: interrupted; nothing half-built is kept, and the next run goes on from the vectors that are done\n")
+        if as_json:
+            print_json({"error": {"kind": "interrupted", "message": "interrupted", "where": None, "hint": "run again to go on"}})
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        if as_json:
+            print_json({"error": {"kind": "crash", "message": f"{type(error).__name__}: {error}", "where": None, "hint": "a defect: please report it"}})
+        sys.stderr.write("almanac: crashed; this is a defect, please report it with what follows\n")
+        traceback.print_exc()
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What commands print: one JSON document on stdout, or tables for people. Everything else goes to stderr."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+import structlog
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+
+from schemas.errors import AlmanacError
+
+_stdout: IO[str] | None = None
+
+
+def reserve_stdout() -> None:
+    """From now on only `print_json` and `stdout` write to the real stdout; an engine that prints ends up on stderr."""
+    global _stdout
+    if _stdout is None:
+        sys.stdout.flush()
+        _stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+
+
+def stdout() -> IO[str]:
+    """The stream that belongs to the command's result."""
+    return _stdout or sys.stdout
+
+
+def print_json(document: BaseModel | dict[str, Any]) -> None:
+    """The command's one JSON document."""
+    content = document.model_dump(by_alias=True, mode="json") if isinstance(document, BaseModel) else document
+    stream = stdout()
+    stream.write(json.dumps(content, ensure_ascii=False, indent=1, default=str).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+    stream.flush()
+
+
+def say(text: str = "") -> None:
+    """A line for people, as it is."""
+    stdout().write(f"{text}\n")
+    stdout().flush()
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table for people; numbers stand right."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for number, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*("–" if cell is None else str(cell) for cell in row))
+    Console(file=stdout(), highlight=False, markup=False).print(table)
+
+
+def print_error(error: AlmanacError, *, as_json: bool) -> None:
+    """The error as it stands, on stderr; with --json its document, which is the run's report where it ended one."""
+    if as_json:
+        print_json(error.report or error.as_json())
+    sys.stderr.write(f"almanac: {error.kind.replace('_', ' ')}\n{error}\n")
+
+
+class _CurrentStderr(logging.StreamHandler[Any]):
+    """Writes to whatever stderr is at that moment, so that lines stand above a progress bar and not through it."""
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: Any) -> None:
+        pass
+
+
+def configure_logs(*, verbose: bool) -> None:
+    """One line an event on stderr: `12:00:01 info crawl kb=voyago seconds=2.1`. Quiet means warnings only."""
+    handler = _CurrentStderr()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("almanac")
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.INFO)
+    handler.setLevel(logging.INFO if verbose else logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,134 @@
+"""Writes docs/declaration.md from the models and docs/commands.md from the commands; `--check` says whether they are up to date.
+
+usage: python -m cli.reference [--check]
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from schemas.declaration import Chunk, Declaration, Embed, Expectation, Gate, Generate, Index, Retrieve, Validate
+from schemas.fields import FieldRule, Selector
+from schemas.model import Declared
+from schemas.settings import project_root
+from schemas.sources import FilesSource, Follow, Limits, Listing, Pagination, Politeness, SiteSource
+
+_SECTIONS: dict[str, tuple[type[Declared], str]] = {
+    "The knowledge base": (Declaration, ""),
+    "A site": (SiteSource, "sources[], kind: site"),
+    "Files": (FilesSource, "sources[], kind: files"),
+    "A field": (FieldRule, "fields.NAME"),
+    "A selector": (Selector, "each, link, next, body"),
+    "Follow": (Follow, "sources[].follow"),
+    "Pagination": (Pagination, "sources[].pagination"),
+    "Listing": (Listing, "sources[].listing"),
+    "Limits": (Limits, "sources[].limits"),
+    "Politeness": (Politeness, "sources[].politeness"),
+    "Validate": (Validate, "validate"),
+    "An expectation": (Expectation, "validate.expect[]"),
+    "Chunk": (Chunk, "chunk"),
+    "Embed": (Embed, "embed"),
+    "Index": (Index, "index"),
+    "Retrieve": (Retrieve, "retrieve"),
+    "Generate": (Generate, "generate"),
+    "Gate": (Gate, "gate"),
+}
+_COMMANDS = ("demo", "init", "validate", "test-url", "run", "status", "versions", "publish", "rollback", "verify", "search", "ask", "eval", "export")
+
+
+def declaration_reference() -> str:
+    """Markdown: every key with its type, default and meaning, in the order of the models."""
+    lines = [
+        "# The declaration",
+        "",
+        "A knowledge base is declared in one YAML file, `knowledge/<name>.yaml`. Unknown keys are errors. `${VAR}` and `${VAR:-default}` in any text are",
+        "replaced from the environment. This page is written by `make docs` from the models in `schemas/`.",
+    ]
+    for title, (model, place) in _SECTIONS.items():
+        lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), (model.__doc__ or "").strip(), ""]
+        lines += ["| key | values | default | meaning |", "|---|---|---|---|", *_rows(model)]
+        if planned := [f"`{key}`" + (f" ({', '.join(values)})" if values else "") for key, values in model.planned.items()]:
+            lines += ["", f"Not supported yet: {', '.join(planned)}."]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(model: type[Declared]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        cells = (f"`{field.alias or name}`", _values(field), _default(field), field.description or "")
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _values(field: FieldInfo) -> str:
+    return _type_name(field.annotation)
+
+
+def _type_name(annotation: Any) -> str:
+    if isinstance(annotation, type) and not get_args(annotation):
+        if issubclass(annotation, Declared):
+            title = next((t for t, (m, _) in _SECTIONS.items() if m is annotation), annotation.__name__)
+            return f"[{title.lower()}](#{title.lower().replace(' ', '-')})"
+        return {"str": "text", "int": "integer", "float": "number", "bool": "true, false", "NoneType": "null", "dict": "mapping"}.get(
+            annotation.__name__, annotation.__name__
+        )
+    arguments = get_args(annotation)
+    origin = getattr(annotation, "__origin__", None)
+    if origin is list:
+        return f"list of {_type_name(arguments[0])}"
+    if origin is dict:
+        return f"name → {_type_name(arguments[1])}"
+    if hasattr(annotation, "__metadata__"):
+        return _type_name(arguments[0])
+    if annotation is Any:
+        return "anything"
+    if arguments and all(isinstance(a, str | bool | int) for a in arguments):
+        return ", ".join(f"`{str(a).lower() if isinstance(a, bool) else a}`" for a in arguments)
+    return " or ".join(dict.fromkeys(_type_name(a) for a in arguments)) if arguments else str(annotation).strip("'\"")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, Declared):
+        return "its defaults"
+    if isinstance(value, list | dict):
+        return f"`{value}`" if value else "none"
+    return {None: "null", True: "true", False: "false"}.get(value, f"`{value}`")
+
+
+def commands_reference() -> str:
+    """Markdown: the help of every command, as a terminal of 100 columns shows it."""
+    lines = ["# Commands", "", "This page is written by `make docs` from the commands' own help. [runs.md](runs.md) tells what a run does.", ""]
+    for name in ((), *((c,) for c in _COMMANDS)):
+        environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
+        command = [sys.executable, "-m", "cli.main", *name, "--help"]
+        shown = subprocess.run(command, cwd=project_root(), env=environment, capture_output=True, text=True, check=True).stdout
+        body = "\n".join(line.rstrip() for line in shown.replace("python -m cli.main", "almanac").strip("\n").splitlines())
+        lines += [f"## almanac {' '.join(name)}".rstrip(), "", "```", body, "```", ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    pages = {"declaration.md": declaration_reference(), "commands.md": commands_reference()}
+    folder = project_root() / "docs"
+    stale = [name for name, text in pages.items() if not _same(folder / name, text)]
+    if "--check" in sys.argv:
+        if stale:
+            sys.stderr.write(f"out of date: {', '.join(stale)}; make docs writes them\n")
+        return 1 if stale else 0
+    for name in stale:
+        (folder / name).write_text(pages[name], encoding="utf-8")
+    return 0
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""`make server`: the Prefect server, a process work pool, the deployments of prefect.yaml and a worker, until Ctrl-C.
+
+The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The server has no login of its own: it stays on loopback.
+"""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+from flows.environment import prepare_prefect
+from schemas.errors import OperationalError
+from schemas.settings import DataDir, project_root
+
+_START_TIMEOUT_S = 90
+_WORKER_QUERY_S = "2"
+
+
+def main() -> int:
+    """Runs server and worker as children; both end with this process."""
+    port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
+    api = f"http://127.0.0.1:{port}/api"
+    prepare_prefect(DataDir.locate())
+    os.environ.update(PREFECT_API_URL=api, PREFECT_UI_API_URL=api, PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
+    children: list[subprocess.Popen[bytes]] = []
+    try:
+        children.append(_prefect("server", "start", "--host", "127.0.0.1", "--port", port))
+        _wait_until(lambda: _answers(f"{api}/health"), f"the Prefect server at {api}")
+        _prefect("--no-prompt", "work-pool", "create", "local", "--type", "process", "--overwrite").wait()
+        if code := _prefect("--no-prompt", "deploy", "--all").wait():
+            return code
+        children.append(_prefect("worker", "start", "--pool", "local", "--type", "process"))
+        sys.stderr.write(f"\nWatch at http://127.0.0.1:{port} · start a run: prefect deployment run refresh/voyago · Ctrl-C ends server and worker\n")
+        return children[-1].wait()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        for child in reversed(children):
+            child.terminate()
+        for child in children:
+            child.wait()
+
+
+def _prefect(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "prefect", *arguments], cwd=project_root())
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _wait_until(is_ready: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while not is_ready():
+        if time.monotonic() > deadline:
+            raise OperationalError(f"{what} did not start within {_START_TIMEOUT_S} s", hint="is the port taken? PREFECT_SERVER_API_PORT chooses another")
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

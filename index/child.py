@@ -1,0 +1,110 @@
+"""A step in a process of its own, which ends with its parent. The protocol is one JSON object a line on the child's stdout."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import schemas.errors
+from schemas.errors import AlmanacError, OperationalError
+from schemas.settings import project_root
+
+Message = dict[str, Any]
+_TAIL = 2000  # characters of stderr in the error
+
+
+def run_child(module: str, job: str, on_message: Callable[[Message], None], *, on_signal: Callable[[str], None] | None = None) -> None:
+    """Runs `python -m module JOBFILE` and hands on its messages as they come.
+
+    Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr; a signal that ended it goes to
+    `on_signal`, where given. The child is killed when
+    this process ends in whatever way, and when `on_message` raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="almanac-") as folder, (Path(folder) / "stderr").open("w+b") as stderr:
+        job_file = Path(folder) / "job.json"
+        job_file.write_text(job)
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, str(job_file)],
+            stdin=subprocess.PIPE,  # held open and never written: its end tells the child that we are gone
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            encoding="utf-8",
+            cwd=project_root(),
+            start_new_session=True,
+        )
+        error: Message | None = None
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                message = json.loads(line)
+                error = message.get("error", error)
+                if "error" not in message:
+                    on_message(message)
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        if error is not None:
+            raise _revive(error)
+        if process.returncode < 0 and on_signal:
+            on_signal(signal.Signals(-process.returncode).name)
+        elif process.returncode != 0:
+            stderr.seek(0)
+            tail = stderr.read().decode(errors="replace")[-_TAIL:].strip()
+            raise OperationalError(f"{module} ended with {_how(process.returncode)}: {tail or 'nothing on stderr'}", where=module, hint="run again")
+
+
+def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
+    """The child's side: calls `work(job, send)` with the job file's text, then exits. Never returns normally on failure."""
+    _end_with_parent()
+    from schemas.settings import quiet_engines
+
+    quiet_engines()
+    # Libraries print; the pipe to the parent carries messages only.
+    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def send(message: Message) -> None:
+        print(json.dumps(message), file=pipe, flush=True)
+
+    try:
+        work(Path(sys.argv[1]).read_text(), send)
+    except AlmanacError as error:
+        send({**error.as_json()})
+        sys.exit(error.exit_code)
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    """SIGKILL when the parent dies (Linux), and a watch on stdin where that is not to be had or came too late."""
+    if sys.platform == "linux":
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+    def watch() -> None:
+        if os.read(0, 1) == b"":
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _revive(error: Message) -> AlmanacError:
+    classes = {cls("").kind: cls for cls in vars(schemas.errors).values() if isinstance(cls, type) and issubclass(cls, AlmanacError)}
+    return classes.get(error["kind"], OperationalError)(error["message"], where=error["where"], hint=error["hint"])
+
+
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -1,0 +1,127 @@
+"""Text in, unit vectors out. What an embedder is, the local one, and the one check of what any of them returns."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from index.floors import Floors, default_floors
+from index.model_folder import describe_embedder, find_model
+from schemas.declaration import Embed
+from schemas.errors import DeclarationError, OperationalError
+from schemas.items import sha256
+from schemas.manifest import EmbedderInfo
+
+__all__ = ["Embedder", "Floors", "LocalEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
+
+Vectors = npt.NDArray[np.float32]
+_REQUEST = 32  # texts in one forward pass; longer ones gain nothing on a CPU
+
+
+class Embedder(Protocol):
+    """Both methods return float32 (n, dimension), unit length, in the order of `texts`; n may be 0."""
+
+    @property
+    def info(self) -> EmbedderInfo: ...
+
+    @property
+    def defaults(self) -> Floors: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors: ...
+
+
+def load_embedder(embed: Embed) -> Embedder:
+    """The declared embedder, ready to use. Importing and loading the local model takes about 5 s."""
+    return LocalEmbedder(embed)
+
+
+class LocalEmbedder:
+    """A sentence-transformers model on this machine: single precision, on a GPU where there is one. Safe to share among threads."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._info = describe_embedder(embed)
+        self._model = _load_model(embed)
+        found = self._model.get_embedding_dimension()
+        if found != self._info.dimension:
+            raise DeclarationError(
+                f"embed.model: '{embed.model}' says dimension {self._info.dimension} and makes {found}", where=embed.model, hint="save the model again"
+            )
+        self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return self._info
+
+    @property
+    def defaults(self) -> Floors:
+        return default_floors(self._info)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return self._encode(self._model.encode_document, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self._encode(self._model.encode_query, texts)
+
+    def _encode(self, encode: Any, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.empty((0, self._info.dimension), dtype=np.float32)
+        with self._lock:
+            vectors = encode(list(texts), batch_size=_REQUEST, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
+        return checked_vectors(vectors, texts, self._info)
+
+
+def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> Vectors:
+    """The vectors as float32 (n, dimension) of unit length. Raises OperationalError that names the hash of the text concerned."""
+    array = np.asarray(vectors, dtype=np.float32)
+    if array.ndim != 2 or len(array) != len(texts):
+        first = f", the first with sha256 {sha256(texts[0])}" if texts else ""
+        raise OperationalError(
+            f"{len(texts)} texts were sent{first}; the answer has the shape {array.shape}", where=info.model, hint="run again; completed parts are kept"
+        )
+    if array.shape[1] != info.dimension:
+        raise OperationalError(
+            f"a vector of dimension {array.shape[1]} instead of {info.dimension} for the text with sha256 {sha256(texts[0])}",
+            where=info.model,
+            hint="the model has changed: check embed.model",
+        )
+    norms = np.linalg.norm(array.astype(np.float64), axis=1)
+    unusable = np.flatnonzero(~np.isfinite(norms) | (norms < 1e-9))
+    if len(unusable):
+        what = "zero" if np.isfinite(norms[unusable[0]]) else "not finite"
+        raise OperationalError(
+            f"the vector is {what} for the text with sha256 {sha256(texts[int(unusable[0])])}",
+            where=info.model,
+            hint="find the text in chunks.parquet by text_sha256",
+        )
+    # What is already of unit length stays as it is, to the bit.
+    off = np.abs(norms - 1) > 1e-6
+    if off.any():
+        array = array.copy()
+        array[off] = array[off] / norms[off, None]
+    return array
+
+
+def _load_model(embed: Embed) -> Any:
+    from schemas.settings import quiet_engines
+
+    quiet_engines()
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    folder = find_model(embed)
+    try:
+        return SentenceTransformer(
+            str(folder.path),
+            device="cuda" if torch.cuda.is_available() else "cpu",
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"torch_dtype": torch.float32},
+        )
+    except Exception as error:  # transformers raises many unrelated types for a folder that it cannot read
+        raise DeclarationError(f"embed.model: '{embed.model}' cannot be loaded: {error}", where=str(folder.path), hint="save the model again") from error

@@ -1,0 +1,27 @@
+"""What a verification found, as it is found."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from schemas.reports import Problem
+
+_LISTED = 100  # problems of one kind
+_SHOWN = 200  # characters of a value in a problem
+
+
+class Findings:
+    """Sends problems on as they are found, at most 100 of a kind."""
+
+    def __init__(self, send: Callable[[Problem], None]) -> None:
+        self._send = send
+        self._counts: Counter[str] = Counter()
+
+    def add(self, kind: str, where: str, found: Any = None, expected: Any = None) -> None:
+        self._counts[kind] += 1
+        if self._counts[kind] <= _LISTED:
+            self._send(Problem(kind=kind, where=where, found=_shown(found), expected=_shown(expected)))
+
+
+def _shown(value: Any) -> Any:
+    return value if value is None or isinstance(value, int | float) else str(value)[:_SHOWN]

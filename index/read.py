@@ -1,0 +1,155 @@
+"""The read side: one published version, opened for queries. A reader never changes what a version means."""
+
+import json
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from index.exact import hnsw_bears, load_vectors, nearest
+from index.versions import read_manifest, version_dir
+from schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
+from schemas.tables import CHUNK_SCHEMA, CHUNKS
+
+if TYPE_CHECKING:
+    from chromadb.api.models.Collection import Collection
+
+    from index.embedder import Vectors
+
+_SPARE = 10  # rows asked for beyond k, so that equal scores at the end are cut by id and not by chance
+_COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
+
+
+class OpenVersion:
+    """A version's Chroma and chunks, each opened when first needed. Safe to share among threads; close it when done.
+
+    Raises NotFound, or DamagedVersion when something of it cannot be read.
+    """
+
+    def __init__(self, index_dir: Path, version: str) -> None:
+        self.manifest = read_manifest(index_dir, version)
+        self.folder = version_dir(index_dir, version)
+        self._open = ExitStack()
+        self._lock = threading.RLock()
+        self._opened: Collection | None = None
+        self._metadata: dict[str, list[Any]] = {}
+
+    def query(self, vector: "Vectors", k: int, ids: Sequence[str] | None = None) -> list[tuple[str, float]]:
+        """The k nearest chunks as (chunk_id, cosine), best first, equal ones by id; among `ids` only, where given.
+
+        `vector` has the shape (dimension,). Ids that the version does not have are ignored. Where HNSW would lose rows (`index.exact`),
+        every vector is compared.
+        """
+        if vector.shape != (self.manifest.embedder.dimension,):
+            raise EmbedderMismatch(
+                f"the query's vector has the shape {vector.shape}, the version's have dimension {self.manifest.embedder.dimension}", where=self.manifest.version
+            )
+        known = None if ids is None else [chunk_id for chunk_id in dict.fromkeys(ids) if chunk_id in self._row_of]
+        available = self.manifest.counts.chunks if known is None else len(known)
+        if k < 1 or not available:
+            return []
+        try:
+            if self._hnsw_bears:
+                hits = self._query_hnsw(vector, min(k + _SPARE, available), known)
+                if len(hits) >= min(k, available):
+                    return hits[:k]
+            rows = None if known is None else [self._row_of[chunk_id] for chunk_id in known]
+            return nearest(self._vectors, self.chunk_ids, vector, k, rows)
+        except AlmanacError:
+            raise
+        except Exception as error:
+            raise self._damaged(error) from error
+
+    def _query_hnsw(self, vector: "Vectors", count: int, ids: list[str] | None) -> list[tuple[str, float]]:
+        answer = self._collection.query(query_embeddings=np.asarray(vector, dtype=np.float32)[None, :], n_results=count, ids=ids, include=["distances"])
+        distances = (answer["distances"] or [[]])[0]
+        # Equal vectors come back a few last bits apart, depending on their place in the index.
+        hits = [(chunk_id, max(-1.0, min(1.0, round(1.0 - float(distance), 6)))) for chunk_id, distance in zip(answer["ids"][0], distances, strict=True)]
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+    @cached_property
+    def chunk_ids(self) -> list[str]:
+        """All chunk ids, in the order of chunks.parquet."""
+        return self.column("chunk_id")
+
+    def rows(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
+        """The chunks in the order asked for: columns of chunks.parquet but `embedded_text`, with `metadata` parsed. KeyError for an unknown id."""
+        numbers = [self._row_of[chunk_id] for chunk_id in chunk_ids]
+        rows: list[dict[str, Any]] = self._chunks.take(pa.array(numbers, pa.int64())).to_pylist()
+        for row in rows:
+            row["metadata"] = json.loads(row["metadata"])
+        return rows
+
+    def column(self, name: str) -> list[Any]:
+        """A column of chunks.parquet as Python values, in chunk order; made anew at each call."""
+        values: list[Any] = self._chunks.column(name).to_pylist()
+        return values
+
+    def metadata_column(self, key: str) -> list[Any]:
+        """The value of a declared metadata key for each chunk, in chunk order, None where it is absent; parsed once. Do not change it."""
+        with self._lock:
+            if key not in self._metadata:
+                self._metadata[key] = [json.loads(text).get(key) for text in self.column("metadata")]
+            return self._metadata[key]
+
+    @cached_property
+    def metadata_keys(self) -> list[str]:
+        """The declared metadata keys that any chunk has, sorted."""
+        return sorted({key for text in set(self.column("metadata")) for key in json.loads(text)})
+
+    def close(self) -> None:
+        """Closes Chroma, which frees its memory and files. Queries open it again."""
+        with self._lock:
+            self._opened = None
+            self._open.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def _collection(self) -> "Collection":
+        with self._lock:
+            if self._opened is None:
+                from index.engine import open_client, open_collection, require_files
+
+                require_files(self.folder, self.manifest)
+                client = self._open.enter_context(open_client(self.folder))
+                self._opened = open_collection(client, self.manifest.collection)
+            return self._opened
+
+    @cached_property
+    def _hnsw_bears(self) -> bool:
+        return hnsw_bears(self.column("text_sha256"))
+
+    @cached_property
+    def _vectors(self) -> "Vectors":
+        return load_vectors(self._collection, self.chunk_ids)
+
+    @cached_property
+    def _chunks(self) -> pa.Table:
+        try:
+            return pq.read_table(self.folder / CHUNKS, columns=_COLUMNS).combine_chunks()
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raise self._damaged(error) from error
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
+
+    def _damaged(self, error: Exception) -> DamagedVersion:
+        kb = self.manifest.kb
+        return DamagedVersion(
+            f"{self.manifest.version} cannot be read: {error}",
+            where=str(self.folder),
+            hint=f"almanac verify {kb} {self.manifest.version} says what is wrong; almanac rollback {kb} serves an older version",
+        )

@@ -1,0 +1,154 @@
+"""A page's bytes as something to select on: decoded, and parsed once when first asked for."""
+
+import codecs
+import json
+from functools import cached_property
+from typing import Any, Literal, NoReturn
+
+import parsel
+from charset_normalizer import from_bytes
+from w3lib.encoding import html_to_unicode, read_bom
+from w3lib.html import get_base_url
+
+from schemas.items import Page
+
+Form = Literal["html", "xml", "json", "jsonl", "markdown", "plain"]
+
+_FORMS: dict[str, Form] = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/xml": "xml",
+    "text/xml": "xml",
+    "application/json": "json",
+    "text/json": "json",
+    "application/jsonl": "jsonl",
+    "application/x-ndjson": "jsonl",
+    "text/markdown": "markdown",
+}
+_NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard"})
+
+
+def media_type(content_type: str) -> str:
+    """`text/html` of `Text/HTML; charset=utf-8`."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def is_text_type(content_type: str) -> bool:
+    """Whether a page of this type is worth storing: HTML, XML, JSON and plain text are, images and archives are not."""
+    kind = media_type(content_type)
+    return kind in _FORMS or kind.endswith(("+xml", "+json")) or (kind.startswith("text/") and kind not in _NOT_PROSE)
+
+
+def looks_like_text(body: bytes) -> bool:
+    """A guess for pages that name no type: text has no NUL, unless a byte order mark announces wide characters."""
+    return read_bom(body)[0] is not None or b"\0" not in body[:2048]
+
+
+class Content:
+    """A page, parsed on demand."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.url = page.url
+        self.form = _form(page)
+
+    @cached_property
+    def _decoded(self) -> tuple[str, str]:
+        return decode_markup(self.page.body, self.page.content_type) if self.form in ("html", "xml") else decode_text(self.page.body)
+
+    @property
+    def encoding(self) -> str:
+        return self._decoded[0]
+
+    @property
+    def text(self) -> str:
+        return self._decoded[1]
+
+    @cached_property
+    def base_url(self) -> str:
+        """What relative links on the page are relative to."""
+        try:
+            return get_base_url(self.text[:4096], self.url) if self.form == "html" else self.url
+        except ValueError:  # <base href> is no URL
+            return self.url
+
+    @cached_property
+    def selector(self) -> parsel.Selector:
+        # NUL ends a document for libxml2, and everything after it would be lost.
+        text = self.text.replace("\0", "")
+        return parsel.Selector(text=text or "<html/>", type="xml" if self.form == "xml" else "html")
+
+    @cached_property
+    def json(self) -> Any:
+        """The parsed JSON body; ValueError where it is none."""
+        return parse_json(self.page.body)
+
+
+def _form(page: Page) -> Form:
+    kind = media_type(page.content_type)
+    if kind in _FORMS:
+        return _FORMS[kind]
+    if kind.endswith("+json"):
+        return "json"
+    if kind.endswith("+xml"):
+        return "xml"
+    if not kind and page.body[:256].lstrip().startswith(b"<"):
+        return "html"
+    return "plain"
+
+
+def decode_markup(body: bytes, content_type: str = "") -> tuple[str, str]:
+    """Encoding and text of HTML or XML.
+
+    A byte order mark decides; then UTF-8 where the bytes agree, because pages are mislabelled as Latin-1 more often than
+    other encodings happen to be valid UTF-8; then header, <meta> and detection. Pure ASCII says nothing about UTF-8
+    (ISO-2022-JP is ASCII too), so there the label counts.
+    """
+    if read_bom(body)[0] is None and not body.isascii():
+        try:
+            return "utf-8", body.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+    encoding, text = html_to_unicode(content_type or None, body, auto_detect_fun=_detected, default_encoding="cp1252")
+    return encoding, text
+
+
+def decode_text(body: bytes) -> tuple[str, str]:
+    """Encoding and text of a plain text file: byte order mark, UTF-8, then detection."""
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8"),
+        (codecs.BOM_UTF32_LE, "utf-32-le"),
+        (codecs.BOM_UTF16_LE, "utf-16-le"),
+        (codecs.BOM_UTF16_BE, "utf-16-be"),
+    ):
+        if body.startswith(mark):
+            return encoding, body[len(mark) :].decode(encoding, "replace")
+    try:
+        return "utf-8", body.decode("utf-8")
+    except UnicodeDecodeError:
+        encoding = _detected(body) or "cp1252"
+        return encoding, body.decode(encoding, "replace")
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Strict JSON: NaN and Infinity are none. Raises ValueError, also for what is nested too deep to read."""
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _detected(body: bytes) -> str | None:
+    if body.isascii() and body.count(0) * 4 < len(body):  # wide characters of Western text are NUL by half; a stray one proves nothing
+        return "utf-8"
+    matches = from_bytes(body)
+    best = matches.best()
+    if best is None:
+        return None
+    # Short Western texts fit several code pages equally well, and the first of them by name is the Central European one.
+    tied = [match for match in matches if (match.chaos, match.coherence) == (best.chaos, best.coherence)]
+    return "cp1252" if any("cp1252" in match.could_be_from_charset for match in tied) else best.encoding

@@ -1,0 +1,362 @@
+"""Building, verifying and reading real versions, with real Chroma and real child processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import chromadb
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from chromadb.api.models.Collection import Collection
+from chromadb.config import Settings
+
+from index.build import BuildJob, build_version
+from index.exact import load_vectors, nearest
+from index.publish import finish_version, publish
+from index.read import OpenVersion
+from index.vectors import VectorStore
+from index.verify import verify_version
+from index.versions import discard_unfinished, list_versions, next_version, resolve_version, version_dir
+from schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
+from schemas.items import ChunkRow
+from schemas.manifest import EmbedderInfo, Manifest, Verdict
+from schemas.reports import Problem
+from schemas.settings import project_root
+from schemas.tables import chunks_table, write_table
+
+Rows = Callable[[int], list[ChunkRow]]
+
+
+class Base(Protocol):
+    root: Path
+
+    @property
+    def index_dir(self) -> Path: ...
+    @property
+    def vectors(self) -> Path: ...
+    @property
+    def chunks(self) -> Path: ...
+    def embed(self, rows: list[ChunkRow]) -> None: ...
+    def job(self, version: str = "v0001") -> BuildJob: ...
+    def build(self, version: str = "v0001", count: int = 40) -> Manifest: ...
+    def manifest(self, version: str, rows: list[ChunkRow], verdict: Verdict) -> Manifest: ...
+
+
+@contextmanager
+def stock_client(folder: Path) -> Iterator[Collection]:
+    """The collection as anybody's Chroma client sees it."""
+    client = chromadb.PersistentClient(path=str(folder / "chroma"), settings=Settings(anonymized_telemetry=False))
+    try:
+        yield client.get_collection("notes", embedding_function=None)
+    finally:
+        client.close()  # type: ignore[attr-defined]
+
+
+def verify(base: Base, manifest: Manifest) -> list[Problem]:
+    return verify_version(version_dir(base.index_dir, manifest.version), manifest, base.vectors, manifest.embedder)
+
+
+def kinds(problems: list[Problem]) -> set[str]:
+    return {problem.kind for problem in problems}
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1500])
+def test_built_version_is_whole_and_stays_so_when_it_is_read(base: Base, count: int) -> None:
+    """1,500 rows take two batches; none, one and two rows are where Chroma's flushing is particular."""
+    manifest = base.build(count=count)
+    publish(base.index_dir, "v0001")
+    with OpenVersion(base.index_dir, resolve_version(base.index_dir)) as version:
+        hits = version.query(np.full(16, 0.25, dtype=np.float32), 3)
+        assert len(hits) == min(3, count)
+    assert verify(base, manifest) == []
+    assert ("index_metadata.pickle" in {Path(stored.path).name for stored in manifest.files}) == (count > 1)
+
+
+def test_builder_reports_progress_and_copies_the_processed_files(base: Base, chunk_rows: Rows) -> None:
+    base.embed(chunk_rows(30))
+    job = base.job()
+    seen: list[tuple[int, int]] = []
+    build_version(job, on_progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(30, 30)]
+    copy = job.version_dir / "chunks.parquet"
+    assert copy.read_bytes() == base.chunks.read_bytes()
+    assert copy.stat().st_nlink == 1
+
+
+def test_stock_client_counts_filters_and_queries_a_version(base: Base) -> None:
+    manifest = base.build(count=40)
+    with stock_client(version_dir(base.index_dir, "v0001")) as collection:
+        assert collection.count() == 40
+        got = collection.get(where={"number": 7}, include=["documents", "metadatas", "embeddings"])
+        assert got["documents"] == ["text 7"]
+        assert got["metadatas"] == [
+            {
+                "source": "notes", "document_id": "doc3", "url": "file:///doc3", "title": "Title 3", "kind": "document", "ordinal": 1, "start": 0, "end": 10,
+                "fetched_at": "2026-01-01T00:00:00+00:00", "number": 7, "tags": '["a","b"]',
+            }
+        ]  # fmt: skip
+        answer = collection.query(query_embeddings=np.asarray(got["embeddings"]), n_results=1)
+        assert answer["ids"] == [got["ids"]]
+        assert collection.metadata["embedder_fingerprint"] == manifest.embedder.fingerprint
+
+
+def test_nul_characters_reach_neither_document_nor_metadata(base: Base, chunk_rows: Rows) -> None:
+    [row] = chunk_rows(1)
+    odd = ChunkRow(
+        **{name: getattr(row, name) for name in ("document_id", "source", "url", "title", "kind", "ordinal", "embedded_text", "fetched_at")},
+        start=None,
+        end=None,
+        text="a\0b",
+        metadata={"note": "c\0d", "big": 2**70},
+    )
+    base.embed([odd])
+    build_version(base.job())
+    with stock_client(base.job().version_dir) as collection:
+        got = collection.get()
+    assert got["documents"] == ["ab"]
+    metadata = (got["metadatas"] or [])[0]
+    assert (metadata["note"], metadata["big"], "start" in metadata) == ("cd", str(2**70), False)
+    assert verify_version(base.job().version_dir, None, base.vectors, base.job().embedder) == []
+
+
+def test_builder_refuses_a_directory_that_holds_something(base: Base, chunk_rows: Rows) -> None:
+    base.embed(chunk_rows(4))
+    (base.job().version_dir).mkdir(parents=True)
+    (base.job().version_dir / "left-over").touch()
+    with pytest.raises(OperationalError, match="not empty"):
+        build_version(base.job())
+
+
+def test_missing_vector_stops_the_build_and_is_named(base: Base, chunk_rows: Rows) -> None:
+    rows = chunk_rows(4)
+    base.embed(rows[:3])
+    write_table(base.chunks, chunks_table(rows))
+    with pytest.raises(DamagedVersion, match=rows[3].text_sha256):
+        build_version(base.job())
+    assert list_versions(base.index_dir) == []
+
+
+def test_same_chunk_twice_stops_the_build(base: Base, chunk_rows: Rows) -> None:
+    base.embed([*chunk_rows(2), *chunk_rows(1)])
+    with pytest.raises(OperationalError, match="stands twice"):
+        build_version(base.job())
+
+
+def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base, chunk_rows: Rows, tmp_path: Path) -> None:
+    rows = chunk_rows(3000)
+    base.embed(rows)
+    job_file = tmp_path / "job.json"
+    job_file.write_text(base.job().model_dump_json())
+    builder = subprocess.Popen(
+        [sys.executable, "-m", "index.build", str(job_file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root(), start_new_session=True
+    )
+    assert builder.stdout is not None
+    assert json.loads(builder.stdout.readline())["done"] == 1000
+    builder.send_signal(signal.SIGKILL)
+    builder.communicate()
+
+    assert list_versions(base.index_dir) == []
+    assert discard_unfinished(base.index_dir) == ["v0001"]
+    assert next_version(base.index_dir) == "v0001"
+    build_version(base.job())
+    manifest = finish_version(base.index_dir, base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])))
+    assert verify(base, manifest) == []
+
+
+def test_builder_dies_with_its_parent(base: Base, chunk_rows: Rows, tmp_path: Path) -> None:
+    base.embed(chunk_rows(3000))
+    (tmp_path / "job.json").write_text(base.job().model_dump_json())
+    code = (
+        "import sys; from pathlib import Path; from index.build import BuildJob, build_version\n"
+        "job = BuildJob.model_validate_json(Path(sys.argv[1]).read_text())\n"
+        "build_version(job, on_progress=lambda done, total: print(done, flush=True))"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "job.json")], stdout=subprocess.PIPE, cwd=project_root())
+    assert parent.stdout is not None
+    parent.stdout.readline()
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
+    if not children.is_file():
+        pytest.skip("needs /proc/PID/task/TID/children")
+    [builder] = map(int, children.read_text().split())
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    deadline = time.monotonic() + 10
+    while is_running(builder) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_running(builder)
+
+
+def is_running(pid: int) -> bool:
+    """A zombie that nobody has waited for does not run."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_flipped_byte_in_chunks_is_found(base: Base) -> None:
+    manifest = base.build()
+    path = version_dir(base.index_dir, "v0001") / "chunks.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert "file_altered" in kinds(verify(base, manifest))
+
+
+def test_missing_files_are_found(base: Base) -> None:
+    manifest = base.build()
+    folder = version_dir(base.index_dir, "v0001")
+    (folder / "chunks.parquet").unlink()
+    assert kinds(verify(base, manifest)) == {"file_missing"}
+
+
+def _delete(collection: Collection, _base: Base) -> None:
+    collection.delete(ids=[collection.get(where={"number": 7})["ids"][0]])
+
+
+def _add(collection: Collection, _base: Base) -> None:
+    collection.add(ids=["foreign"], embeddings=np.full((1, 16), 0.25, dtype=np.float32), documents=["spam"])
+
+
+def _alter_text(collection: Collection, _base: Base) -> None:
+    collection.update(ids=[collection.get(where={"number": 7})["ids"][0]], documents=["spam"])
+
+
+def _alter_metadata(collection: Collection, _base: Base) -> None:
+    collection.update(ids=[collection.get(where={"number": 7})["ids"][0]], metadatas=[{"number": 7.5}])
+
+
+def _alter_vector(collection: Collection, _base: Base) -> None:
+    collection.update(ids=[collection.get(where={"number": 7})["ids"][0]], embeddings=np.full((1, 16), 0.25, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "expected"),
+    [(_delete, "row_missing"), (_add, "row_foreign"), (_alter_text, "row_altered"), (_alter_metadata, "row_altered"), (_alter_vector, "vector_altered")],
+)
+def test_what_a_stock_client_changed_is_found(base: Base, tamper: Callable[[Collection, Any], None], expected: str) -> None:
+    manifest = base.build()
+    with stock_client(version_dir(base.index_dir, "v0001")) as collection:
+        tamper(collection, base)
+    assert expected in kinds(verify(base, manifest))
+
+
+@pytest.mark.parametrize("name", ["chroma.sqlite3", "data_level0.bin", "index_metadata.pickle"])
+def test_ruined_chroma_files_are_found_and_readers_are_told(base: Base, name: str) -> None:
+    manifest = base.build()
+    [path] = version_dir(base.index_dir, "v0001").rglob(name)
+    path.write_bytes(b"not what it was")
+    assert "unreadable" in kinds(verify(base, manifest))
+    with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(DamagedVersion) as raised:
+        version.query(np.full(16, 0.25, dtype=np.float32), 3)
+    assert "almanac verify notes" in (raised.value.hint or "")
+
+
+def test_reader_of_a_version_without_chroma_makes_no_empty_one(base: Base) -> None:
+    base.build()
+    folder = version_dir(base.index_dir, "v0001") / "chroma"
+    folder.rename(folder.with_name("elsewhere"))
+    with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(DamagedVersion):
+        version.query(np.full(16, 0.25, dtype=np.float32), 3)
+    assert not folder.exists()
+
+
+def test_missing_and_altered_vector_parts_are_found(base: Base) -> None:
+    manifest = base.build()
+    [part] = (base.vectors / manifest.embedder.fingerprint).glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:-9])
+    problems = verify(base, manifest)
+    assert kinds(problems) == {"vector_missing"}
+    assert len(problems) == len(set(pq.read_table(base.chunks).column("text_sha256").to_pylist()))
+
+
+def test_other_embedder_or_digest_is_found(base: Base) -> None:
+    manifest = base.build()
+    assert "digest_differs" in kinds(verify(base, manifest.model_copy(update={"digest": "0" * 64})))
+
+
+def test_at_most_a_hundred_problems_of_a_kind_are_listed(base: Base) -> None:
+    manifest = base.build(count=130)
+    with stock_client(version_dir(base.index_dir, "v0001")) as collection:
+        collection.delete(ids=collection.get(limit=120)["ids"])
+    assert len([problem for problem in verify(base, manifest) if problem.kind == "row_missing"]) == 100
+
+
+def test_reader_gives_cosines_best_first_and_equal_ones_by_id(base: Base, chunk_rows: Rows) -> None:
+    manifest = base.build(count=40)
+    rows = {row.chunk_id: row for row in chunk_rows(40)}
+    vectors = VectorStore(base.vectors, manifest.embedder)
+    repeated = sorted(chunk_id for chunk_id, row in rows.items() if row.text == "text 0")
+    with OpenVersion(base.index_dir, "v0001") as version:
+        [vector] = vectors.read([rows[repeated[0]].text_sha256])
+        hits = version.query(vector, 12)
+        assert [chunk_id for chunk_id, _ in hits[:4]] == repeated
+        by_hand = vectors.read([rows[chunk_id].text_sha256 for chunk_id, _ in hits]) @ vector
+        assert np.allclose([cosine for _, cosine in hits], by_hand, atol=1e-5)
+        assert [cosine for _, cosine in hits] == sorted((cosine for _, cosine in hits), reverse=True)
+
+
+def test_reader_finds_every_row_where_a_text_stands_often(base: Base, chunk_rows: Rows) -> None:
+    """150 rows of 1,500 have one vector: HNSW alone loses some of the others."""
+    manifest = base.build(count=1500)
+    rows = chunk_rows(1500)
+    vectors = VectorStore(base.vectors, manifest.embedder).read([row.text_sha256 for row in rows])
+    with OpenVersion(base.index_dir, "v0001") as version:
+        for number in range(1, 1500, 10):
+            [(chunk_id, cosine)] = version.query(vectors[number], 1)
+            assert chunk_id == rows[number].chunk_id
+            assert cosine == pytest.approx(1, abs=1e-5)
+        repeated = sorted(row.chunk_id for row in rows if row.text == "text 0")
+        assert [chunk_id for chunk_id, _ in version.query(vectors[0], 150)] == repeated
+        assert version.query(vectors[1], 5, [rows[3].chunk_id])[0][0] == rows[3].chunk_id
+
+
+def test_exact_and_hnsw_search_agree(base: Base) -> None:
+    base.build(count=100)
+    with OpenVersion(base.index_dir, "v0001") as version:
+        vector = np.linspace(-1, 1, 16, dtype=np.float32)
+        hits = version.query(vector, 10)
+        exact = nearest(load_vectors(version._collection, version.chunk_ids), version.chunk_ids, vector, 10)
+    assert [chunk_id for chunk_id, _ in hits] == [chunk_id for chunk_id, _ in exact]
+    assert np.allclose([cosine for _, cosine in hits], [cosine for _, cosine in exact], atol=1e-5)
+
+
+def test_reader_keeps_to_the_ids_it_is_given(base: Base) -> None:
+    base.build(count=40)
+    vector = np.full(16, 0.25, dtype=np.float32)
+    with OpenVersion(base.index_dir, "v0001") as version:
+        chosen = version.chunk_ids[3:6]
+        assert sorted(chunk_id for chunk_id, _ in version.query(vector, 10, [*chosen, "unknown", chosen[0]])) == sorted(chosen)
+        assert version.query(vector, 10, []) == []
+        assert version.query(vector, 10, ["unknown"]) == []
+        assert len(version.query(vector, 1000)) == 40
+
+
+def test_reader_gives_rows_and_metadata_in_order(base: Base, chunk_rows: Rows) -> None:
+    base.build(count=40)
+    with OpenVersion(base.index_dir, "v0001") as version:
+        assert version.chunk_ids == [row.chunk_id for row in chunk_rows(40)]
+        first, second = version.rows([version.chunk_ids[9], version.chunk_ids[2]])
+        assert (first["text"], second["text"]) == ("text 9", "text 2")
+        assert first["metadata"] == {"number": 9, "tags": ["a", "b"], "empty": None, "title": "not ours"}
+        assert version.metadata_column("number") == list(range(40))
+        assert version.metadata_column("absent") == [None] * 40
+
+
+def test_reader_refuses_a_vector_of_another_dimension(base: Base) -> None:
+    base.build(count=4)
+    with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(EmbedderMismatch, match="dimension 16"):
+        version.query(np.ones(3, dtype=np.float32), 1)
+
+
+def test_job_survives_its_journey_as_json(base: Base) -> None:
+    assert BuildJob.model_validate_json(base.job().model_dump_json()) == base.job()
+    assert isinstance(base.job().embedder, EmbedderInfo)

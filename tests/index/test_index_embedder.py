@@ -1,0 +1,102 @@
+"""The local embedder: what can be told about a model without loading it, and the bundled model itself."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from index.embedder import describe_embedder, load_embedder
+from index.floors import Floors, default_floors
+from index.model_folder import ModelFolder
+from schemas.declaration import Embed
+from schemas.errors import DeclarationError, OperationalError
+from schemas.settings import project_root
+
+
+def model_folder(path: Path, **pooling: object) -> Path:
+    (path / "1_Pooling").mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"hidden_size": 32, "max_position_embeddings": 128}))
+    (path / "modules.json").write_text(
+        json.dumps([{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
+    )
+    (path / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, **pooling}))
+    (path / "model.safetensors").write_bytes(b"weights")
+    return path
+
+
+def test_bundled_model_is_described_without_loading_it() -> None:
+    code = (
+        "import sys; from index.embedder import describe_embedder; from schemas.declaration import Embed\n"
+        "print(describe_embedder(Embed()).model_dump_json()); assert not {'torch', 'transformers', 'chromadb'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=project_root(), check=True)
+    info = json.loads(done.stdout)
+    assert (info["model"], info["dimension"], info["metric"]) == ("all-MiniLM-L6-v2", 384, "cosine")
+    assert info["revision"].startswith("53aa5117") and info["revision"].endswith("128d9db")
+    assert len(info["fingerprint"]) == 16
+
+
+def test_what_lists_versions_imports_no_engine() -> None:
+    code = "import sys, index.versions, index.publish, index.lock\nassert not {'torch', 'chromadb', 'pyarrow', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=project_root(), check=True)
+
+
+def test_unknown_model_is_a_path_and_never_a_hub_name(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="neither a bundled model nor") as raised:
+        describe_embedder(Embed(model="sentence-transformers/all-mpnet-base-v2"))
+    assert "all-MiniLM-L6-v2" in (raised.value.hint or "")
+    with pytest.raises(DeclarationError, match="no weights"):
+        (model_folder(tmp_path / "m") / "model.safetensors").unlink()
+        describe_embedder(Embed(model=str(tmp_path / "m")))
+
+
+def test_fingerprint_follows_whatever_changes_the_vectors(tmp_path: Path) -> None:
+    folder = model_folder(tmp_path / "m")
+    declared = Embed(model=str(folder))
+    prints = [describe_embedder(declared).fingerprint]
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    prints.append(describe_embedder(declared).fingerprint)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
+    prints.append(describe_embedder(declared).fingerprint)
+    (folder / "tokenizer.json").write_text("{}")
+    prints.append(describe_embedder(declared).fingerprint)
+    assert len(set(prints)) == 4
+    (folder / "README.md").write_text("about")
+    assert describe_embedder(declared).fingerprint == prints[-1]
+    moved = folder.rename(tmp_path / "elsewhere")
+    assert describe_embedder(Embed(model=str(moved))).fingerprint == prints[-1]
+
+
+def test_dimension_is_that_of_the_last_module_that_changes_it(tmp_path: Path) -> None:
+    assert ModelFolder("m", model_folder(tmp_path / "one")).dimension() == 32
+    assert ModelFolder("m", model_folder(tmp_path / "two", pooling_mode_max_tokens=True)).dimension() == 64
+    dense = model_folder(tmp_path / "dense")
+    modules = json.loads((dense / "modules.json").read_text())
+    (dense / "modules.json").write_text(json.dumps([*modules, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]))
+    (dense / "2_Dense").mkdir()
+    (dense / "2_Dense" / "config.json").write_text('{"out_features": 8}')
+    assert ModelFolder("m", dense).dimension() == 8
+
+
+def test_model_that_nobody_measured_refuses_nothing_by_itself(tmp_path: Path) -> None:
+    assert default_floors(describe_embedder(Embed())) == Floors(0.30, 0.50)
+    assert default_floors(describe_embedder(Embed(model=str(model_folder(tmp_path / "m"))))).floor == 0
+
+
+@pytest.mark.slow
+def test_bundled_model_makes_the_published_models_vectors() -> None:
+    embedder = load_embedder(Embed())
+    assert embedder.info == describe_embedder(Embed())
+    texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby.", ""]
+    vectors = embedder.embed_documents(texts)
+    assert vectors.shape == (4, 384)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] == pytest.approx(0.7553, abs=2e-3)  # the model card's own example of semantic search
+    assert vectors[0] @ vectors[2] < 0.2
+    assert np.allclose(embedder.embed_queries(texts[::-1]), vectors[::-1], atol=1e-5)
+    assert embedder.embed_queries([]).shape == (0, 384)
+    assert not issubclass(OperationalError, DeclarationError)

@@ -1,0 +1,156 @@
+"""Vector parts: what is kept, what is found again, what a kill and a bad disk do to them."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.embedder import Embedder, checked_vectors
+from index.vectors import VectorStore, embed_missing
+from schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
+from schemas.items import sha256
+from schemas.manifest import EmbedderInfo
+from schemas.settings import project_root
+from schemas.tables import chunks_table, write_table
+
+INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=4, fingerprint="0123456789abcdef")
+
+
+def unit_vectors(count: int) -> Any:
+    vectors = np.random.default_rng(count).normal(size=(count, 4)).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@given(st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4), st.lists(st.integers(0, 30), max_size=20))
+def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], asked: list[int]) -> None:
+    """Parts may overlap, as those of two knowledge bases do; a key's vector is the same in each."""
+    every = unit_vectors(31)
+    with tempfile.TemporaryDirectory() as folder:
+        written = VectorStore(Path(folder), INFO)
+        for part in parts:
+            written.write_part([sha256(str(n)) for n in part], every[part])
+        store = VectorStore(Path(folder), INFO)
+        known = {n for part in parts for n in part}
+        assert set(store.keys()) == {sha256(str(n)) for n in known}
+        assert store.missing(sha256(str(n)) for n in asked) == [sha256(str(n)) for n in dict.fromkeys(asked) if n not in known]
+        wanted = [n for n in asked if n in known]
+        assert np.array_equal(store.read([sha256(str(n)) for n in wanted]), every[wanted])
+        assert np.array_equal(store.read_to_disk([sha256(str(n)) for n in wanted]), every[wanted])
+
+
+def test_absent_vector_is_named(tmp_path: Path) -> None:
+    store = VectorStore(tmp_path, INFO)
+    store.write_part(["a"], unit_vectors(1))
+    with pytest.raises(DamagedVersion, match="sha256 b"):
+        store.read(["a", "b"])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "flipped"])
+def test_damaged_part_is_moved_aside_and_counts_as_missing(tmp_path: Path, damage: str) -> None:
+    store = VectorStore(tmp_path, INFO)
+    good = store.write_part(["a", "b"], unit_vectors(2))
+    bad = store.write_part([f"key{n}" for n in range(50)], unit_vectors(50))
+    content = bytearray(bad.read_bytes())
+    if damage == "flipped":
+        # Inside the vectors' page: only its checksum can tell.
+        content[len(content) // 2] ^= 0x10
+    bad.write_bytes({"truncated": bytes(content[:-20]), "garbage": b"not Parquet", "flipped": bytes(content)}[damage])
+
+    reopened = VectorStore(tmp_path, INFO)
+    with pytest.raises(DamagedVersion):
+        reopened.read(["a", "key7"])
+    assert reopened.missing(["a", "b", "key7"]) == ["key7"]
+    assert sorted(path.name for path in reopened.folder.iterdir()) == sorted([good.name, f"{bad.name}.damaged"])
+    assert np.array_equal(reopened.read(["b"]), unit_vectors(2)[1:])
+
+
+def test_part_of_another_dimension_counts_as_damaged(tmp_path: Path) -> None:
+    VectorStore(tmp_path, INFO).write_part(["a"], unit_vectors(1))
+    assert VectorStore(tmp_path, INFO.model_copy(update={"dimension": 8})).missing(["a"]) == ["a"]
+
+
+def test_embedding_takes_each_text_once_longest_first_and_counts_rows(tmp_path: Path, chunk_rows: Any, embedder: Any) -> None:
+    rows = chunk_rows(40)  # four of them share a text
+    write_table(tmp_path / "chunks.parquet", chunks_table(rows))
+    store = VectorStore(tmp_path / "vectors", embedder.info)
+    progress: list[tuple[int, int]] = []
+    counts = embed_missing(tmp_path / "chunks.parquet", store, lambda: embedder, checkpoint=15, on_progress=lambda done, total: progress.append((done, total)))
+    assert (counts.total, counts.embedded, counts.cached) == (40, 37, 3)
+    assert progress == [(15, 37), (30, 37), (37, 37)]
+    texts = [text for call in embedder.calls for text in call]
+    assert len(texts) == len(set(texts)) == 37
+    assert [len(text) for text in texts] == sorted((len(text) for text in texts), reverse=True)
+    again = embed_missing(tmp_path / "chunks.parquet", VectorStore(tmp_path / "vectors", embedder.info), not_needed)
+    assert (again.total, again.embedded, again.cached) == (40, 0, 40)
+
+
+def not_needed() -> Embedder:
+    raise AssertionError("a model is loaded where nothing is to be embedded")
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from conftest import HashEmbedder
+from index.vectors import VectorStore, embed_missing
+
+class Dying(HashEmbedder):
+    def embed_documents(self, texts):
+        if len(self.calls) == {after}:
+            os.kill(os.getpid(), 9)
+        return super().embed_documents(texts)
+
+embedder = Dying()
+embed_missing(Path({chunks!r}), VectorStore(Path({vectors!r}), embedder.info), lambda: embedder, checkpoint=10)
+"""
+
+
+@pytest.mark.parametrize("after", [0, 2])
+def test_killed_embedding_resumes_without_repeating_parts(tmp_path: Path, chunk_rows: Any, embedder: Any, after: int) -> None:
+    chunks, vectors = tmp_path / "chunks.parquet", tmp_path / "vectors"
+    write_table(chunks, chunks_table(chunk_rows(40)))
+    code = KILLED.format(tests=str(Path(__file__).parent), after=after, chunks=str(chunks), vectors=str(vectors))
+    assert subprocess.run([sys.executable, "-c", code], cwd=project_root(), check=False).returncode == -9
+
+    store = VectorStore(vectors, embedder.info)
+    assert len(list(store.keys())) == 10 * after
+    kept = {path: path.stat().st_mtime_ns for path in store.folder.glob("*.parquet")} if after else {}
+    counts = embed_missing(chunks, store, lambda: embedder, checkpoint=10)
+    assert counts.embedded == 37 - 10 * after
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert store.missing(row.text_sha256 for row in chunk_rows(40)) == []
+
+
+def test_vectors_of_another_embedder_are_not_mixed_in(tmp_path: Path, chunk_rows: Any, embedder: Any) -> None:
+    write_table(tmp_path / "chunks.parquet", chunks_table(chunk_rows(1)))
+    with pytest.raises(EmbedderMismatch):
+        embed_missing(tmp_path / "chunks.parquet", VectorStore(tmp_path, INFO.model_copy(update={"fingerprint": "other"})), lambda: embedder)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "finding"),
+    [
+        ([[1, 0, 0, 0]], "2 texts were sent"),
+        ([[1, 0, 0], [0, 1, 0]], "dimension 3 instead of 4"),
+        ([[1, 0, 0, 0], [0, float("nan"), 0, 0]], "not finite"),
+        ([[1, 0, 0, 0], [0, 0, 0, 0]], "is zero"),
+    ],
+)
+def test_unusable_vectors_are_refused_by_the_hash_of_their_text(vectors: list[list[float]], finding: str) -> None:
+    with pytest.raises(OperationalError, match=finding) as raised:
+        checked_vectors(vectors, ["good", "bad"], INFO)
+    named = sha256("bad") if finding in ("not finite", "is zero") else sha256("good")
+    assert named in raised.value.message
+
+
+def test_vectors_come_out_at_unit_length_and_unit_ones_untouched() -> None:
+    unit = unit_vectors(3)
+    assert np.array_equal(checked_vectors(unit, list("abc"), INFO), unit)
+    assert np.allclose(np.linalg.norm(checked_vectors(unit * 7, list("abc"), INFO), axis=1), 1)

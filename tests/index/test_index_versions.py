@@ -1,0 +1,164 @@
+"""Versions, the pointer, publishing, going back, the digest and the lock: what goes by files alone."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.digest import digest_of
+from index.lock import lock_holder, writer_lock
+from index.publish import finish_version, publish, rollback
+from index.versions import current_version, discard_unfinished, list_versions, next_version, point_to, read_manifest, resolve_version, version_dir
+from schemas.errors import DamagedVersion, GateRefused, NotFound, NothingPublished, RunLocked
+from schemas.items import ChunkRow
+from schemas.settings import project_root
+from schemas.tables import chunks_table
+
+Rows = Callable[[int], list[ChunkRow]]
+
+
+def test_nothing_published_says_what_to_do(base: Any) -> None:
+    assert current_version(base.index_dir) is None
+    assert list_versions(base.index_dir) == []
+    for ask in (resolve_version, rollback):
+        with pytest.raises(NothingPublished) as raised:
+            ask(base.index_dir)
+        assert raised.value.hint == "almanac run notes"
+
+
+def test_published_version_is_the_current_one(base: Any) -> None:
+    base.pretend("v0001")
+    publish(base.index_dir, "v0001")
+    assert (base.index_dir / "CURRENT").read_text() == "v0001\n"
+    assert resolve_version(base.index_dir) == current_version(base.index_dir) == "v0001"
+
+
+def test_numbers_go_on_after_the_highest_version_and_pass_9999(base: Any) -> None:
+    assert next_version(base.index_dir) == "v0001"
+    base.pretend("v0002")
+    base.pretend("v9999")
+    version_dir(base.index_dir, "v20000").mkdir()  # unfinished
+    assert next_version(base.index_dir) == "v10000"
+    base.pretend("v10000")
+    assert [manifest.version for manifest in list_versions(base.index_dir)] == ["v0002", "v9999", "v10000"]
+
+
+def test_unfinished_directories_are_discarded_and_versions_kept(base: Any) -> None:
+    base.pretend("v0001")
+    (version_dir(base.index_dir, "v0002") / "chroma").mkdir(parents=True)
+    assert discard_unfinished(base.index_dir) == ["v0002"]
+    assert [path.name for path in (base.index_dir / "versions").iterdir()] == ["v0001"]
+    assert discard_unfinished(base.index_dir) == []
+
+
+@pytest.mark.parametrize("version", ["v0009", "v1", "../../etc", ""])
+def test_unknown_version_is_answered_with_those_there_are(base: Any, version: str) -> None:
+    base.pretend("v0001")
+    with pytest.raises(NotFound) as raised:
+        resolve_version(base.index_dir, version)
+    assert "v0001" in (raised.value.hint or "")
+
+
+def test_pointer_to_a_missing_version_is_damage_and_rollback_mends_it(base: Any) -> None:
+    base.pretend("v0001")
+    point_to(base.index_dir, "v0007")
+    with pytest.raises(DamagedVersion) as raised:
+        resolve_version(base.index_dir)
+    assert "almanac rollback notes" in (raised.value.hint or "")
+    assert rollback(base.index_dir) == "v0001"
+    assert current_version(base.index_dir) == "v0001"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 2}', '{"format": 1}'])
+def test_manifest_that_cannot_be_understood_is_damage(base: Any, content: str) -> None:
+    base.pretend("v0001")
+    (version_dir(base.index_dir, "v0001") / "manifest.json").write_text(content)
+    with pytest.raises(DamagedVersion):
+        read_manifest(base.index_dir, "v0001")
+
+
+def test_refused_gate_keeps_the_current_version_unless_overridden(base: Any) -> None:
+    base.pretend("v0001")
+    base.pretend("v0002", passed=False)
+    publish(base.index_dir, "v0001")
+    with pytest.raises(GateRefused):
+        publish(base.index_dir, "v0002")
+    assert current_version(base.index_dir) == "v0001"
+    publish(base.index_dir, "v0002", override="checked by hand")
+    assert current_version(base.index_dir) == "v0002"
+
+
+def test_rollback_goes_to_the_newest_older_version_that_passed(base: Any) -> None:
+    for version, passed in (("v0001", True), ("v0002", True), ("v0003", False), ("v0004", True), ("v0005", True)):
+        base.pretend(version, passed)
+    publish(base.index_dir, "v0004")
+    assert rollback(base.index_dir) == "v0002"
+    assert rollback(base.index_dir) == "v0001"
+    with pytest.raises(NotFound):
+        rollback(base.index_dir)
+    assert rollback(base.index_dir, "v0005") == current_version(base.index_dir) == "v0005"
+
+
+def test_finished_version_is_never_written_again(base: Any) -> None:
+    base.pretend("v0001")
+    with pytest.raises(DamagedVersion, match="finished already"):
+        finish_version(base.index_dir, read_manifest(base.index_dir, "v0001"))
+
+
+@given(st.randoms(use_true_random=False), st.text(max_size=30))
+def test_digest_does_not_depend_on_row_order_or_on_when_it_was_fetched(rng: random.Random, fetched_at: str) -> None:
+    rows = [ChunkRow(f"d{n}", "s", f"http://x/{n}", "T", "record", 0, None, None, f"text {n}", f"T. text {n}", {"n": n}, "2026-01-01") for n in range(12)]
+    shuffled = [replace(row, fetched_at=fetched_at.replace("\0", "")) for row in rng.sample(rows, len(rows))]
+    assert digest_of(chunks_table(shuffled), "f") == digest_of(chunks_table(rows), "f")
+
+
+@pytest.mark.parametrize("change", [{"text": "x"}, {"metadata": {"n": 2}}, {"title": "x"}, {"embedded_text": "x"}, {"url": "x"}, {"ordinal": 9}])
+def test_digest_depends_on_everything_that_a_reader_can_see(chunk_rows: Rows, change: dict[str, Any]) -> None:
+    rows = chunk_rows(3)
+    assert digest_of(chunks_table([replace(rows[0], **change), *rows[1:]]), "f") != digest_of(chunks_table(rows), "f")
+
+
+def test_digest_depends_on_the_embedder_and_on_every_row(chunk_rows: Rows) -> None:
+    table = chunks_table(chunk_rows(3))
+    assert len({digest_of(table, "f"), digest_of(table, "g"), digest_of(table.slice(1), "f"), digest_of(table.slice(3), "f")}) == 4
+
+
+def test_second_taker_of_the_lock_is_told_who_holds_it(base: Any) -> None:
+    assert lock_holder(base.index_dir) is None
+    with writer_lock(base.index_dir, "run-7"):
+        holder = lock_holder(base.index_dir)
+        assert holder is not None
+        assert (holder["holder"], holder["pid"]) == ("run-7", os.getpid())
+        with pytest.raises(RunLocked, match="run-7") as raised, writer_lock(base.index_dir, "run-8"):
+            pass
+        assert holder["since"] in raised.value.message
+        assert lock_holder(base.index_dir) == holder
+    assert lock_holder(base.index_dir) is None
+    with writer_lock(base.index_dir, "run-9"):
+        pass
+
+
+def test_lock_of_a_dead_holder_is_free_at_once(base: Any) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from index.lock import writer_lock\n"
+        "with writer_lock(Path(sys.argv[1]), 'run-1'):\n    print('held', flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=project_root())
+    assert other.stdout is not None
+    other.stdout.readline()
+    with pytest.raises(RunLocked, match=f"run-1 .pid {other.pid}"), writer_lock(base.index_dir, "run-2"):
+        pass
+    other.send_signal(signal.SIGKILL)
+    other.communicate()
+    assert lock_holder(base.index_dir) is None
+    with writer_lock(base.index_dir, "run-2"):
+        assert json.loads((base.index_dir / "LOCK.holder").read_text())["holder"] == "run-2"

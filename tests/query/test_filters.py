@@ -1,0 +1,49 @@
+"""Filters mean what they say, row by row."""
+
+from typing import Any
+
+import pytest
+
+from query.filters import matching_rows
+from schemas.errors import UsageError
+
+_ROWS: list[dict[str, Any]] = [
+    {"name": "a", "n": 1, "tags": ["x", "y"], "price": [{"amount": "99.00", "currency": "$"}, {"amount": "7"}]},
+    {"name": "b", "n": 5, "tags": ["y"], "price": [{"amount": "250", "currency": "$"}]},
+    {"name": "c", "n": None, "flag": True},
+]
+
+
+def _match(where: Any) -> str:
+    mask = matching_rows(where, lambda key: [row.get(key) for row in _ROWS], len(_ROWS), ["name", "n", "tags", "price", "flag"])
+    return "".join(str(row["name"]) for row, hit in zip(_ROWS, mask, strict=True) if hit)
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ({"name": "b"}, "b"),
+        ({"n": {"$gt": 1}}, "b"),
+        ({"n": {"$gte": 1, "$lt": 5}}, "a"),
+        ({"n": {"$ne": 1}}, "b"),
+        ({"tags": "y"}, "ab"),
+        ({"tags": {"$nin": ["x"]}}, "b"),
+        ({"name": {"$in": ["a", "c"]}}, "ac"),
+        ({"name": {"$contains": "c"}}, "c"),
+        ({"price.amount": {"$lte": 100}}, "a"),
+        ({"price.currency": "$"}, "ab"),
+        ({"$or": [{"name": "c"}, {"n": 5}]}, "bc"),
+        ({"$and": [{"tags": "y"}, {"$not": {"name": "a"}}]}, "b"),
+        ({"name": "a", "n": 5}, ""),
+        ({"n": {"$gt": "text"}}, ""),
+        ({"flag": True}, "c"),
+    ],
+)
+def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:
+    assert _match(where) == rows
+
+
+@pytest.mark.parametrize("where", [{}, [], "text", {"$xor": []}, {"n": {"$near": 1}}, {"$and": {}}, {"$or": []}, {"unknown": 1}, {"n": {"$in": 3}}])
+def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
+    with pytest.raises(UsageError):
+        _match(where)

@@ -1,0 +1,101 @@
+"""Declarations are strict, and their errors teach."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from schemas.errors import DeclarationError, NotFound
+from schemas.load import load_declaration
+
+_SITE = "{name: s, kind: site, start_urls: ['http://127.0.0.1:1/']"
+
+
+def _write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "kb.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_least_that_is_needed(tmp_path: Path) -> None:
+    declaration = load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {_SITE}}}\n"))
+    assert declaration.collection == "kb"
+    assert declaration.chunk.size == 600
+    assert declaration.path == tmp_path / "kb.yaml"
+
+
+@pytest.mark.parametrize("kb", ["voyago", "handbook"])
+def test_the_examples_are_valid(kb: str) -> None:
+    assert load_declaration(kb).name == kb
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        (f"name: Big\nsources: [{_SITE}}}]\n", 1, "name: String should match pattern"),
+        (f"name: kb\nsources:\n  - {_SITE}, yeilds: records}}\n", 3, "sources[0].yeilds: unknown key"),
+        (f"name: kb\nsources: [{_SITE}}}]\nretrieve: {{mode: hybrid}}\n", 3, "retrieve.mode: 'mode: hybrid' is not supported yet"),
+        (f"name: kb\nsources:\n  - {_SITE}, sitemaps: ['http://x/s.xml']}}\n", 3, "sources[0].sitemaps: 'sitemaps' is not supported yet"),
+        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: 'h1['}}}}}}\n", 3, "not a CSS selector"),
+        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
+        (f"name: kb\nsources:\n  - {_SITE}, id: '{{code}}'}}\n", 3, "id: no field 'code'"),
+        ("name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['ftp://x/']}\n", 3, "must be an http:// or https:// URL"),
+        (f"name: kb\nsources: [{_SITE}}}, {_SITE}}}]\n", 0, "the name 's' is used twice"),
+        (f"name: kb\nsources: [{_SITE}}}]\nchunk: {{size: 10, overlap: 10}}\n", 3, "overlap 10 must be smaller than size 10"),
+        (f"name: kb\nsources: [{_SITE}}}]\nvalidate: {{max_rejected: 300%}}\n", 3, "validate.max_rejected"),
+        (f"name: kb\nsources: [{_SITE}}}]\nschedule: every day\n", 3, "schedule: not a cron expression"),
+        ("name: kb\nsources: []\n", 2, "sources"),
+        ("name: kb\n", 0, "sources: is required"),
+        ("name: kb\nname: other\n", 2, "not valid YAML"),
+        ("name: [kb\n", 0, "not valid YAML"),
+        ("- a\n- b\n", 0, "is not a mapping"),
+        ("", 0, "is not a mapping"),
+    ],
+)
+def test_errors_name_file_line_key_and_finding(tmp_path: Path, text: str, line: int, says: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, text))
+    assert says in str(caught.value)
+    assert str(tmp_path / "kb.yaml") + (f":{line}" if line else "") in str(caught.value)
+    assert caught.value.hint
+
+
+def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, f"name: K\nlanguage: 3\nsources: [{_SITE}}}]\nextra: 1\n"))
+    assert all(key in caught.value.message for key in ("name:", "language:", "extra: unknown key"))
+
+
+def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "name: kb\ntitle: ${TITLE}\nsources:\n  - {name: s, kind: site, start_urls: ['${SITE_URL:-http://127.0.0.1:9}/']}\n"
+    with pytest.raises(DeclarationError, match="title: environment variable TITLE is not set"):
+        load_declaration(_write(tmp_path, text))
+    monkeypatch.setenv("TITLE", "A title")
+    declaration = load_declaration(_write(tmp_path, text))
+    assert declaration.title == "A title"
+    assert declaration.sources[0].model_dump()["start_urls"] == ["http://127.0.0.1:9/"]
+
+
+def test_no_is_a_language_and_not_false(tmp_path: Path) -> None:
+    assert load_declaration(_write(tmp_path, f"name: kb\nlanguage: no\nsources: [{_SITE}}}]\n")).language == "no"
+
+
+def test_an_unknown_knowledge_base_lists_the_known(tmp_path: Path) -> None:
+    with pytest.raises(NotFound) as caught:
+        load_declaration("nowhere")
+    assert "handbook" in (caught.value.hint or "")
+    with pytest.raises(NotFound):
+        load_declaration(str(tmp_path / "missing.yaml"))
+
+
+def test_declarations_are_frozen() -> None:
+    declaration = load_declaration("voyago")
+    with pytest.raises(ValidationError):
+        declaration.__setattr__("name", "other")
+
+
+def test_sizes_and_shares_are_read_as_people_write_them() -> None:
+    declaration = load_declaration("voyago")
+    limits = declaration.sources[0].model_copy(update={}).model_dump()["limits"]
+    assert limits["bytes_per_page"] == 16 * 1024 * 1024
+    assert declaration.validate_.max_rejected == pytest.approx(0.05)

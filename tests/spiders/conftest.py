@@ -1,0 +1,65 @@
+"""A real site on loopback, served from a dictionary, which counts what is asked of it."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+
+@dataclass
+class Answer:
+    body: bytes | str = b""
+    status: int = 200
+    content_type: str | None = "text/html; charset=utf-8"
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+
+
+@dataclass
+class Site:
+    """`answers` maps a path with its query to what is served there; every other path is a 404."""
+
+    base: str
+    answers: dict[str, Answer] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def page(self, path: str, body: bytes | str = "", **keys: Any) -> None:
+        """Serves `body` at `path`; `keys` are the other fields of an Answer."""
+        self.answers[path] = Answer(body, **keys)
+
+
+@pytest.fixture
+def loopback_site() -> Iterator[Site]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002  # the base class's signature
+            return
+
+        def do_GET(self) -> None:
+            site.asked[self.path] += 1
+            answer = site.answers.get(self.path, Answer("nothing here", 404))
+            time.sleep(answer.delay_s)
+            body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+            self.send_response(answer.status)
+            if answer.content_type:
+                self.send_header("Content-Type", answer.content_type)
+            for name, value in answer.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    site = Site(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield site
+    server.shutdown()
+    server.server_close()

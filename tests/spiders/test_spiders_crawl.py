@@ -1,0 +1,277 @@
+"""Crawls of real sites on loopback: what is fetched, what is counted, and what a kill leaves behind."""
+
+import gzip
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.errors import NoRecords, OperationalError, Unreachable
+from schemas.reports import CrawlOutcome
+from schemas.settings import project_root
+from schemas.sources import SiteSource
+from spiders import crawl
+from spiders.crawl import crawl_site
+from spiders.crawl_process import Job
+from spiders.inspect_url import inspect_url
+from spiders.raw import RawStore
+
+if TYPE_CHECKING:
+    from tests.spiders.conftest import Site
+
+
+def source(site: "Site", **keys: Any) -> SiteSource:
+    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], **keys})
+
+
+def links(*paths: str) -> str:
+    return "".join(f"<a href='{path}'>{path}</a>" for path in paths)
+
+
+def crawled(site: "Site", folder: Path, **keys: Any) -> tuple[CrawlOutcome, list[str]]:
+    """The outcome, and the paths of the pages that were stored."""
+    raw = RawStore(folder)
+    outcome = crawl_site(source(site, **keys), raw, "r1")
+    return outcome, [page.url.removeprefix(site.base) for page in raw.pages("r1")]
+
+
+def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/robots.txt", "User-agent: *\nDisallow: /private\n", content_type="text/plain")
+    paths = ["/ok", "/gone", "/broken", "/loop", "/private/x", "/blob", "/forbidden", "/big", "/zipped", "/moved", "/away", "/none", "/photo.jpg", "/typeless"]
+    site.page("/", links(*paths, "mailto:a@b.test", "https://elsewhere.test/", "/ok#again"))
+    site.page("/ok", "<h1>ok</h1>", headers={"ETag": '"e1"'})
+    site.page("/gone", status=410)
+    site.page("/broken", status=500)
+    site.page("/loop", status=302, headers={"Location": "/loop2"})
+    site.page("/loop2", status=302, headers={"Location": "/loop"})
+    site.page("/blob", b"\x00" * 100, content_type="application/octet-stream")
+    site.page("/forbidden", status=403)
+    site.page("/big", "x" * 200_000)
+    site.page("/zipped", gzip.compress(b"x" * 200_000), headers={"Content-Encoding": "gzip"})
+    site.page("/moved", status=301, headers={"Location": "/new"})
+    site.page("/new", "<h1>new</h1>")
+    site.page("/away", status=302, headers={"Location": "http://127.0.0.2:9/"})
+    site.page("/none", "")
+    site.page("/typeless", "<h1>?</h1>", content_type=None)
+    outcome, stored = crawled(site, tmp_path, limits={"bytes_per_page": "100kB"})
+    assert stored == ["/", "/new", "/none", "/ok", "/typeless"]
+    reasons = {failure.url.removeprefix(site.base): (failure.reason, failure.status) for failure in outcome.failures}
+    assert reasons == {
+        "/gone": ("gone", 410),
+        "/broken": ("server_error", 500),
+        "/loop": ("error", 302),
+        "/private/x": ("refused_by_robots", None),
+        "/blob": ("not_text", 200),
+        "/forbidden": ("error", 403),
+        "/big": ("too_large", None),
+        "/zipped": ("too_large", None),
+        "/away": ("off_site", 302),
+    }
+    assert (outcome.pages.fetched, outcome.pages.gone, outcome.pages.failed, outcome.pages.refused) == (5, 1, 3, 5)
+    assert (site.asked["/ok"], site.asked["/broken"], site.asked["/private/x"], site.asked["/photo.jpg"]) == (1, 3, 0, 0)
+    assert outcome.finish == "finished"
+    pages = {page.url.removeprefix(site.base): page for page in RawStore(tmp_path).pages("r1")}
+    assert pages["/ok"].etag == '"e1"' and pages["/new"].requested_url == f"{site.base}/moved"
+
+
+@pytest.mark.parametrize("limit", [1, 4, 7])
+def test_page_limit_is_exact(loopback_site: "Site", tmp_path: Path, limit: int) -> None:
+    """Also where some of the requests give no page: a failure does not use up the limit."""
+    loopback_site.page("/", links("/missing", *(f"/{n}" for n in range(20))))
+    for n in range(20):
+        loopback_site.page(f"/{n}", "x")
+    outcome, stored = crawled(loopback_site, tmp_path, limits={"pages": limit})
+    assert (len(stored), outcome.pages.fetched, outcome.finish) == (limit, limit, "pages")
+
+
+def test_links_are_followed_as_declared(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", links("/a/1?utm_source=x", "/a/1", "/a/secret", "/b/1") + "<link rel='next' href='/a/2'>")
+    for path in ("/a/1", "/a/2", "/a/secret", "/b/1"):
+        site.page(path, links("/a/1", "/a/3"))
+    site.page("/a/3", "deep")
+    follow = {"allow": ["/a/"], "deny": ["secret"]}
+    _, stored = crawled(site, tmp_path, follow=follow, ignore_parameters=["utm_*"], limits={"depth": 1})
+    assert stored == ["/", "/a/1", "/a/2"]
+    assert site.asked["/a/1"] == 1
+
+
+def test_declared_listing_is_no_free_crawl(loopback_site: "Site", tmp_path: Path) -> None:
+    """Only cards and the next pages are followed, from the second page on too, which no longer looks like the first."""
+    site = loopback_site
+    site.page("/list", "<li><a href=/i/1>1</a></li><a class=next href='/list?p=2'>next</a><a href=/imprint>imprint</a>")
+    site.page("/list?p=2", "<li><a href=/i/2>2</a></li><a href=/imprint>imprint</a>")
+    for path in ("/i/1", "/i/2", "/imprint"):
+        site.page(path, links("/imprint", "/i/99") + "<a class=next href=/list?p=9>n</a>")
+    listing = {"match": "/list$", "each": {"css": "li"}, "link": {"css": "a"}}
+    start = {"start_urls": [f"{site.base}/list"], "pagination": {"next": {"css": "a.next"}}, "listing": listing}
+    _, stored = crawled(site, tmp_path, **start)
+    assert stored == ["/i/1", "/i/2", "/list", "/list?p=2"]
+
+
+def test_json_pagination_is_followed(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", '{"next": "/p2"}', content_type="application/json")
+    loopback_site.page("/p2", '{"next": null}', content_type="application/json")
+    _, stored = crawled(loopback_site, tmp_path, pagination={"next": {"json": "next"}})
+    assert stored == ["/", "/p2"]
+
+
+def test_start_url_that_is_gone_means_no_records(loopback_site: "Site", tmp_path: Path) -> None:
+    with pytest.raises(NoRecords, match=r"/: gone \(status 404\)") as caught:
+        crawled(loopback_site, tmp_path)
+    assert caught.value.hint == f"almanac test-url KB {loopback_site.base}/"
+
+
+def test_start_url_refused_by_robots_means_no_records(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", "x")
+    loopback_site.page("/robots.txt", "User-agent: *\nDisallow: /", content_type="text/plain")
+    with pytest.raises(NoRecords, match="refused_by_robots"):
+        crawled(loopback_site, tmp_path)
+    outcome, _ = crawled(loopback_site, tmp_path / "rude", politeness={"robots": False})
+    assert outcome.pages.fetched == 1
+
+
+def test_robots_txt_that_fails_allows_nothing(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", "x")
+    loopback_site.page("/robots.txt", status=503)
+    with pytest.raises(Unreachable, match=r"robots\.txt answered 503"):
+        crawled(loopback_site, tmp_path)
+    assert loopback_site.asked["/"] == 0
+
+
+def test_port_that_refuses_is_unreachable(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+    with pytest.raises(Unreachable, match="unreachable") as caught:
+        crawl_site(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [url]}), RawStore(tmp_path), "r1")
+    assert url in caught.value.message and url in (caught.value.hint or "")
+
+
+def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", links(*(f"/{n}" for n in range(200))))
+    for n in range(200):
+        loopback_site.page(f"/{n}", "x", delay_s=0.3)
+    outcome, stored = crawled(loopback_site, tmp_path, limits={"seconds": 1}, politeness={"per_domain": 2})
+    assert outcome.finish == "seconds" and 1 < len(stored) < 60
+
+
+def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loopback_site.page("/", "x")
+    monkeypatch.setattr(crawl, "GRACE_S", -3599.9)  # the hard limit strikes before the process has started
+    with pytest.raises(OperationalError, match="without saying how"):
+        crawled(loopback_site, tmp_path)
+
+
+def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", links(*(f"/{n}" for n in range(50))))
+    pids: list[int] = []
+
+    def interrupt(done: int, seen: int) -> None:
+        assert 0 < done <= seen
+        pids.extend(_crawls_of(os.getpid()))
+        raise KeyboardInterrupt
+
+    for n in range(50):
+        loopback_site.page(f"/{n}", "x", delay_s=0.5)
+    with pytest.raises(KeyboardInterrupt):
+        crawl_site(source(loopback_site), RawStore(tmp_path), "r1", on_page=interrupt)
+    assert pids and not any(map(_is_running, pids))
+
+
+def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", links(*(f"/{n}" for n in range(40))))
+    for n in range(40):
+        site.page(f"/{n}", links(f"/{n}/below"), delay_s=0.05)
+        site.page(f"/{n}/below", "x", delay_s=0.05)
+    declared, raw = source(site, politeness={"per_domain": 2}), RawStore(tmp_path / "raw")
+    job = tmp_path / "job.json"
+    job.write_text(Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id="r1").model_dump_json())
+    process = subprocess.Popen([sys.executable, "-m", "spiders.crawl_process", str(job)], cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    _wait_for(lambda: len(list(raw.pages("r1"))) >= 10)
+    process.kill()
+    process.communicate()
+    arrived = {page.url.removeprefix(site.base) for page in raw.pages("r1")}
+    assert 10 <= len(arrived) < 81 and not raw.stats_path("r1").exists()
+    asked = site.asked.copy()
+    outcome = crawl_site(declared, raw, "r1")
+    assert outcome.pages.fetched == len(list(raw.pages("r1"))) == 81
+    assert {path for path in arrived if site.asked[path] > asked[path]} == set()
+
+
+def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", links(*(f"/{n}" for n in range(500))))
+    for n in range(500):
+        loopback_site.page(f"/{n}", "x", delay_s=0.2)
+    program = (
+        "import sys; from pathlib import Path; from schemas.sources import SiteSource; from spiders.raw import RawStore; from spiders.crawl import crawl_site;"
+        "crawl_site(SiteSource.model_validate_json(sys.argv[1]), RawStore(Path(sys.argv[2])), 'r1')"
+    )
+    declared = source(loopback_site).model_dump_json(by_alias=True, exclude_defaults=True)
+    parent = subprocess.Popen([sys.executable, "-c", program, declared, str(tmp_path)], cwd=project_root())
+    _wait_for(lambda: loopback_site.asked["/"] > 0)
+    children = _crawls_of(parent.pid)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    assert children
+    _wait_for(lambda: not any(map(_is_running, children)))
+
+
+def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> None:
+    site = loopback_site
+    site.page("/tours", "<li><a href=/tours/a>A</a><b>05/06/2025</b></li>")
+    site.page("/tours/a", "<h1>Tour A</h1>" + links("/tours/b"))
+    declared = source(
+        site,
+        yields="records",
+        match="/tours/",
+        follow={"allow": ["/tours/"]},
+        listing={"match": "/tours$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"date": {"css": "b", "required": True}}},
+        fields={"name": {"css": "h1"}, "code": {"css": ".code"}},
+    )
+    item = inspect_url(declared, f"{site.base}/tours/a", "en")
+    assert (item.role, item.status, item.links.first, item.rejects) == ("item", 200, [f"{site.base}/tours/b"], [])
+    fields = item.model_dump()["items"][0]["fields"]
+    assert fields["name"] == {"value": "Tour A", "rule": "css: h1", "matched": True}
+    assert not fields["code"]["matched"] and not fields["date"]["matched"]
+    listing = inspect_url(declared, f"{site.base}/tours", "en")
+    assert listing.role == "listing" and listing.items[0].fields["date"].value == "05/06/2025"
+    assert site.asked["/tours/b"] == 0
+    with pytest.raises(NoRecords):
+        inspect_url(declared, f"{site.base}/nowhere", "en")
+
+
+def _wait_for(is_true: Callable[[], bool], limit_s: float = 20) -> None:
+    deadline = time.monotonic() + limit_s
+    while not is_true():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def _crawls_of(parent: int) -> list[int]:
+    """Ids of the crawl processes that a process has started and that still run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            state, ppid = (entry / "stat").read_text().rpartition(")")[2].split()[:2] if entry.name.isdigit() else ("", "")
+            if ppid == str(parent) and state != "Z" and b"spiders.crawl_process" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return b"spiders.crawl_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,45 @@
+"""Links of a page: which are followed, and that broken ones cost no others."""
+
+from typing import Any
+
+from schemas.items import Page
+from schemas.sources import SiteSource
+from spiders.content import Content
+from spiders.links import Link, Road
+
+
+def links(body: str, **keys: Any) -> list[Link]:
+    road = Road(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys}))
+    return road.links(Content(Page(url="http://x.test/d/p", body=body.encode(), content_type="text/html")))
+
+
+def urls(body: str, **keys: Any) -> list[str]:
+    return [link.url.removeprefix("http://x.test") for link in links(body, **keys)]
+
+
+def test_links_are_absolute_canonical_and_once_each() -> None:
+    assert urls("<a href=' q#x '>1</a><a href='./q'>2</a><area href='//x.test/r'><a href='/é?b=1&amp;a=2'>3</a>") == ["/d/q", "/r", "/%C3%A9?b=1&a=2"]
+
+
+def test_broken_links_cost_no_others() -> None:
+    head = "<base href='http://[::bad'><meta http-equiv=refresh content='0;url=http://[x'>"
+    assert urls(head + "<a href='http://[bad'>1</a><a href='javascript:x()'>2</a><a href='/ok'>3</a>") == ["/ok"]
+
+
+def test_base_and_refresh_are_heeded() -> None:
+    assert urls("<base href='/other/'><meta http-equiv='refresh' content='0; url=/moved'><a href='a'>1</a>") == ["/other/a", "/moved"]
+
+
+def test_files_and_other_hosts_are_not_followed() -> None:
+    assert urls("<a href='/a.PDF'>1</a><a href='http://y.test/'>2</a><a href='http://sub.x.test/'>3</a>") == ["http://sub.x.test/"]
+
+
+def test_deny_wins_over_cards_and_pagination() -> None:
+    listing = {"match": "/d/", "each": {"css": "li"}, "link": {"css": "a"}}
+    body = "<li><a href=/i/1>1</a></li><li><a href=/i/login>2</a></li><li>no link</li><p class=next><a href='?p=2'>n</a></p>"
+    found = links(body, listing=listing, pagination={"next": {"css": ".next"}}, follow={"deny": ["login"]})
+    assert found == [Link("http://x.test/i/1", "detail"), Link("http://x.test/d/p?p=2", "next")]
+
+
+def test_stray_nul_neither_changes_the_encoding_nor_ends_the_page() -> None:
+    assert urls("<p>\0</p><a href='/after'>x</a>") == ["/after"]

@@ -1,0 +1,132 @@
+"""Mapping, by saved pages: a folder is a page, its declaration and what must come out of it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from schemas.errors import DeclarationError, NoRecords
+from schemas.items import Extraction, Page
+from schemas.sources import FilesSource, SiteSource, Source
+from spiders.items import markdown_heading
+from spiders.mapping import map_pages, require_matches
+
+CASES = Path(__file__).parent / "pages"
+TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".jsonl": "application/jsonl"}
+
+
+def site(**keys: Any) -> SiteSource:
+    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys})
+
+
+def html(url: str, body: str, **keys: Any) -> Page:
+    return Page(url=url, body=body.encode(), content_type="text/html", **keys)
+
+
+def only(extractions: list[Extraction]) -> Extraction:
+    assert len(extractions) == 1
+    return extractions[0]
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir()))
+def test_saved_page_gives_the_expected_items(case: str) -> None:
+    path = next(path for path in (CASES / case).iterdir() if path.stem == "page")
+    declared = YAML(typ="safe").load((CASES / case / "declaration.yaml").read_text(encoding="utf-8"))
+    source: Source = TypeAdapter(Source).validate_python(declared["source"])
+    page = Page(url=declared["url"], body=path.read_bytes(), content_type=TYPES[path.suffix])
+    extraction = only(list(map_pages([page], source, declared["language"])))
+    expected = json.loads((CASES / case / "expected.json").read_text(encoding="utf-8"))
+    for draft, wanted in zip(extraction.drafts, expected["drafts"], strict=True):
+        assert {name: asdict(draft)[name] for name in wanted} == wanted
+    assert [reject.as_json() for reject in extraction.rejects] == expected["rejects"]
+    assert extraction.matched == expected["matched"]
+
+
+TOURS = site(
+    start_urls=["http://x.test/tours"],
+    yields="records",
+    listing={"match": "/tours$", "each": {"css": "li"}, "link": {"css": "a"},
+             "fields": {"date": {"css": ".d", "type": "date", "format": "%d/%m/%Y"}, "place": {"css": ".p"}}},
+    pagination={"next": {"css": "a.next"}},
+    fields={"name": {"css": "h1", "required": True}, "place": {"css": ".place"}},
+)  # fmt: skip
+
+
+def test_card_fields_are_carried_to_the_page_that_the_card_links_to() -> None:
+    """The detail page's own value wins unless it is empty; a page that no card links to yields nothing."""
+    pages = [
+        html("http://x.test/about", "<h1>About</h1>"),
+        html("http://x.test/tours", "<li><a href='/tours/a#top'>A</a><b class=d>05/06/2025</b><i class=p>Huế</i></li><a class=next href='?page=2'>more</a>"),
+        html("http://x.test/tours/a", "<h1>Tour A</h1><p class=place></p>"),
+        html("http://x.test/tours/b-new", "<h1>Tour B</h1><p class=place>Đà Lạt</p>", requested_url="http://x.test/tours/b"),
+        html("http://x.test/tours?page=2", "<li><a href='/tours/b'>B</a><b class=d>06/06/2025</b><i class=p>elsewhere</i></li>"),
+    ]
+    drafts = [draft for extraction in map_pages(pages, TOURS, "vi") for draft in extraction.drafts]
+    assert [draft.fields for draft in drafts] == [
+        {"date": "2025-06-05", "place": "Huế", "name": "Tour A"},
+        {"date": "2025-06-06", "place": "Đà Lạt", "name": "Tour B"},
+    ]
+
+
+def test_page_order_does_not_matter_to_cards() -> None:
+    pages = [html("http://x.test/a", "<h1>A</h1>"), html("http://x.test/tours", "<li><a href=/a>A</a><b class=d>05/06/2025</b></li>")]
+    both = [[d.fields for e in map_pages(order, TOURS, "en") for d in e.drafts] for order in (pages, pages[::-1])]
+    assert both[0] == both[1] == [[{"date": "2025-06-05", "place": None, "name": "A"}]][0]
+
+
+def test_match_selects_the_pages_that_yield_items() -> None:
+    source = site(match="/p/\\d+$", yields="records", fields={"name": {"css": "h1"}})
+    pages = [html("http://x.test/p/1", "<h1>One</h1>"), html("http://x.test/p/1/reviews", "<h1>Reviews</h1>")]
+    assert [d.title for e in map_pages(pages, source, "en") for d in e.drafts] == ["One"]
+
+
+def test_markdown_and_text_files_are_documents_of_their_own() -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*"})
+    pages = [
+        Page(url="a/faq.md", body="\ufeff---\n# not a heading\n---\n```\n# nor this\n```\n# Questions #\ntext".encode(), content_type="text/markdown"),
+        Page(url="b.md", body=b"no heading", content_type="text/markdown"),
+        Page(url="c.txt", body="Café à la crème, déjà vu, forêt et garçon".encode("cp1252"), content_type="text/plain"),
+    ]
+    drafts = [draft for extraction in map_pages(pages, source, "en") for draft in extraction.drafts]
+    assert [(d.title, d.markup, d.document_id) for d in drafts] == [("Questions", "markdown", "a/faq.md"), ("b", "markdown", "b.md"), ("c", "plain", "c.txt")]
+    assert drafts[2].body == "Café à la crème, déjà vu, forêt et garçon"
+    assert drafts[0].body is not None and drafts[0].body.startswith("---")
+
+
+def test_underlined_heading_is_a_title() -> None:
+    assert markdown_heading("Intro\n=====\ntext") == "Intro"
+    assert markdown_heading("- item\n---\n") is None
+
+
+def test_json_body_needs_to_say_which_field_is_the_text() -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"text": {"json": "text"}}})
+    with pytest.raises(DeclarationError, match="is JSON"):
+        list(map_pages([Page(url="a.jsonl", body=b'{"text": "x"}', content_type="application/jsonl")], source, "en"))
+
+
+def test_page_that_should_be_json_and_is_not_is_a_reject() -> None:
+    source = site(each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+    extraction = only(list(map_pages([html("http://x.test/api", "<h1>Login</h1>")], source, "en")))
+    assert extraction.rejects[0].stage == "read" and "not JSON" in extraction.rejects[0].reason
+
+
+def test_utf8_bytes_win_over_a_wrong_label() -> None:
+    page = Page(url="http://x.test/", body="<h1>Phở bò</h1>".encode(), content_type="text/html; charset=iso-8859-1")
+    assert only(list(map_pages([page], site(), "vi"))).drafts[0].title == "Phở bò"
+
+
+def test_required_field_that_matches_nowhere_means_no_records() -> None:
+    source = site(yields="records", fields={"name": {"css": "h1.name", "required": True}})
+    require_matches(source, {"name": 1}, 5, 5)
+    with pytest.raises(NoRecords, match=r"css: h1\.name matched nothing on 5 of 5 items") as caught:
+        require_matches(source, {"name": 0}, 5, 5)
+    assert "almanac test-url" in (caught.value.hint or "") and "sources.s.fields.name" in str(caught.value)
+
+
+def test_pages_without_any_item_mean_no_records() -> None:
+    with pytest.raises(NoRecords, match="3 pages yield no item"):
+        require_matches(site(match="/p/"), {}, 0, 3)

@@ -1,0 +1,69 @@
+"""Files as pages."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.errors import NoRecords
+from schemas.sources import FilesSource
+from spiders.raw import RawStore
+from spiders.read_files import read_files
+
+
+def files(glob: str, **keys: Any) -> FilesSource:
+    return FilesSource.model_validate({"name": "f", "kind": "files", "glob": glob, **keys})
+
+
+def test_urls_are_paths_below_the_fixed_part_of_the_glob(tmp_path: Path) -> None:
+    for name in ("notes/b.md", "notes/deep/a.md", "notes/c.txt", "knowledge/k.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    raw = RawStore(tmp_path / "raw")
+    calls: list[tuple[int, int]] = []
+    outcome = read_files(files("../notes/**/*.md"), tmp_path / "knowledge", raw, "r1", on_page=lambda done, seen: calls.append((done, seen)))
+    assert [(page.url, page.body, page.content_type) for page in raw.pages("r1")] == [
+        ("b.md", b"notes/b.md", "text/markdown"),
+        ("deep/a.md", b"notes/deep/a.md", "text/markdown"),
+    ]
+    assert (outcome.pages.fetched, outcome.bytes, calls) == (2, 25, [(1, 2), (2, 2)])
+
+
+def test_glob_without_wildcard_is_the_files_name(tmp_path: Path) -> None:
+    folder = tmp_path / "[odd] folder"
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text("{}")
+    for glob in ("corpus.jsonl", str(folder / "corpus.jsonl")):
+        raw = RawStore(tmp_path / "raw")
+        read_files(files(glob), folder, raw, "r1")
+        assert [page.url for page in raw.pages("r1")] == ["corpus.jsonl"]
+
+
+def test_no_file_means_no_records_with_the_resolved_glob(tmp_path: Path) -> None:
+    with pytest.raises(NoRecords, match=str(tmp_path / "none" / r"\*.md")):
+        read_files(files("../none/*.md"), tmp_path / "kb", RawStore(tmp_path / "raw"), "r1")
+
+
+def test_unknown_format_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+    (tmp_path / "b.txt").write_text("y")
+    outcome = read_files(files("*.*"), tmp_path, RawStore(tmp_path / "raw"), "r1")
+    assert (outcome.pages.fetched, outcome.pages.refused) == (1, 1)
+    assert [(f.url, f.reason) for f in outcome.failures] == [("a.csv", "unsupported format .csv")]
+    with pytest.raises(NoRecords, match="none of a known format"):
+        read_files(files("*.csv"), tmp_path, RawStore(tmp_path / "raw"), "r2")
+
+
+def test_unreadable_file_fails_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "b.txt").write_text("y")
+    read_bytes = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:  # root may read everything, so permissions prove nothing here
+        if path.name == "a.txt":
+            raise PermissionError(13, "Permission denied")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    outcome = read_files(files("*.txt"), tmp_path, RawStore(tmp_path / "raw"), "r1")
+    assert (outcome.pages.fetched, outcome.pages.failed, outcome.failures[0].detail) == (1, 1, "Permission denied")

@@ -1,0 +1,104 @@
+"""From drafts to what is kept: prepared, de-duplicated, validated, compared, judged."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schemas.declaration import Declaration
+from schemas.errors import DeclarationError
+from schemas.items import Draft, Item, Reject
+from schemas.reports import ItemCounts, PageCounts
+from transforms.chunk import chunk_item
+from transforms.compare import Known, compare_items, keep_first_seen
+from transforms.deduplicate import deduplicate
+from transforms.gate import judge
+from transforms.prepare import prepare_items
+from transforms.validate import validate_items
+
+
+def _declaration(**more: Any) -> Declaration:
+    fields = {"code": {"json": "code", "required": True}, "price": {"json": "price", "many": True}, "n": {"json": "n", "type": "number"}}
+    source = {"name": "s", "kind": "files", "glob": "x.jsonl", "yields": "records", "fields": fields, "text": "{code}. {n}", "metadata": ["code"]}
+    return Declaration.model_validate({"name": "kb", "sources": [source], **more})
+
+
+def _draft(**fields: Any) -> Draft:
+    return Draft("s", "record", str(fields.get("code")), "u", "A\u00a0title", fields, None, "plain", "raw", "2026-01-01T00:00:00+00:00")
+
+
+def _item(code: str | None, price: Any = (1,), n: Any = 1, document_id: str | None = None) -> Item:
+    fields = {"code": code, "price": list(price), "n": n}
+    return Item("s", "record", document_id or str(code), "u", "t", f"{code} {n}", fields, {"code": code}, "raw", "2026-02-02T00:00:00+00:00")
+
+
+def test_a_record_is_cleaned_and_its_template_filled() -> None:
+    (item,) = prepare_items([_draft(code="A\u201d1", n=2)], _declaration().sources[0], "standard")
+    assert isinstance(item, Item)
+    assert (item.title, item.text, item.metadata) == ("A title", 'A"1. 2', {"code": 'A"1'})
+
+
+def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
+    (reject,) = prepare_items([_draft(code=None, n=None)], _declaration().sources[0], "standard")
+    assert isinstance(reject, Reject)
+    assert (reject.stage, reject.rule) == ("clean", "text: {code}. {n}")
+
+
+def test_the_same_item_twice_is_counted_and_another_one_under_its_id_quarantined() -> None:
+    one, other = _item("A"), _item("A", n=7)
+    result = deduplicate([one, one, other, _item("B")])
+    assert [i.document_id for i in result.items] == ["A", "B"]
+    assert result.duplicates == 1
+    assert [r.stage for r in result.rejects] == ["deduplicate"]
+
+
+def test_a_document_under_two_urls_is_one() -> None:
+    page = replace(_item("A"), kind="document", text="the same text")
+    assert deduplicate([page, replace(page, document_id="B", url="v")]).duplicates == 1
+
+
+def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> None:
+    expect = [{"field": "code", "unique": True}, {"field": "price", "min_length": 1}, {"field": "n", "min": 0, "max": 5}]
+    declaration = _declaration(validate={"expect": expect})
+    items = [_item("A"), _item("A", document_id="A2"), _item("B", price=()), _item("C", n=9), _item("D", n=None)]
+    result = validate_items(items, declaration)
+    assert [i.document_id for i in result.kept] == ["A", "D"]
+    assert {r.document_id: r.rule for r in result.rejects} == {"A2": "unique: true", "B": "min_length: 1", "C": "min: 0.0, max: 5.0"}
+    assert {(row["rule"], row["broken"]) for row in result.report} >= {("required: true", 0), ("unique: true", 1)}
+
+
+def test_an_expectation_that_cannot_be_checked_names_field_and_value() -> None:
+    declaration = _declaration(validate={"expect": [{"field": "code", "min": 3}]})
+    with pytest.raises(DeclarationError, match="field 'code': min and max need numbers; found 'A'"):
+        validate_items([_item("A")], declaration)
+
+
+def test_unchanged_items_keep_the_time_of_their_content() -> None:
+    same, changed, new = _item("A"), _item("B"), _item("C")
+    live = {"A": Known(same.content_sha256, "2020-01-01"), "B": Known("other", "2020-01-01"), "D": Known("x", "2020-01-01")}
+    result = compare_items([same, changed, new], live)
+    assert (result.unchanged, result.changed, result.added, result.removed) == (1, 1, 1, 1)
+    assert [i.fetched_at for i in result.items] == ["2020-01-01", changed.fetched_at, new.fetched_at]
+    chunks = chunk_item(result.items[1], _declaration().chunk)
+    assert keep_first_seen(chunks, {chunks[0].chunk_id: "2019-01-01"})[0].fetched_at == "2019-01-01"
+
+
+def test_a_first_version_compares_with_nothing_and_says_so() -> None:
+    verdict = judge(_declaration(), PageCounts(fetched=10), ItemCounts(in_=10, added=10), None)
+    assert verdict.verdict == "passed"
+    assert {c.name: c.value for c in verdict.checks}["max_lost"] is None
+
+
+@pytest.mark.parametrize(
+    ("pages", "items", "refused"),
+    [
+        (PageCounts(fetched=9, failed=1), ItemCounts(in_=10, unchanged=10), "max_failed"),
+        (PageCounts(fetched=9), ItemCounts(in_=8, unchanged=8, removed=2), "max_lost"),
+        (PageCounts(fetched=9), ItemCounts(in_=10, unchanged=9, quarantined=1), "max_rejected"),
+        (PageCounts(fetched=9), ItemCounts(), "min_items"),
+    ],
+)
+def test_a_share_over_its_limit_is_refused(pages: PageCounts, items: ItemCounts, refused: str) -> None:
+    verdict = judge(_declaration(), pages, items, 10)
+    assert verdict.verdict == "refused"
+    assert [c.name for c in verdict.checks if not c.ok] == [refused]
