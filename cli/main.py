@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
     if as_json:
         reserve_stdout()
     quiet_engines()
-    configure_logs(verbose=True)
+    configure_logs()
     try:
         code = app(args=arguments, standalone_mode=False)
     except AlmanacError as error:

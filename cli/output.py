@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
-import structlog
 from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
 from schemas.errors import AlmanacError
+from schemas.logs import log_through_stdlib
 
 _stdout: IO[str] | None = None
 
@@ -75,22 +75,11 @@ class _CurrentStderr(logging.StreamHandler[Any]):
         pass
 
 
-def configure_logs(*, verbose: bool) -> None:
-    """One line an event on stderr: `12:00:01 info crawl kb=voyago seconds=2.1`. Quiet means warnings only."""
+def configure_logs() -> None:
+    """One line an event on stderr: `12:00:01 INFO crawl kb=voyago seconds=2.1`."""
     handler = _CurrentStderr()
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
     logger = logging.getLogger("almanac")
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
-    handler.setLevel(logging.INFO if verbose else logging.WARNING)
-    structlog.configure(
-        processors=[
-            structlog.stdlib.add_log_level,
-            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=False,
-    )
+    log_through_stdlib()

@@ -5,7 +5,6 @@ from importlib.metadata import version as installed
 from typing import Any
 
 import pyarrow.parquet as pq
-import structlog
 from prefect import flow
 
 from flows.artifacts import show_rejects, show_summary
@@ -19,13 +18,13 @@ from schemas.declaration import Declaration
 from schemas.errors import AlmanacError, NoRecords, StorageError
 from schemas.items import canonical_json, sha256
 from schemas.load import load_declaration
+from schemas.logs import log_through_stdlib
 from schemas.manifest import Counts, EmbedderInfo, Manifest
 from schemas.reports import RunReport
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 from transforms.gate import judge
 
-log = structlog.get_logger("almanac")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
 
 
@@ -36,6 +35,7 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
     `kb` is a name under `knowledge/` or a path to a declaration; `data` the data directory. With `publish` false the new version is kept and the live one
     serves on. An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has to mend is raised.
     """
+    log_through_stdlib()
     declaration = load_declaration(kb)
     run = Run(declaration, DataDir.locate(data))
     with writer_lock(run.index_dir, run.run_id):

@@ -17,7 +17,7 @@ from schemas.items import Item, Reject
 from schemas.reports import RunReport
 from schemas.settings import DataDir
 
-log = structlog.get_logger("almanac")
+log = structlog.get_logger("almanac.run")
 
 
 def utc_now() -> str:

@@ -121,7 +121,7 @@ def _refuse_duplicates(table: pa.Table) -> None:
     counts = pc.value_counts(table.column("chunk_id"))
     twice = [entry["values"].as_py() for entry in counts if entry["counts"].as_py() > 1][:1] if len(counts) < len(table) else []
     if twice:
-        raise OperationalError(f"the chunk id {twice[0]} stands twice", where=CHUNKS, hint="almanac run KB --full makes the processed files anew")
+        raise OperationalError(f"the chunk id {twice[0]} stands twice", where=CHUNKS, hint="a defect: please report it")
 
 
 def _work(job: str, send: Callable[[Message], None]) -> None:

@@ -12,7 +12,7 @@ from schemas.durable import sync_tree, write_file
 from schemas.errors import DamagedVersion, GateRefused, NotFound, NothingPublished
 from schemas.manifest import Manifest, StoredFile
 
-_log = structlog.get_logger()
+_log = structlog.get_logger("almanac.publish")
 
 
 def finish_version(index_dir: Path, manifest: Manifest) -> Manifest:

@@ -22,7 +22,7 @@ from schemas.items import sha256
 from schemas.manifest import EmbedderInfo
 from schemas.reports import ChunkCounts
 
-_log = structlog.get_logger()
+_log = structlog.get_logger("almanac.vectors")
 
 
 class VectorStore:

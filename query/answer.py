@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from index.embedder import Embedder
 from sentencex import segment
 
+from index.embedder import Embedder
 from schemas.declaration import Declaration
 from schemas.reports import Answer, Citation, Hit
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from index.embedder import Embedder, describe_embedder, load_embedder
 from index.read import OpenVersion
 from index.versions import resolve_version
-
 from query.answer import extract_answer
 from query.filters import matching_rows
 from schemas.declaration import Declaration

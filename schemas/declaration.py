@@ -67,7 +67,7 @@ class Embed(Declared):
     }  # fmt: skip
 
     provider: Literal["local"] = Field("local", description="local: sentence-transformers on this machine")
-    model: str = Field("all-MiniLM-L6-v2", min_length=1, description="the bundled model's name, or the path of a sentence-transformers folder")
+    model: str = Field("all-MiniLM-L6-v2", min_length=1, description="the bundled model's name, or a sentence-transformers folder, relative to this file")
 
 
 class Index(Declared):
@@ -164,7 +164,9 @@ class Declaration(Declared):
 
     @property
     def collection(self) -> str:
-        return self.index.collection or self.name
+        """The collection's name in Chroma, which wants three characters and a letter or digit at either end."""
+        fits = len(self.name) >= 3 and self.name[-1] not in "-_"
+        return self.index.collection or (self.name if fits else f"kb-{self.name}-kb")
 
     @property
     def sha256(self) -> str:

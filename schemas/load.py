@@ -51,9 +51,17 @@ def load_declaration(kb: str) -> Declaration:
     if not isinstance(tree, dict):
         raise DeclarationError("is not a mapping of keys", where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
     try:
-        return Declaration.model_validate(_substitute(tree, path, ())).at(path.resolve())
+        return Declaration.model_validate(_beside(path, _substitute(tree, path, ()))).at(path.resolve())
     except ValidationError as error:
         raise _teach(path, tree, error.errors()) from error
+
+
+def _beside(path: Path, declared: Any) -> Any:
+    """The model's folder is relative to the declaration, as a glob is; what is no path is a model's name."""
+    embed = declared.get("embed")
+    if isinstance(embed, dict) and isinstance(model := embed.get("model"), str) and os.sep in model:
+        embed["model"] = str((path.resolve().parent / model).resolve())
+    return declared
 
 
 def _substitute(node: Any, path: Path, at: tuple[str | int, ...]) -> Any:

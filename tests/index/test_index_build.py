@@ -227,7 +227,8 @@ def _add(collection: Collection, _base: Base) -> None:
 
 
 def _alter_text(collection: Collection, _base: Base) -> None:
-    collection.update(ids=[collection.get(where={"number": 7})["ids"][0]], documents=["spam"])
+    got = collection.get(where={"number": 7}, include=["embeddings"])
+    collection.update(ids=got["ids"], documents=["spam"], embeddings=np.asarray(got["embeddings"], dtype=np.float32))
 
 
 def _alter_metadata(collection: Collection, _base: Base) -> None:

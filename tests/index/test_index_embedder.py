@@ -12,7 +12,7 @@ from index.embedder import describe_embedder, load_embedder
 from index.floors import Floors, default_floors
 from index.model_folder import ModelFolder
 from schemas.declaration import Embed
-from schemas.errors import DeclarationError, OperationalError
+from schemas.errors import DeclarationError
 from schemas.settings import project_root
 
 
@@ -99,4 +99,3 @@ def test_bundled_model_makes_the_published_models_vectors() -> None:
     assert vectors[0] @ vectors[2] < 0.2
     assert np.allclose(embedder.embed_queries(texts[::-1]), vectors[::-1], atol=1e-5)
     assert embedder.embed_queries([]).shape == (0, 384)
-    assert not issubclass(OperationalError, DeclarationError)

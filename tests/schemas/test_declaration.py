@@ -19,7 +19,7 @@ def _write(tmp_path: Path, text: str) -> str:
 
 def test_the_least_that_is_needed(tmp_path: Path) -> None:
     declaration = load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {_SITE}}}\n"))
-    assert declaration.collection == "kb"
+    assert declaration.collection == "kb-kb-kb"  # Chroma takes no name of two letters
     assert declaration.chunk.size == 600
     assert declaration.path == tmp_path / "kb.yaml"
 
