@@ -18,7 +18,7 @@ from schemas.settings import DataDir, project_root
 
 _PORT = 8765
 _QUESTIONS = {
-    "voyago": ("How long before the trip can I cancel and get my money back?", "What is the capital of Mongolia?"),
+    "voyago": ("Can my six-year-old paddle a boat in the bay south of Hạ Long?", "What is the capital of Mongolia?"),
     "handbook": ("How many days of annual leave do I have?", "Who won the football match last night?"),
 }
 

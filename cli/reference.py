@@ -103,7 +103,7 @@ def _default(field: FieldInfo) -> str:
 
 def commands_reference() -> str:
     """Markdown: the help of every command, as a terminal of 100 columns shows it."""
-    lines = ["# Commands", "", "This page is written by `make docs` from the commands' own help. [runs.md](runs.md) tells what a run does.", ""]
+    lines = ["# Commands", "", "This page is written by `make docs` from the commands' own help. [operating.md](operating.md) tells what a run does.", ""]
     for name in ((), *((c,) for c in _COMMANDS)):
         environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
         command = [sys.executable, "-m", "cli.main", *name, "--help"]

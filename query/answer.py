@@ -73,6 +73,8 @@ def _choose(question: np.ndarray, hits: Sequence[Hit], embedder: Embedder, langu
 def _sentences(number: int, hit: Hit, language: str) -> Iterator[_Sentence]:
     """Sentences of a hit as they stand there; headings and questions are context, not answers."""
     context, position = hit.title, 0
+    # Chunks overlap: one that goes on in the middle of a sentence does not say what its first words mean.
+    is_fragment = bool(hit.start) and hit.text[:1].islower()
     for line in hit.text.split("\n"):
         text = line.strip()
         if _HEADING.match(text):
@@ -80,7 +82,9 @@ def _sentences(number: int, hit: Hit, language: str) -> Iterator[_Sentence]:
             continue
         for sentence in segment(language.partition("-")[0], _LIST_MARK.sub("", text, count=1)):
             stripped = sentence.strip()
-            if stripped.endswith(_QUESTION_END):
+            if is_fragment:
+                is_fragment = False
+            elif stripped.endswith(_QUESTION_END):
                 context = f"{hit.title} {stripped}"
             elif any(c.isalnum() for c in stripped):
                 yield _Sentence(number, position, stripped, context)

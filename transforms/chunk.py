@@ -55,7 +55,7 @@ def _row(item: Item, ordinal: int, span: Span | None, text: str) -> ChunkRow:
 def split_into_spans(text: str, chunk: Chunk) -> list[Span]:
     """Spans in reading order that cover every visible character; none is longer than `size` nor starts or ends with white space.
 
-    Neighbours share at most `overlap` characters, cut at a word's start.
+    Neighbours share at most `overlap` characters, from the start of a sentence or at least of a word.
     """
     whole = _trim(text, Span(0, len(text)))
     if whole.start == whole.end:
@@ -112,11 +112,12 @@ def _pack(text: str, pieces: list[Span], size: int, overlap: int) -> Iterator[Sp
 
 
 def _overlap_start(text: str, previous: Span, piece: Span, size: int, overlap: int) -> int:
-    """Where a chunk that ends with `piece` starts: up to `overlap` characters back, at the start of a word."""
+    """Where a chunk that ends with `piece` starts: up to `overlap` characters back, where a sentence starts if one does there, else a word."""
     earliest = max(previous.end - overlap, previous.start + 1, piece.end - size)
-    for match in _SPACE.finditer(text, max(earliest - 1, 0), previous.end):
-        if match.end() < previous.end and match.end() >= earliest:
-            return match.end()
+    for separator in (_SENTENCE_END, _SPACE):
+        for match in separator.finditer(text, max(earliest - 1, 0), previous.end):
+            if earliest <= match.end() < previous.end:
+                return match.end()
     return piece.start
 
 
