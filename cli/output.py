@@ -79,7 +79,5 @@ def configure_logs() -> None:
     """One line an event on stderr: `12:00:01 INFO crawl kb=voyago seconds=2.1`."""
     handler = _CurrentStderr()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    logger = logging.getLogger("almanac")
-    logger.handlers[:] = [handler]
-    logger.setLevel(logging.INFO)
+    logging.getLogger("almanac").handlers[:] = [handler]
     log_through_stdlib()

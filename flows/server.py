@@ -4,6 +4,7 @@ The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The serve
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,10 @@ def main() -> int:
     api = f"http://127.0.0.1:{port}/api"
     prepare_prefect(DataDir.locate())
     os.environ.update(PREFECT_API_URL=api, PREFECT_UI_API_URL=api, PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
+    if _answers(f"{api}/health"):
+        sys.stderr.write(f"A Prefect server answers at {api} already: use that one, stop it, or choose a port with PREFECT_SERVER_API_PORT\n")
+        return 7
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children end too
     children: list[subprocess.Popen[bytes]] = []
     try:
         children.append(_prefect("server", "start", "--host", "127.0.0.1", "--port", port))
@@ -39,6 +44,7 @@ def main() -> int:
         return 130
     finally:
         for child in reversed(children):
+            # A worker takes SIGTERM as "finish what runs"; SIGINT would be ignored where a shell started us in the background.
             child.terminate()
         for child in children:
             child.wait()

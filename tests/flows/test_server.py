@@ -1,0 +1,98 @@
+"""The control room: server, pool, worker and deployments start with one command; schedules exist; a run started there publishes; all of it ends together."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Server:
+    api: str
+    data: Path
+    process: subprocess.Popen[bytes]
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(f"{self.api}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+
+def _wait_for(find: Callable[[], Any], seconds: float) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if found := find():
+                return found
+        except OSError:
+            pass  # not listening yet
+        time.sleep(0.5)
+    raise AssertionError("it did not come in time")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    data = tmp_path_factory.mktemp("server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "ALMANAC_DATA": str(data), "PREFECT_SERVER_API_PORT": str(port)}
+    with (data / "log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "flows.server"], cwd=ROOT, env=environment, stdout=log, stderr=log)
+    yield Server(f"http://127.0.0.1:{port}/api", data, process)
+    process.kill()
+
+
+def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
+    def scheduled() -> set[str]:
+        deployments = {d["id"]: d["name"] for d in server.post("/deployments/filter", {})}
+        runs = server.post("/flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}})
+        found = {deployments[run["deployment_id"]] for run in runs}
+        return found if found == {"voyago", "handbook"} else set()
+
+    assert _wait_for(scheduled, 120) == {"voyago", "handbook"}
+
+
+def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> None:
+    def worker_is_ready() -> Any:
+        return server.post("/work_pools/local/workers/filter", {})
+
+    _wait_for(worker_is_ready, 60)
+    (deployment,) = server.post("/deployments/filter", {"deployments": {"name": {"any_": ["handbook"]}}})
+    run = server.post(f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
+
+    def ended() -> Any:
+        (found,) = server.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+        return found["state"] if found["state"]["type"] in ("COMPLETED", "FAILED", "CRASHED") else None
+
+    assert _wait_for(ended, 180)["type"] == "COMPLETED"
+    assert (server.data / "index/handbook/CURRENT").read_text() == "v0001\n"
+    artifacts = {a["key"] for a in server.post("/artifacts/filter", {})}
+    assert {"handbook-summary", "handbook-gate", "handbook-validation", "handbook-embed", "handbook-build"} <= artifacts
+    logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})]
+    assert any(message.startswith("publish ") for message in logged)
+
+
+def test_it_ends_with_its_children(server: Server) -> None:
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(60)
+
+    def is_silent() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", int(server.api.split(":")[2].partition("/")[0]))) != 0
+
+    assert _wait_for(is_silent, 30)
