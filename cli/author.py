@@ -1,5 +1,6 @@
 """Commands for whoever writes a declaration: init, validate, test-url."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -7,12 +8,12 @@ import typer
 
 from cli.options import KB, Json
 from cli.output import print_json, print_table, say
-from schemas.declaration import Declaration
+from schemas.declaration import NAME_PATTERN, Declaration
 from schemas.durable import write_file
 from schemas.errors import UsageError
 from schemas.load import load_declaration
 from schemas.settings import project_root
-from schemas.sources import SiteSource
+from schemas.sources import SiteSource, http_url
 
 
 def init(
@@ -25,7 +26,8 @@ def init(
     path = (folder or project_root() / "knowledge") / f"{name}.yaml"
     if path.exists():
         raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
-    Declaration.model_validate({"name": name, "sources": [{"name": "site", "kind": "site", "start_urls": ["https://example.org/"]}]})
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise UsageError(f"'{name}' cannot be a name", where="NAME", hint=f"lower-case letters, digits, - and _; two at least: {NAME_PATTERN}")
     write_file(path, template.replace("NAME", name))
     load_declaration(str(path))
     if as_json:
@@ -78,6 +80,10 @@ def _source_for(declaration: Declaration, url: str, name: str | None) -> SiteSou
 
     from spiders.urls import url_matcher
 
+    try:
+        http_url(url)
+    except ValueError as error:
+        raise UsageError(str(error), where=url, hint="copy the address of a page from the browser") from error
     sites = [s for s in declaration.sources if isinstance(s, SiteSource)]
     chosen = [s for s in sites if s.name == name] if name else [s for s in sites if urlsplit(url).hostname in s.domains]
     if not chosen:

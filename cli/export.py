@@ -18,7 +18,7 @@ from schemas.durable import write_file
 from schemas.errors import UsageError
 from schemas.items import canonical_json
 from schemas.settings import DataDir
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 
 What = Literal["chunks", "documents", "records", "vectors"]
 Format = Literal["jsonl", "csv", "parquet"]
@@ -50,14 +50,13 @@ def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> 
         return list(_DOCUMENT_COLUMNS), _read(folder / DOCUMENTS, _DOCUMENT_COLUMNS)
     if what == "records":
         names = list(dict.fromkeys(n for s in declaration.sources if s.yields == "records" for n in s.declared_fields()))
-        names = [n for n in names if n not in ("document_id", "source", "url")]
-        return ["document_id", "source", "url", *names], _records(folder / RECORDS, names)
+        return ["document_id", "source", "url", *(_export_name(n) for n in names if n != "url")], _records(folder / RECORDS, names)
     store = VectorStore(data.vectors, read_manifest(data.index(declaration.name), version).embedder)
     return ["chunk_id", "text_sha256", "vector"], _vectors(folder / CHUNKS, store)
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> Rows:
-    for batch in pq.ParquetFile(path).iter_batches(columns=list(columns)):
+    for batch in read_table(path, list(columns)).to_batches(max_chunksize=1000):
         for row in batch.to_pylist():
             yield {**row, "metadata": json.loads(row["metadata"])} if "metadata" in row else row
 
@@ -65,14 +64,18 @@ def _read(path: Path, columns: tuple[str, ...]) -> Rows:
 def _records(path: Path, names: list[str]) -> Rows:
     for row in _read(path, ("document_id", "source", "url", "fields")):
         fields = json.loads(row.pop("fields"))
-        yield {**row, **{name: fields.get(name) for name in names}}
+        yield {**row, **{_export_name(name): fields.get(name) for name in names if name != "url"}}
+
+
+def _export_name(field: str) -> str:
+    """A declared field that has the name of one of our columns stands beside it."""
+    return f"fields.{field}" if field in ("document_id", "source") else field
 
 
 def _vectors(path: Path, store: VectorStore) -> Rows:
-    for batch in pq.ParquetFile(path).iter_batches(batch_size=1000, columns=["chunk_id", "text_sha256"]):
-        columns = batch.to_pydict()
-        for chunk_id, key, vector in zip(columns["chunk_id"], columns["text_sha256"], store.read(columns["text_sha256"]), strict=True):
-            yield {"chunk_id": chunk_id, "text_sha256": key, "vector": vector.tolist()}
+    columns = read_table(path, ["chunk_id", "text_sha256"]).to_pydict()
+    for chunk_id, key, vector in zip(columns["chunk_id"], columns["text_sha256"], store.read_to_disk(columns["text_sha256"]), strict=True):
+        yield {"chunk_id": chunk_id, "text_sha256": key, "vector": vector.tolist()}
 
 
 def _write_jsonl(file: IO[bytes], _: list[str], rows: Rows) -> None:

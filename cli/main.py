@@ -11,7 +11,7 @@ from typer.exceptions import TyperException
 from cli import author, operate, questions
 from cli.demo import demo
 from cli.output import configure_logs, print_error, print_json, reserve_stdout
-from schemas.errors import AlmanacError, UsageError
+from schemas.errors import AlmanacError, StorageError, UsageError
 from schemas.settings import quiet_engines
 
 _HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.
@@ -70,6 +70,10 @@ def run(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        place = str(error.filename or "")
+        print_error(StorageError(error.strerror or str(error), where=place or None, hint="check the path, its permissions and the disk"), as_json=as_json)
+        return StorageError.exit_code
     except Exception as error:
         if as_json:
             print_json({"error": {"kind": "crash", "message": f"{type(error).__name__}: {error}", "where": None, "hint": "a defect: please report it"}})

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from index.lock import lock_holder
-from index.publish import publish as move_pointer
-from index.publish import rollback as move_back
 
 from cli.options import KB, Data, Json, VersionArgument
 from cli.output import print_json, print_table, say
 from index import versions as stored
-from schemas.errors import RunLocked
+from index.lock import lock_holder, require_free
+from index.publish import publish as move_pointer
+from index.publish import rollback as move_back
 from schemas.load import load_declaration
 from schemas.reports import RunReport, Status, VerifyResult, VersionRow, Versions
 from schemas.settings import DataDir
@@ -29,8 +28,7 @@ def run(
     declaration = load_declaration(kb)
     folder = DataDir.locate(data)
     folder.require_writable()
-    if holder := lock_holder(folder.index(declaration.name)):
-        raise RunLocked(f"another run holds {declaration.name}: {holder}", where=str(folder.index(declaration.name)), hint="wait for it, or stop it")
+    require_free(folder.index(declaration.name))
 
     from flows.environment import prepare_prefect
 
@@ -172,7 +170,7 @@ def verify(kb: KB, version: VersionArgument = None, data: Data = None, as_json: 
         say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
     else:
         print_table(f"{name} {found}: damaged", ("kind", "where", "found", "expected"), [(p.kind, p.where, p.found, p.expected) for p in problems])
-        say(f"  → almanac rollback {name} publishes the version before; almanac run {name} builds a new one")
+        say(f"  → almanac rollback {name} publishes the version before; almanac run {name} builds a new one when there is none")
     raise typer.Exit(0 if result.ok else 7)
 
 

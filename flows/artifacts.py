@@ -1,13 +1,16 @@
 """What a run leaves in the Prefect UI: tables that one can read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+import structlog
 from prefect.artifacts import create_table_artifact
 
 from schemas.items import Reject
 from schemas.reports import RunReport
 
+log = structlog.get_logger("almanac.artifacts")
 _REJECTS_SHOWN = 50
 
 
@@ -40,4 +43,19 @@ def show_rejects(kb: str, rejects: Sequence[Reject]) -> None:
 
 
 def _table(kb: str, what: str, rows: list[dict[str, Any]], description: str) -> None:
-    create_table_artifact(rows, key=f"{kb}-{what}".replace("_", "-"), description=description)
+    with shown_if_possible(what):
+        create_table_artifact(rows, key=artifact_key(kb, what), description=description)
+
+
+def artifact_key(kb: str, what: str) -> str:
+    """Prefect's keys are lower-case letters, digits and dashes."""
+    return f"{kb}-{what}".replace("_", "-").replace(" ", "-")
+
+
+@contextmanager
+def shown_if_possible(what: str) -> Iterator[None]:
+    """A picture of a run that cannot be sent is logged; it is no reason to lose the run."""
+    try:
+        yield
+    except Exception as error:  # whatever the API or the way to it raises
+        log.warning("artifact not sent", artifact=what, error=f"{type(error).__name__}: {error}")

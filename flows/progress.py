@@ -12,6 +12,8 @@ from prefect.context import FlowRunContext
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from flows.artifacts import artifact_key, shown_if_possible
+
 _ARTIFACT_EVERY_S = 2.0
 
 
@@ -26,23 +28,27 @@ def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
     """A callback for one step. The bar appears only on a terminal; the artifact only inside a flow run."""
     artifact: UUID | None = None
     if FlowRunContext.get() is not None:
-        key = f"{kb}-{step}".replace("_", "-").replace(" ", "-")
-        artifact = create_progress_artifact(0.0, key=key, description=f"{step} of {kb}")  # type: ignore[assignment]
+        with shown_if_possible(step):
+            artifact = create_progress_artifact(0.0, key=artifact_key(kb, step), description=f"{step} of {kb}")  # type: ignore[assignment]
     last_sent = time.monotonic()
-    bar = _terminal_bar()
-    with bar:
+
+    def send(percent: float) -> None:
+        if artifact is not None:
+            with shown_if_possible(step):
+                update_progress_artifact(artifact, progress=percent)
+
+    with _terminal_bar() as bar:
         task = bar.add_task(f"{kb} {step}", total=None)
 
         def on_progress(done: int, total: int) -> None:
             nonlocal last_sent
             bar.update(task, completed=done, total=total or None)
-            if artifact is not None and time.monotonic() - last_sent >= _ARTIFACT_EVERY_S:
+            if time.monotonic() - last_sent >= _ARTIFACT_EVERY_S:
                 last_sent = time.monotonic()
-                update_progress_artifact(artifact, progress=min(100.0, 100.0 * done / max(total, 1)))
+                send(min(100.0, 100.0 * done / max(total, 1)))
 
         yield on_progress
-    if artifact is not None:
-        update_progress_artifact(artifact, progress=100.0)
+    send(100.0)
 
 
 def _terminal_bar() -> Progress:

@@ -13,14 +13,14 @@ from flows.steps import acquire, build, compare_and_chunk, embed, map_and_clean,
 from index.digest import digest_of
 from index.embedder import describe_embedder
 from index.lock import writer_lock
-from index.versions import current_version, discard_unfinished, next_version, read_manifest
+from index.versions import current_version, discard_unfinished, list_versions, next_version, read_manifest
 from schemas.declaration import Declaration
-from schemas.errors import AlmanacError, NoRecords, StorageError
+from schemas.errors import AlmanacError, GateRefused, NoRecords, as_storage_error
 from schemas.items import canonical_json, sha256
 from schemas.load import load_declaration
 from schemas.logs import log_through_stdlib
 from schemas.manifest import Counts, EmbedderInfo, Manifest
-from schemas.reports import RunReport
+from schemas.reports import Outcome, RunReport
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 from transforms.gate import judge
@@ -38,28 +38,25 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
     log_through_stdlib()
     declaration = load_declaration(kb)
     run = Run(declaration, DataDir.locate(data))
-    with writer_lock(run.index_dir, run.run_id):
+    with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id):
         try:
-            _refresh(run, go_live=publish, rejects_ok=rejects_ok)
+            with as_storage_error(run.data.root):
+                _refresh(run, go_live=publish, rejects_ok=rejects_ok)
         except NoRecords as nothing:
-            run.report.error = nothing.as_json()["error"]
-            # Nothing is published, so every item that came in is accounted for by a reject or a duplicate.
-            run.report.items.in_ = run.report.items.deduplicated + len(run.rejects)
-            _conclude(run, "no_records", nothing.exit_code)
-        except KeyboardInterrupt:
-            _conclude(run, "failed", 130)
+            _conclude(run, "no_records", nothing.exit_code, nothing.as_json()["error"])
+        except AlmanacError as error:
+            _conclude(run, "failed", error.exit_code, error.as_json()["error"])
+            error.report = run.finish()
             raise
-        except (AlmanacError, OSError) as caught:
-            error = caught if isinstance(caught, AlmanacError) else _storage_error(run, caught)
-            run.report.error = error.as_json()["error"]
-            _conclude(run, "failed", error.exit_code)
-            error.report = run.report.model_dump(by_alias=True)
-            raise error from caught
-        finally:
-            run.write_rejects()
+        except BaseException as error:
+            interrupted = isinstance(error, KeyboardInterrupt)
+            kind, message = ("interrupted", "interrupted") if interrupted else ("crash", repr(error))
+            _conclude(run, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
             run.finish()
+            raise
+        report = run.finish()
     show_summary(run.report)
-    return run.report.model_dump(by_alias=True)
+    return report
 
 
 def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
@@ -68,7 +65,8 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     report.previous = current_version(run.index_dir)
     with run.stage("crawl"):
         for source in run.declaration.sources:
-            report.pages += acquire(run, source).pages
+            acquire(run, source)
+            report.pages += report.sources[-1].pages
     with run.stage("map"):
         map_and_clean(run)
     with run.stage("validate"):
@@ -79,57 +77,53 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     info = describe_embedder(run.declaration.embed)
     with run.stage("embed"):
         embed(run, info)
-    live_items = _live_items(run)
-    report.gate = judge(run.declaration, report.pages, report.items, live_items)
+    report.gate = judge(run.declaration, report.pages, report.items, run.live_items)
+    passed = report.gate.verdict == "passed"
     manifest = _manifest(run, info)
     if _is_live(run, manifest):
-        report.version = report.previous
-        _conclude(run, "unchanged", _exit_code(run, rejects_ok))
+        report.version = report.previous if passed else None
+        _conclude(run, "unchanged" if passed else "gate_refused", 0 if passed else GateRefused.exit_code)
+        return
+    if not passed and (refused := _refused_before(run, manifest)):
+        report.version = refused
+        _conclude(run, "gate_refused", GateRefused.exit_code)
         return
     with run.stage("build"):
         build(run, manifest.version, info)
     with run.stage("verify"):
         verify(run, manifest.version, info)
-    passed = report.gate.verdict == "passed"
     with run.stage("publish"):
         seal_and_publish(run, manifest, go_live=passed and go_live)
     report.version = manifest.version
     if not passed:
-        _conclude(run, "gate_refused", 4)
+        _conclude(run, "gate_refused", GateRefused.exit_code)
+    elif not go_live:
+        _conclude(run, "kept", 0)
     else:
-        _conclude(run, "published_with_rejects" if run.rejects else "published", _exit_code(run, rejects_ok))
+        with_rejects = bool(run.rejects)
+        _conclude(run, "published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0)
 
 
-def _storage_error(run: Run, error: OSError) -> StorageError:
-    return StorageError(
-        f"{error.strerror or error}: {error.filename or run.data.root}",
-        where=str(run.data.root),
-        hint="free space or mend permissions there and run again; the live version serves on",
-    )
-
-
-def _exit_code(run: Run, rejects_ok: bool) -> int:
-    return 5 if run.rejects and not rejects_ok else 0
-
-
-def _conclude(run: Run, outcome: Any, exit_code: int) -> None:
-    run.report.outcome, run.report.exit_code = outcome, exit_code
+def _conclude(run: Run, outcome: Outcome, exit_code: int, error: dict[str, Any] | None = None) -> None:
+    run.report.outcome, run.report.exit_code, run.report.error = outcome, exit_code, error
     run.report.items.quarantined = len(run.rejects)
 
 
-def _live_items(run: Run) -> int | None:
-    if run.report.previous is None:
-        return None
-    counts = read_manifest(run.index_dir, run.report.previous).counts
-    return counts.records + counts.documents
-
-
 def _is_live(run: Run, manifest: Manifest) -> bool:
-    """Whether the live version already holds exactly this content, under the same collection name."""
-    if run.report.previous is None:
+    """Whether the live version holds exactly this: the same items to the last field, the same chunks, the same collection name."""
+    if run.report.previous is None or run.live_items is None:
         return False
-    live = read_manifest(run.index_dir, run.report.previous)
-    return live.digest == manifest.digest and live.collection == manifest.collection
+    live, items = read_manifest(run.index_dir, run.report.previous), run.report.items
+    same_items = not (items.added or items.changed or items.moved or items.removed)
+    return same_items and live.digest == manifest.digest and live.collection == manifest.collection
+
+
+def _refused_before(run: Run, manifest: Manifest) -> str | None:
+    """A version with this content that the gate refused already: a nightly refusal need not fill the disk."""
+    for kept in reversed(list_versions(run.index_dir)):
+        if kept.digest == manifest.digest and kept.gate.verdict == "refused" and kept.declaration_sha256 == manifest.declaration_sha256:
+            return kept.version
+    return None
 
 
 def _manifest(run: Run, info: EmbedderInfo) -> Manifest:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -33,7 +34,7 @@ class Run:
         self.declaration = declaration
         self.data = data
         self.run_id = f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-        self.fetched: dict[str, int] = {}  # pages by source
+        self.live_items: int | None = None  # of the version to compare with
         self.items: list[Item] = []
         self.rejects: list[Reject] = []
         self.report = RunReport(kb=declaration.name, run_id=self.run_id, outcome="failed", exit_code=1, started_at=now.isoformat(timespec="seconds"))
@@ -69,18 +70,17 @@ class Run:
         for name in names:
             (self.staging / name).replace(self.processed / name)
 
-    def write_rejects(self) -> None:
-        """One JSON line each; the file is written even when empty, so that it always speaks of the latest run."""
+    def finish(self) -> dict[str, Any]:
+        """Writes rejects.jsonl and `runs/<run_id>.json`, removes what was only staged, and returns the report."""
+        self.report.finished_at = utc_now()
+        # Written even when there are none, so that the file always speaks of the latest run.
         path = self.processed / "rejects.jsonl"
         lines = (json.dumps(r.as_json(), ensure_ascii=False, default=str) for r in self.rejects)
         write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
         self.report.rejects_file = str(path) if self.rejects else None
-
-    def finish(self) -> None:
-        """Writes `runs/<run_id>.json` and removes what was only staged."""
-        self.report.finished_at = utc_now()
         write_file(self.data.runs(self.kb) / f"{self.run_id}.json", self.report.model_dump_json(by_alias=True, indent=1))
         shutil.rmtree(self.staging.parent, ignore_errors=True)
+        return self.report.model_dump(by_alias=True)
 
 
 def last_run(data: DataDir, kb: str) -> RunReport | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
-import pyarrow.parquet as pq
+import structlog
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
@@ -16,24 +16,25 @@ from index.embedder import load_embedder
 from index.publish import finish_version, publish
 from index.vectors import VectorStore, embed_missing
 from index.verify import verify_version
-from index.versions import current_version, version_dir
+from index.versions import version_dir
 from schemas.durable import write_file
 from schemas.errors import DamagedVersion, NoRecords, Retriable
 from schemas.items import Item, Reject, canonical_json
 from schemas.manifest import EmbedderInfo, Manifest
-from schemas.reports import ChunkCounts, CrawlOutcome
+from schemas.reports import ChunkCounts
 from schemas.sources import SiteSource, Source
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, read_table, write_table
 from spiders.crawl import crawl_site
 from spiders.mapping import map_pages, require_matches
 from spiders.raw import RawStore
 from spiders.read_files import read_files
 from transforms.chunk import chunk_item
-from transforms.compare import Known, compare_items, keep_first_seen
+from transforms.compare import ItemKey, Known, compare_items, keep_first_seen
 from transforms.deduplicate import deduplicate
 from transforms.prepare import prepare_items
 from transforms.validate import validate_items
 
+log = structlog.get_logger("almanac.steps")
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -43,10 +44,11 @@ async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     return isinstance(await state.aresult(raise_on_failure=False), Retriable)
 
 
-def _step(name: str, *, retried: bool = False) -> Callable[[Callable[P, R]], Task[P, R]]:
+def _step(name: str, *, run_name: str | None = None, retried: bool = False) -> Callable[[Callable[P, R]], Task[P, R]]:
     """A task that keeps nothing of its own: what a step leaves are files."""
     return task(
         name=name,
+        task_run_name=run_name or name,
         cache_policy=NO_CACHE,
         persist_result=False,
         retries=2 if retried else 0,
@@ -55,8 +57,8 @@ def _step(name: str, *, retried: bool = False) -> Callable[[Callable[P, R]], Tas
     )
 
 
-@_step("acquire", retried=True)
-def acquire(run: Run, source: Source) -> CrawlOutcome:
+@_step("acquire", run_name="acquire {source.name}", retried=True)
+def acquire(run: Run, source: Source) -> None:
     """Crawls a site or reads files: pages land in `data/raw` as they arrive."""
     raw = RawStore(run.data.raw(run.kb, source.name))
     with show_progress(run.kb, f"crawl {source.name}") as on_page:
@@ -64,8 +66,9 @@ def acquire(run: Run, source: Source) -> CrawlOutcome:
             outcome = crawl_site(source, raw, run.run_id, on_page=on_page)
         else:
             outcome = read_files(source, run.declaration.path.parent, raw, run.run_id, on_page=on_page)
-    run.fetched[source.name] = outcome.pages.fetched
-    return outcome
+    run.report.sources.append(outcome)
+    if outcome.finish != "finished":
+        log.warning("crawl cut short", kb=run.kb, source=source.name, limit=outcome.finish, pages=outcome.pages.fetched)
 
 
 @_step("map and clean")
@@ -78,6 +81,7 @@ def map_and_clean(run: Run) -> None:
 
 
 def _mapped(run: Run) -> Iterator[Item]:
+    fetched = {outcome.source: outcome.pages.fetched for outcome in run.report.sources}
     for source in run.declaration.sources:
         raw = RawStore(run.data.raw(run.kb, source.name))
         matched: dict[str, int] = {}
@@ -94,7 +98,7 @@ def _mapped(run: Run) -> Iterator[Item]:
                     run.rejects.append(prepared)
                 else:
                     yield prepared
-        require_matches(source, matched, seen, run.fetched[source.name])
+        require_matches(source, matched, seen, fetched[source.name])
 
 
 @_step("validate")
@@ -122,6 +126,7 @@ def _nothing_left(run: Run) -> str:
 def compare_and_chunk(run: Run) -> None:
     """Counts what is new against the live version, and writes the run's tables."""
     live_items, live_chunks = _live(run)
+    run.live_items = len(live_items) if live_items else None
     comparison = compare_items(run.items, live_items)
     counts = run.report.items
     counts.added, counts.changed, counts.unchanged, counts.removed = comparison.added, comparison.changed, comparison.unchanged, comparison.removed
@@ -133,17 +138,23 @@ def compare_and_chunk(run: Run) -> None:
     run.keep_tables(RECORDS, DOCUMENTS, CHUNKS)
 
 
-def _live(run: Run) -> tuple[dict[str, Known], dict[str, str]]:
-    """The live version's items by document id, and its chunks' first-seen times; both empty before the first publication."""
-    version = current_version(run.index_dir)
+def _live(run: Run) -> tuple[dict[ItemKey, Known], dict[str, str]]:
+    """The live version's items, and its chunks' first-seen times; both empty where there is none to compare with."""
+    version = run.report.previous
     if version is None:
         return {}, {}
     folder = version_dir(run.index_dir, version)
-    items: dict[str, Known] = {}
-    for name in (RECORDS, DOCUMENTS):
-        columns = pq.read_table(folder / name, columns=["document_id", "content_sha256", "fetched_at"]).to_pydict()
-        items |= dict(zip(columns["document_id"], map(Known, columns["content_sha256"], columns["fetched_at"]), strict=True))
-    chunks = pq.read_table(folder / CHUNKS, columns=["chunk_id", "fetched_at"]).to_pydict()
+    items: dict[ItemKey, Known] = {}
+    try:
+        for name in (RECORDS, DOCUMENTS):
+            columns = read_table(folder / name, ["source", "document_id", "content_sha256", "fetched_at"]).to_pydict()
+            keys = zip(columns["source"], columns["document_id"], strict=True)
+            items |= dict(zip(keys, map(Known, columns["content_sha256"], columns["fetched_at"]), strict=True))
+        chunks = read_table(folder / CHUNKS, ["chunk_id", "fetched_at"]).to_pydict()
+    except DamagedVersion as error:
+        # A new version is the way out of a damaged one, so this run must not end here.
+        log.warning("live version is damaged, everything counts as added", kb=run.kb, version=version, error=str(error))
+        return {}, {}
     return items, dict(zip(chunks["chunk_id"], chunks["fetched_at"], strict=True))
 
 

@@ -47,4 +47,4 @@ def require_database(version_dir: Path) -> None:
     """Raises DamagedVersion where Chroma's database is missing: its client would make a new, empty one without a word."""
     database = version_dir / CHROMA / "chroma.sqlite3"
     if not database.is_file():
-        raise DamagedVersion("Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac rebuild KB")
+        raise DamagedVersion("Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac run KB")

@@ -44,9 +44,15 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
         started = entry.pop("process_start")
         if entry["host"] == socket.gethostname() and _process_start(entry["pid"]) != started:
             return None  # it died without a word; its pid may be somebody else's by now
-    except (FileNotFoundError, ValueError, KeyError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         return None
     return entry
+
+
+def require_free(index_dir: Path) -> None:
+    """Raises RunLocked where somebody writes now: a cheap look before the lock is taken in earnest."""
+    if lock_holder(index_dir):
+        raise _locked(index_dir)
 
 
 def _locked(index_dir: Path) -> RunLocked:

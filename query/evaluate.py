@@ -71,9 +71,13 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def write_run(path: Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:
-    """TREC form: query-id Q0 doc-id rank score tag."""
-    lines = (f"{q} Q0 {d} {rank} {score:.6f} {tag}\n" for q, docs in run.items() for rank, (d, score) in enumerate(docs.items(), start=1))
+    """TREC form: query-id Q0 doc-id rank score tag. White space in an id, which the form has no room for, becomes %20."""
+    lines = (f"{_word(q)} Q0 {_word(d)} {rank} {score:.6f} {tag}\n" for q, docs in run.items() for rank, (d, score) in enumerate(docs.items(), start=1))
     path.write_text("".join(lines), encoding="utf-8")
+
+
+def _word(identifier: str) -> str:
+    return "%20".join(identifier.split())
 
 
 def _lines(path: Path) -> Iterable[str]:

@@ -1,8 +1,8 @@
 """Metadata filters, resolved to chunk ids by ourselves: Chroma's own `where` takes seconds where this takes milliseconds.
 
 The grammar is Chroma's: `{"field": value}`, `{"field": {"$gte": 3}}`, `{"$and": [...]}`, `{"$or": [...]}`, and `{"$not": {...}}`. Two differences:
-a row without the field never matches, whatever the operator, and a dotted name reaches into nested values (`price.amount`; any entry of a list
-may match). Amounts are decimal strings and compare as numbers with numbers.
+a row without the field matches no operator (`$not` turns its filter's answer round), and a dotted name reaches into nested values (`price.amount`;
+any entry of a list may match). Amounts are decimal strings: a text that is a number compares with numbers as one.
 """
 
 import operator
@@ -23,7 +23,7 @@ def _numeric(value: Any) -> Any:
     return value
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def test(found: Any, wanted: Any) -> bool:
         if isinstance(wanted, int | float) and not isinstance(wanted, bool):
             found = _numeric(found)
@@ -36,14 +36,12 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": operator.eq,
-    "$ne": operator.ne,
-    "$gt": _ordered(operator.gt),
-    "$gte": _ordered(operator.ge),
-    "$lt": _ordered(operator.lt),
-    "$lte": _ordered(operator.le),
-    "$in": lambda found, wanted: found in wanted,
-    "$nin": lambda found, wanted: found not in wanted,
+    "$eq": _typed(operator.eq),
+    "$gt": _typed(operator.gt),
+    "$gte": _typed(operator.ge),
+    "$lt": _typed(operator.lt),
+    "$lte": _typed(operator.le),
+    "$in": lambda found, wanted: any(_OPERATORS["$eq"](found, one) for one in wanted),
     "$contains": lambda found, wanted: isinstance(found, str) and str(wanted) in found,
 }
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
@@ -77,8 +75,8 @@ def _clause(key: str, wanted: Any, column: Columns, size: int, names: Sequence[s
 
 
 def _test(name: str, value: Any, wanted: Any) -> bool:
-    if name not in _OPERATORS:
-        raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join(_OPERATORS)}")
+    if name not in _OPERATORS and name not in _NEGATED:
+        raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join([*_OPERATORS, *_NEGATED])}")
     if name in ("$in", "$nin") and not isinstance(wanted, list):
         raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")
     if value is None:

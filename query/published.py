@@ -109,10 +109,12 @@ class PublishedIndex:
         return extract_answer(self.declaration, opened.manifest.version, vector, hits, self.embedder, confident)
 
     def _filter(self, opened: OpenVersion, where: dict[str, Any]) -> list[str]:
-        names = sorted({*_ROW_FIELDS, *opened.metadata_keys})
+        declared = {name for source in self.declaration.sources for name in source.metadata or source.declared_fields()}
+        names = sorted({*_ROW_FIELDS, *opened.metadata_keys, *declared})
 
         def column(name: str) -> Sequence[Any]:
-            return opened.column(name) if name in _ROW_FIELDS else opened.metadata_column(name)
+            is_own = name in _ROW_FIELDS and name not in opened.metadata_keys  # a declared field goes before a column of its name
+            return opened.column(name) if is_own else opened.metadata_column(name)
 
         mask = matching_rows(where, column, len(opened.chunk_ids), names)
         return [chunk_id for chunk_id, matches in zip(opened.chunk_ids, mask, strict=True) if matches]
@@ -145,6 +147,8 @@ def parse_where(text: str | None) -> dict[str, Any] | None:
 def _require_text(text: str, what: str) -> None:
     if not text.strip():
         raise UsageError(f"the {what} is empty", hint="ask something")
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise UsageError(f"the {what} is not valid UTF-8", hint="check the terminal's or the caller's encoding")
 
 
 def _hit(rank: int, row: dict[str, Any], cosine: float) -> Hit:

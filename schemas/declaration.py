@@ -17,6 +17,7 @@ def _parse_share(value: Any) -> Any:
     return value
 
 
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
 Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0)]
 
 
@@ -113,7 +114,7 @@ class Gate(Declared):
 class Declaration(Declared):
     """One knowledge base: where its content comes from and what becomes of it."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{1,62}$", description="names the index; lower case")
+    name: str = Field(pattern=NAME_PATTERN, description="names the index; lower case")
     title: str | None = Field(None, description="for people")
     language: str = Field("en", pattern=r"^[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*$", description="BCP 47 tag of the content")
     sources: list[Source] = Field(min_length=1, description="sites and files")

@@ -11,13 +11,16 @@ AlmanacError
 ├── RunLocked               6  wait for the other run
 └── OperationalError        7  mend the world outside
     ├── StorageError           disk, permission
-    ├── DamagedVersion         rebuild or roll back
+    ├── DamagedVersion         roll back, or run again
     └── Retriable              try again; the only kind that flows retry
         └── Unreachable        a host does not answer
 
 The number is the exit code. An exception that is none of these is a defect: exit code 1.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 
@@ -104,3 +107,16 @@ class Retriable(OperationalError):
 
 class Unreachable(Retriable):
     pass
+
+
+@contextmanager
+def as_storage_error(root: Path) -> Iterator[None]:
+    """Whatever the operating system refuses below `root` becomes a StorageError that says so."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{error.strerror or error}: {error.filename or root}",
+            where=str(root),
+            hint="free space or mend permissions there, or choose another place with --data DIR; what is published serves on",
+        ) from error

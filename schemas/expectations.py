@@ -1,18 +1,19 @@
 """What a declaration expects of its items, as plain data: one expectation a row, in the terms of Great Expectations."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from schemas.declaration import Declaration, Expectation
 from schemas.sources import Source
 
 
 class ColumnExpectation(NamedTuple):
-    """`type` is the class name in Great Expectations; `column` may be derived: `price#length`, `price#number`, `price#key`."""
+    """`type` is the class name in Great Expectations; it looks at `aspect` of the field: its value, length, number or key."""
 
     type: str
-    column: str
+    field: str
     arguments: dict[str, Any]
     rule: str
+    aspect: Literal["value", "length", "number", "key"] = "value"
 
 
 def expectations_of(declaration: Declaration, source: Source) -> list[ColumnExpectation]:
@@ -22,7 +23,7 @@ def expectations_of(declaration: Declaration, source: Source) -> list[ColumnExpe
     for name, rule in fields.items():
         if rule.required:
             found.append(ColumnExpectation("ExpectColumnValuesToNotBeNull", name, {}, "required: true"))
-        if rule.one_of is not None and not rule.many:
+        if rule.one_of is not None:
             found.append(ColumnExpectation("ExpectColumnValuesToBeInSet", name, {"value_set": rule.one_of}, f"one_of: {rule.one_of}"))
     for expectation in declaration.validate_.expect:
         if expectation.field in {*fields, "title", "url", "text"}:
@@ -35,15 +36,19 @@ def _declared(expectation: Expectation) -> list[ColumnExpectation]:
     if expectation.not_null:
         found.append(ColumnExpectation("ExpectColumnValuesToNotBeNull", column, {}, "not_null: true"))
     if expectation.unique:
-        found.append(ColumnExpectation("ExpectColumnValuesToBeUnique", f"{column}#key", {}, "unique: true"))
+        found.append(ColumnExpectation("ExpectColumnValuesToBeUnique", column, {}, "unique: true", "key"))
     if expectation.one_of is not None:
         found.append(ColumnExpectation("ExpectColumnValuesToBeInSet", column, {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}"))
     if expectation.pattern is not None:
         found.append(ColumnExpectation("ExpectColumnValuesToMatchRegex", column, {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}"))
-    for suffix, low, high in (("length", expectation.min_length, expectation.max_length), ("number", expectation.min, expectation.max)):
-        if low is not None or high is not None:
-            arguments = {"min_value": low, "max_value": high}
-            names = ("min_length", "max_length") if suffix == "length" else ("min", "max")
-            rule = ", ".join(f"{n}: {v}" for n, v in zip(names, (low, high), strict=True) if v is not None)
-            found.append(ColumnExpectation("ExpectColumnValuesToBeBetween", f"{column}#{suffix}", arguments, rule))
+    if expectation.min_length is not None or expectation.max_length is not None:
+        found.append(_between(column, "length", {"min_length": expectation.min_length, "max_length": expectation.max_length}))
+    if expectation.min is not None or expectation.max is not None:
+        found.append(_between(column, "number", {"min": expectation.min, "max": expectation.max}))
     return found
+
+
+def _between(column: str, aspect: Literal["length", "number"], limits: dict[str, float | None]) -> ColumnExpectation:
+    rule = ", ".join(f"{name}: {limit:g}" for name, limit in limits.items() if limit is not None)
+    low, high = limits.values()
+    return ColumnExpectation("ExpectColumnValuesToBeBetween", column, {"min_value": low, "max_value": high}, rule, aspect)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ def _substitute(node: Any, path: Path, at: tuple[str | int, ...]) -> Any:
         return {str(key): _substitute(value, path, (*at, str(key))) for key, value in node.items()}
     if isinstance(node, list):
         return [_substitute(value, path, (*at, number)) for number, value in enumerate(node)]
+    if isinstance(node, date | time):  # a datetime is a date, too
+        return node.isoformat()
     if not isinstance(node, str):
         return node
 

@@ -6,7 +6,8 @@ from pydantic import BaseModel, Field
 
 from schemas.manifest import Counts, Verdict
 
-Outcome = Literal["published", "published_with_rejects", "unchanged", "gate_refused", "no_records", "failed"]
+# `kept`: complete and verified, and not made the live one because the run was told so.
+Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]
 
 
 class PageCounts(BaseModel):
@@ -75,6 +76,7 @@ class RunReport(BaseModel):
     gate: Verdict | None = None
     seconds: dict[str, float] = {}
     rejects_file: str | None = None
+    sources: list[CrawlOutcome] = []
     started_at: str = ""
     finished_at: str = ""
     error: dict[str, Any] | None = None

@@ -21,10 +21,12 @@ def _parse_bytes(value: Any) -> Any:
     return value
 
 
-def _http_url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def http_url(value: str) -> str:
+    """A URL that can be fetched; ValueError says why not."""
+    parts = urlsplit(value)  # ValueError for brackets without an address
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in parts.netloc):
         raise ValueError("must be an http:// or https:// URL with a host")
+    _ = parts.port  # ValueError for what is no port
     return value
 
 
@@ -35,7 +37,7 @@ def _template(value: str) -> str:
 
 
 Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
-HttpUrl = Annotated[str, AfterValidator(_http_url)]
+HttpUrl = Annotated[str, AfterValidator(http_url)]
 Template = Annotated[str, AfterValidator(_template)]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 

@@ -3,14 +3,14 @@
 Nested values (`fields`, `metadata`) are canonical JSON in one text column: their shape is the declaration's, not ours.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from schemas.durable import write_file
+from schemas.errors import DamagedVersion
 from schemas.items import ChunkRow, Item, canonical_json
 
 RECORDS = "records.parquet"
@@ -37,6 +37,15 @@ def write_table(path: Path, table: pa.Table) -> None:
     write_file(path, lambda file: pq.write_table(table, file, compression="zstd"))
 
 
+def read_table(path: Path, columns: list[str]) -> pa.Table:
+    """Columns of a table of a version. Raises DamagedVersion where it is missing or cannot be read."""
+    try:
+        return pq.read_table(path, columns=columns)
+    except (pa.ArrowException, FileNotFoundError, KeyError) as error:
+        hint = "almanac verify says what is wrong; almanac rollback publishes an older version; almanac run builds a new one"
+        raise DamagedVersion(f"the table cannot be read: {error}", where=str(path), hint=hint) from error
+
+
 def items_table(items: Iterable[Item]) -> pa.Table:
     rows = [
         {
@@ -47,14 +56,6 @@ def items_table(items: Iterable[Item]) -> pa.Table:
         for i in items
     ]  # fmt: skip
     return pa.Table.from_pylist(rows, schema=ITEM_SCHEMA)
-
-
-def read_items(path: Path) -> Iterator[Item]:
-    """Items of a records or documents file, in file order, a batch at a time."""
-    columns = [c for c in ITEM_SCHEMA.names if c != "content_sha256"]
-    for batch in pq.ParquetFile(path).iter_batches(columns=columns):
-        for row in batch.to_pylist():
-            yield Item(**{**row, "fields": json.loads(row["fields"]), "metadata": json.loads(row["metadata"])})
 
 
 def chunks_table(chunks: Iterable[ChunkRow]) -> pa.Table:

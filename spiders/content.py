@@ -2,6 +2,8 @@
 
 import codecs
 import json
+import math
+import re
 from functools import cached_property
 from typing import Any, Literal, NoReturn
 
@@ -26,6 +28,9 @@ _FORMS: dict[str, Form] = {
     "text/markdown": "markdown",
 }
 _NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard"})
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def media_type(content_type: str) -> str:
@@ -131,15 +136,36 @@ def decode_text(body: bytes) -> tuple[str, str]:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Strict JSON: NaN and Infinity are none. Raises ValueError, also for what is nested too deep to read."""
+    """Strict JSON: NaN, Infinity and numbers beyond any float are none. Raises ValueError, also for what is nested too deep to read.
+
+    Half of a surrogate pair, which JSON can write and UTF-8 cannot, becomes U+FFFD.
+    """
     try:
-        return json.loads(text, parse_constant=_not_json)
+        value = json.loads(text, parse_constant=_not_json, parse_float=_finite)
+        written = text if isinstance(text, str) else text.decode("utf-8", "replace")
+        return _whole_characters(value) if _SURROGATE_ESCAPE.search(written) else value
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
 
 def _not_json(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _whole_characters(value: Any) -> Any:
+    """Half of a surrogate pair is no character: no encoding could write it down again."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_whole_characters(v) for v in value]
+    if isinstance(value, dict):
+        return {_whole_characters(k): _whole_characters(v) for k, v in value.items()}
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _not_json(text)
 
 
 def _detected(body: bytes) -> str | None:

@@ -130,7 +130,7 @@ def _outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: 
         return CrawlOutcome.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
         finding = f"the crawl ended (exit {code}) without saying how: {errors[-1500:] or 'it wrote nothing to stderr'}"
-        raise OperationalError(finding, where=where, hint="run it again: pages that had arrived are kept") from error
+        raise OperationalError(finding, where=where, hint="run it again") from error
 
 
 def _explain_nothing(source: SiteSource, outcome: CrawlOutcome) -> None:

@@ -1,6 +1,7 @@
 """Items of one page: the parts that are items, their fields, and what becomes of them: a draft, or a reject with its reason."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,10 +111,13 @@ class _Mapper:
         url = own_url or page_url
         item_id = own_url or self.content.url + (part.anchor or "")
         problem = next(((name, reading) for name, reading in readings.items() if reading.problem), None)
+        if problem is None and self.source.yields == "documents" and self.source.body in ("main", "all") and self.content.form == "json":
+            reason = f"body: {self.source.body} is for HTML and text, and this page is JSON"
+            return MappedItem(readings, reject=Reject(self.source.name, url, item_id, "map", reason, field="body", rule=f"body: {self.source.body}"))
         if problem is None:
             values = {**values, "url": url}
             title = self._title(part, values)
-            document_id = item_id if self.source.id == "url" else fill(self.source.id, {**values, "title": title})
+            document_id = _without_controls(item_id if self.source.id == "url" else fill(self.source.id, {**values, "title": title}))
             if document_id:
                 return MappedItem(readings, draft=self._draft(part, document_id, url, title, {n: values[n] for n in readings}))
             reject = Reject(self.source.name, url, None, "map", f"the id {self.source.id} is empty", field="id", rule=self.source.id)
@@ -141,7 +145,7 @@ class _Mapper:
 
     def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any]) -> Draft:
         body: str | None = None
-        markup: Markup = "plain"
+        markup: Markup = "html" if self.content.form in ("html", "xml") else "plain"
         if self.source.yields == "documents":
             body, markup = self._body(part, {**fields, "url": url, "title": title})
         return Draft(
@@ -164,7 +168,7 @@ class _Mapper:
             return "\n".join(map(markup_of, matches)), "plain" if where.json_ is not None else "html"
         if where not in ("main", "all"):
             return fill(where, values), "plain"
-        if form in ("json", "jsonl"):
+        if form == "jsonl":
             raise DeclarationError(
                 f"body: {where} is for HTML and text; {self.content.url} is JSON", where=f"source {self.source.name}", hint='say which: body: "{text}"'
             )
@@ -178,6 +182,10 @@ class _Mapper:
         if isinstance(values.get("title"), str) and values["title"]:
             return str(values["title"])
         return own_title(part, self.content)
+
+
+def _without_controls(text: str) -> str:
+    return "".join(c for c in text if unicodedata.category(c) != "Cc")
 
 
 def own_title(part: Part, content: Content) -> str:

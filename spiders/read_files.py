@@ -57,7 +57,8 @@ def find_files(base: Path, pattern: str) -> dict[str, Path]:
     # Only what was declared is a pattern: a checkout may well lie in a folder called `[work]`.
     root = Path(os.path.normpath(base.joinpath(*parts[:fixed])))
     names = glob.glob(str(Path(*parts[fixed:])), root_dir=root, recursive=True)  # noqa: PTH207  # pathlib's does not follow links
-    found = ((Path(name).as_posix(), root / name) for name in names)
+    # A name that is not UTF-8 is shown with replacement characters; the file is read all the same.
+    found = ((os.fsencode(Path(name).as_posix()).decode("utf-8", "replace"), root / name) for name in names)
     return dict(sorted((name, path) for name, path in found if path.is_file()))
 
 

@@ -38,12 +38,12 @@ def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True) ->
     return _MANY_BREAKS.sub("\n\n", text).strip("\n ")
 
 
-def clean_value(value: Any, mode: Clean = "standard") -> Any:
+def clean_value(value: Any, mode: Clean = "standard", *, entities: bool = True) -> Any:
     """The same for every text inside a field's value."""
     if isinstance(value, str):
-        return clean_text(value, mode)
+        return clean_text(value, mode, entities=entities)
     if isinstance(value, list):
-        return [clean_value(v, mode) for v in value]
+        return [clean_value(v, mode, entities=entities) for v in value]
     if isinstance(value, dict):
-        return {k: clean_value(v, mode) for k, v in value.items()}
+        return {k: clean_value(v, mode, entities=entities) for k, v in value.items()}
     return value

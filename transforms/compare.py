@@ -14,6 +14,10 @@ class Known(NamedTuple):
     fetched_at: str
 
 
+# Ids are unique within a source: two folders may both hold an index.md.
+ItemKey = tuple[str, str]
+
+
 @dataclass(slots=True)
 class Comparison:
     items: list[Item] = field(default_factory=list)
@@ -23,13 +27,14 @@ class Comparison:
     removed: int = 0
 
 
-def compare_items(items: Iterable[Item], live: Mapping[str, Known]) -> Comparison:
-    """Counts by document id. An unchanged item keeps the time at which its content was first seen."""
+def compare_items(items: Iterable[Item], live: Mapping[ItemKey, Known]) -> Comparison:
+    """Counts by source and document id. An unchanged item keeps the time at which its content was first seen."""
     result = Comparison()
-    seen: set[str] = set()
+    seen: set[ItemKey] = set()
     for item in items:
-        seen.add(item.document_id)
-        known = live.get(item.document_id)
+        key = (item.source, item.document_id)
+        seen.add(key)
+        known = live.get(key)
         if known is None:
             result.added += 1
         elif known.content_sha256 == item.content_sha256:
@@ -38,7 +43,7 @@ def compare_items(items: Iterable[Item], live: Mapping[str, Known]) -> Compariso
         else:
             result.changed += 1
         result.items.append(item)
-    result.removed = sum(document_id not in seen for document_id in live)
+    result.removed = sum(key not in seen for key in live)
     return result
 
 

@@ -17,14 +17,14 @@ def deduplicate(items: Iterable[Item]) -> Deduplicated:
     """Keeps the first of equal items, in order of arrival.
 
     Documents of one source are equal when their text is (a page under a second URL); records when all their fields are. An item whose id another,
-    different one already has is quarantined: publishing either silently would be a guess.
+    different one of its source already has is quarantined: publishing either silently would be a guess.
     """
     result = Deduplicated()
     seen_content: set[str] = set()
-    seen_ids: dict[str, Item] = {}
+    seen_ids: dict[tuple[str, str], Item] = {}
     for item in items:
         content = sha256(canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None]))
-        first = seen_ids.get(item.document_id)
+        first = seen_ids.get((item.source, item.document_id))
         if content in seen_content:
             result.duplicates += 1
         elif first is not None:
@@ -32,6 +32,6 @@ def deduplicate(items: Iterable[Item]) -> Deduplicated:
             result.rejects.append(Reject(item.source, item.url, item.document_id, "deduplicate", reason, "id", item.document_id, None))
         else:
             seen_content.add(content)
-            seen_ids[item.document_id] = item
+            seen_ids[item.source, item.document_id] = item
             result.items.append(item)
     return result

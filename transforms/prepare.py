@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from schemas.templates import fill
-
 from schemas.items import Draft, Item, Reject
 from schemas.sources import Source
+from schemas.templates import fill
 from transforms.clean import Clean, clean_text, clean_value
 from transforms.partition import html_to_markdown
 
@@ -23,8 +22,13 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iter
 
 
 def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
-    fields = {name: clean_value(value, clean) for name, value in draft.fields.items()}
-    title = clean_text(draft.title, clean)
+    rules = source.declared_fields()
+    # What an HTML parser gave has no entities left; a URL is an address and no prose.
+    parsed = draft.markup == "html"
+    fields = {
+        name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=not parsed) for name, value in draft.fields.items()
+    }
+    title = clean_text(draft.title, clean, entities=not parsed)
     known = {**fields, "url": draft.url, "title": title}
     text = _record_text(source, known) if draft.kind == "record" else _document_text(draft, source, clean)
     names = source.metadata if source.metadata is not None else list(source.declared_fields())

@@ -1,6 +1,7 @@
 """Great Expectations over a run's items. An item that breaks an expectation is quarantined; the rest goes on."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from schemas.sources import Source
 
 @dataclass(slots=True)
 class Validation:
-    """`kept` in the order of arrival; `report` has one row an expectation: source, expectation, column, rule, checked, broken, ok."""
+    """`kept` in the order of arrival; `report` has one row an expectation: source, field, expectation, rule, checked, broken, ok."""
 
     kept: list[Item] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -29,50 +30,55 @@ def validate_items(items: Sequence[Item], declaration: Declaration) -> Validatio
         broken = _check(mine, source, expectations, result.report) if mine and expectations else {}
         for row, item in enumerate(mine):
             if row in broken:
-                expectation, value = broken[row]
-                column = expectation.column.partition("#")[0]
-                result.rejects.append(Reject(item.source, item.url, item.document_id, "validate", "expectation not met", column, value, expectation.rule))
+                expectation = broken[row]
+                found = (expectation.field, _value(item, expectation.field), expectation.rule)
+                result.rejects.append(Reject(item.source, item.url, item.document_id, "validate", "expectation not met", *found))
             else:
                 result.kept.append(item)
     return result
 
 
-def _check(
-    items: Sequence[Item], source: Source, expectations: Sequence[ColumnExpectation], report: list[dict[str, Any]]
-) -> dict[int, tuple[ColumnExpectation, Any]]:
-    """Row number → the first expectation that it breaks, and the value found."""
+def _check(items: Sequence[Item], source: Source, expectations: Sequence[ColumnExpectation], report: list[dict[str, Any]]) -> Mapping[int, ColumnExpectation]:
+    """Row number → the first expectation that it breaks."""
+    columns = {f"{e.field} {number}": [_cell(item, e) for item in items] for number, e in enumerate(expectations)}
+    _refuse_what_never_is_a_number(columns, source, expectations)
+    broken: dict[int, ColumnExpectation] = {}
+    for (name, cells), expectation, result in zip(columns.items(), expectations, _results(columns, source, expectations), strict=True):
+        rows = list(result.result.get("unexpected_index_list") or [])
+        if expectation.type == "ExpectColumnValuesToBeUnique":
+            rows = _later_ones(cells, rows)
+        rows += [row for row, cell in enumerate(cells) if cell is NOT_A_NUMBER]
+        for row in rows:
+            broken.setdefault(row, expectation)
+        report.append(
+            {
+                "source": source.name, "field": expectation.field, "expectation": expectation.type, "rule": expectation.rule,
+                "checked": len(columns[name]), "broken": len(rows), "ok": not rows,
+            }
+        )  # fmt: skip
+    return broken
+
+
+def _results(columns: Mapping[str, list[Any]], source: Source, expectations: Sequence[ColumnExpectation]) -> list[Any]:
+    """What Great Expectations says, in the order of the expectations; each looks at a column of its own."""
     import great_expectations as gx
     import pandas as pd
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    columns = list(dict.fromkeys(e.column for e in expectations))
-    frame = pd.DataFrame({column: pd.Series([_cell(item, column) for item in items], dtype=object) for column in columns})
+    frame = pd.DataFrame({name: pd.Series([None if c is NOT_A_NUMBER else c for c in cells], dtype=object) for name, cells in columns.items()})
     # Ephemeral, so that nothing is written; its progress bars would write into ours.
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = gx.ExpectationSuite(name=source.name)
-    for number, expectation in enumerate(expectations):
-        kwargs = {k: v for k, v in expectation.arguments.items() if v is not None}
-        suite.add_expectation(getattr(gx.expectations, expectation.type)(column=expectation.column, meta={"number": number}, **kwargs))
+    for number, (name, expectation) in enumerate(zip(columns, expectations, strict=True)):
+        arguments = {k: v for k, v in expectation.arguments.items() if v is not None}
+        suite.add_expectation(getattr(gx.expectations, expectation.type)(column=name, meta={"number": number}, **arguments))
     batch = context.data_sources.add_pandas(source.name).add_dataframe_asset("items").add_batch_definition_whole_dataframe("all")
     outcome = batch.get_batch(batch_parameters={"dataframe": frame}).validate(suite, result_format="COMPLETE")
-    broken: dict[int, tuple[ColumnExpectation, Any]] = {}
-    for result in sorted(outcome.results, key=_number_of):
-        expectation = expectations[_number_of(result)]
+    results = sorted(outcome.results, key=_number_of)
+    for expectation, result in zip(expectations, results, strict=True):
         _raise_if_failed_inside(result, source, expectation)
-        rows = list(result.result.get("unexpected_index_list") or [])
-        if expectation.type == "ExpectColumnValuesToBeUnique":
-            rows = _later_ones(frame[expectation.column], rows)
-        name = expectation.column.partition("#")[0]
-        for row in rows:
-            broken.setdefault(row, (expectation, items[row].fields.get(name, getattr(items[row], name, None))))
-        report.append(
-            {
-                "source": source.name, "column": name, "expectation": expectation.type, "rule": expectation.rule,
-                "checked": len(items), "broken": len(rows), "ok": not rows,
-            }
-        )  # fmt: skip
-    return broken
+    return results
 
 
 def _number_of(result: Any) -> int:
@@ -85,50 +91,65 @@ def _raise_if_failed_inside(result: Any, source: Source, expectation: ColumnExpe
     inner = [info] if "raised_exception" in info else list(info.values())
     for one in inner:
         if one.get("raised_exception"):
-            name = expectation.column.partition("#")[0]
             raise DeclarationError(
-                f"source '{source.name}', field '{name}': {expectation.rule} cannot be checked: {one.get('exception_message')}",
+                f"source '{source.name}', field '{expectation.field}': {expectation.rule} cannot be checked: {one.get('exception_message')}",
                 where="validate.expect",
                 hint="min and max go with numbers and prices, pattern with texts, min_length with texts and lists",
             )
 
 
-def _later_ones(values: Any, rows: list[int]) -> list[int]:
+NOT_A_NUMBER = object()
+
+
+def _refuse_what_never_is_a_number(columns: Mapping[str, list[Any]], source: Source, expectations: Sequence[ColumnExpectation]) -> None:
+    """One item with "N/A" is a bad item; a field in which nothing is a number is a bad declaration."""
+    for cells, expectation in zip(columns.values(), expectations, strict=True):
+        given = [cell for cell in cells if cell is not None]
+        if given and all(cell is NOT_A_NUMBER for cell in given):
+            raise DeclarationError(
+                f"source '{source.name}', field '{expectation.field}': {expectation.rule} needs numbers, and none of {len(given)} values is one",
+                where="validate.expect",
+                hint="declare the field with type: number, integer or price",
+            )
+
+
+def _later_ones(cells: Sequence[Any], rows: list[int]) -> list[int]:
     """Of rows that share a value, all but the first."""
     seen: set[Any] = set()
     later = []
     for row in sorted(rows):
-        if values[row] in seen:
+        if cells[row] in seen:
             later.append(row)
-        seen.add(values[row])
+        seen.add(cells[row])
     return later
 
 
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str | list | dict) else 0 if value is None else len(str(value))
+def _value(item: Item, name: str) -> Any:
+    return item.fields[name] if name in item.fields else getattr(item, name, None) if name in ("title", "url", "text") else None
 
 
-def _number(value: Any) -> float | None:
+def _cell(item: Item, expectation: ColumnExpectation) -> Any:
+    """What the expectation looks at: a plain value, None for nothing."""
+    value = _value(item, expectation.field)
+    match expectation.aspect:
+        case "length":
+            return len(value) if isinstance(value, str | list | dict) else 0 if value is None else len(str(value))
+        case "number":
+            return _number(value)
+        case "key":
+            return None if value is None else canonical_json(value)
+    if isinstance(value, list) and "value_set" in expectation.arguments:
+        # A list is allowed when each of its entries is: the first that is not stands for it.
+        return next((entry for entry in value if entry not in expectation.arguments["value_set"]), value[0] if value else None)
+    return canonical_json(value) if isinstance(value, list | dict) else value
+
+
+def _number(value: Any) -> Any:
     amount = value.get("amount") if isinstance(value, dict) else value
-    return None if amount is None else float(amount)
-
-
-_DERIVED: dict[str, Callable[[Any], Any]] = {
-    "length": _length,
-    "number": _number,
-    "key": lambda value: None if value is None else canonical_json(value),
-    "": lambda value: canonical_json(value) if isinstance(value, list | dict) else value,
-}
-
-
-def _cell(item: Item, column: str) -> Any:
-    name, _, derived = column.partition("#")
-    value = item.fields[name] if name in item.fields else getattr(item, name, None) if name in ("title", "url", "text") else None
+    if amount is None:
+        return None
     try:
-        return _DERIVED[derived](value)
-    except (TypeError, ValueError) as error:
-        raise DeclarationError(
-            f"source '{item.source}', field '{name}': min and max need numbers; found {value!r} at {item.url}",
-            where="validate.expect",
-            hint="declare the field with type: number, integer or price",
-        ) from error
+        number = float(amount)
+    except (TypeError, ValueError, OverflowError):
+        return NOT_A_NUMBER
+    return number if math.isfinite(number) else NOT_A_NUMBER

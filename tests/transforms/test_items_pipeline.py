@@ -63,19 +63,32 @@ def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> No
     items = [_item("A"), _item("A", document_id="A2"), _item("B", price=()), _item("C", n=9), _item("D", n=None)]
     result = validate_items(items, declaration)
     assert [i.document_id for i in result.kept] == ["A", "D"]
-    assert {r.document_id: r.rule for r in result.rejects} == {"A2": "unique: true", "B": "min_length: 1", "C": "min: 0.0, max: 5.0"}
+    assert {r.document_id: r.rule for r in result.rejects} == {"A2": "unique: true", "B": "min_length: 1", "C": "min: 0, max: 5"}
     assert {(row["rule"], row["broken"]) for row in result.report} >= {("required: true", 0), ("unique: true", 1)}
 
 
 def test_an_expectation_that_cannot_be_checked_names_field_and_value() -> None:
     declaration = _declaration(validate={"expect": [{"field": "code", "min": 3}]})
-    with pytest.raises(DeclarationError, match="field 'code': min and max need numbers; found 'A'"):
+    with pytest.raises(DeclarationError, match="field 'code': min: 3 needs numbers, and none of 1 values is one"):
         validate_items([_item("A")], declaration)
+
+
+def test_one_value_that_is_no_number_quarantines_its_item_only() -> None:
+    declaration = _declaration(validate={"expect": [{"field": "n", "min": 0}]})
+    result = validate_items([_item("A"), _item("B", n="N/A"), _item("C", n=None)], declaration)
+    assert [i.document_id for i in result.kept] == ["A", "C"]
+    assert [(r.field, r.value) for r in result.rejects] == [("n", "N/A")]
+
+
+def test_a_list_is_allowed_when_each_of_its_entries_is() -> None:
+    declaration = _declaration(validate={"expect": [{"field": "price", "one_of": ["x", "y"]}]})
+    result = validate_items([_item("A", price=("x", "y")), _item("B", price=("x", "z")), _item("C", price=())], declaration)
+    assert [i.document_id for i in result.kept] == ["A", "C"]
 
 
 def test_unchanged_items_keep_the_time_of_their_content() -> None:
     same, changed, new = _item("A"), _item("B"), _item("C")
-    live = {"A": Known(same.content_sha256, "2020-01-01"), "B": Known("other", "2020-01-01"), "D": Known("x", "2020-01-01")}
+    live = {("s", "A"): Known(same.content_sha256, "2020-01-01"), ("s", "B"): Known("other", "2020-01-01"), ("s", "D"): Known("x", "2020-01-01")}
     result = compare_items([same, changed, new], live)
     assert (result.unchanged, result.changed, result.added, result.removed) == (1, 1, 1, 1)
     assert [i.fetched_at for i in result.items] == ["2020-01-01", changed.fetched_at, new.fetched_at]
