@@ -11,6 +11,7 @@ from cli.output import print_json, print_table, say
 from schemas.declaration import NAME_PATTERN, Declaration
 from schemas.durable import write_file
 from schemas.errors import UsageError
+from schemas.items import Item
 from schemas.load import load_declaration
 from schemas.settings import project_root
 from schemas.sources import SiteSource, http_url
@@ -55,18 +56,28 @@ def test_url(
 ) -> None:
     """Show what one page yields, which rule gave each field, and what matched nothing."""
     from spiders.inspect_url import inspect_url
+    from transforms.prepare import prepare_items
 
     declaration = load_declaration(kb)
-    report = inspect_url(_source_for(declaration, url, source), url, declaration.language)
+    chosen = _source_for(declaration, url, source)
+    report = inspect_url(chosen, url, declaration.language)
+    for item in report.items:
+        if item.draft is not None:
+            (prepared,) = prepare_items([item.draft], chosen, declaration.clean)
+            item.text = prepared.text if isinstance(prepared, Item) else None
     if as_json:
-        print_json({"kb": declaration.name, **report.model_dump(mode="json")})
+        print_json({"kb": declaration.name, "source": chosen.name, **report.model_dump(mode="json")})
         return
-    say(f"{report.final_url}: {report.status}, {report.content_type}, {report.role} page, {report.links.count} links to follow")
+    say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
     for item in report.items:
         rows = [(name, field.rule, "yes" if field.matched else "nothing", _short(field.value)) for name, field in item.fields.items()]
-        print_table(f"{item.document_id}: {item.title}", ("field", "rule", "matched", "value"), rows)
+        heading = item.document_id or "an item without an id"
+        print_table(f"{heading}: {item.title}" if item.title else heading, ("field", "rule", "matched", "value"), rows)
+        if item.text is not None:
+            say(f"text, {len(item.text)} characters: {_short(item.text)}\n")
     for reject in report.rejects:
-        say(f"quarantined: {reject['reason']}; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}")
+        place = reject["document_id"] or reject["url"]
+        say(f"quarantined {place}: {reject['reason']}; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}")
 
 
 def _short(value: object) -> str:
@@ -89,4 +100,5 @@ def _source_for(declaration: Declaration, url: str, name: str | None) -> SiteSou
     if not chosen:
         found = ", ".join(f"{s.name} ({', '.join(s.domains)})" for s in sites) or "none"
         raise UsageError(f"no site source fits {name or url}", where=str(declaration.path), hint=f"sites: {found}")
-    return next((s for s in chosen if s.match and url_matcher(s.match)(url)), chosen[0])
+    # The source whose items are on such pages, else one that takes any page, else the first on that host.
+    return next((s for s in chosen if s.match and url_matcher(s.match)(url)), next((s for s in chosen if not s.match), chosen[0]))

@@ -48,16 +48,18 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 
 def demo(data: Data = None) -> None:
     """Serve the bundled site on loopback, run the example knowledge bases, ask each a question."""
-    from flows.environment import prepare_prefect
+    from flows.api import start_api
 
     folder = DataDir.locate(data)
-    prepare_prefect(folder)
+    folder.require_writable()
+    site = project_root() / "examples" / "voyago" / "site"
+    wait_until_ready = start_api(folder)
     from flows.refresh import refresh, summary_line
 
-    site = project_root() / "examples" / "voyago" / "site"
     with serve_folder(site, _PORT) as url:
         os.environ["VOYAGO_URL"] = url
         say(f"The example site is served at {url}/ from {site.relative_to(project_root())}/\n")
+        wait_until_ready()
         reports = [RunReport.model_validate(refresh(kb, str(folder.root))) for kb in _QUESTIONS]
         for report in reports:
             say(summary_line(report))

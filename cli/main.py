@@ -14,6 +14,7 @@ from cli.output import configure_logs, print_error, print_json, reserve_stdout
 from schemas.errors import AlmanacError, StorageError, UsageError
 from schemas.settings import quiet_engines
 
+INTERRUPTED = 130
 _HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.
 
 Start with [bold]almanac demo[/bold]. Then: almanac init NAME, almanac validate NAME, almanac run NAME, almanac ask NAME "…".
@@ -63,11 +64,8 @@ def run(arguments: list[str]) -> int:
     except TyperException as error:
         print_error(UsageError(error.format_message(), where=f"almanac {' '.join(arguments)}", hint="almanac COMMAND --help"), as_json=as_json)
         return 2
-    except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("almanac: interrupted; nothing half-built is kept, and the next run goes on from the vectors that are done\n")
-        if as_json:
-            print_json({"error": {"kind": "interrupted", "message": "interrupted", "where": None, "hint": "run again to go on"}})
-        return 130
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except BrokenPipeError:
         return 0
     except OSError as error:
@@ -80,6 +78,10 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write("almanac: crashed; this is a defect, please report it with what follows\n")
         traceback.print_exc()
         return 1
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this code, too
+        sys.stderr.write("almanac: interrupted; what is published serves on, and the next run goes on from the vectors that are done\n")
+        if as_json:
+            print_json({"error": {"kind": "interrupted", "message": "interrupted", "where": None, "hint": "run again to go on"}})
     return code if isinstance(code, int) else 0
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.options import KB, Data, Json, VersionArgument
+from cli.options import KB, BeforeArgument, Data, Json, VersionArgument
 from cli.output import print_json, print_table, say
 from index import versions as stored
 from index.lock import lock_holder, require_free
@@ -30,11 +30,12 @@ def run(
     folder.require_writable()
     require_free(folder.index(declaration.name))
 
-    from flows.environment import prepare_prefect
+    from flows.api import start_api
 
-    prepare_prefect(folder)
+    wait_until_ready = start_api(folder)
     from flows.refresh import refresh, summary_line
 
+    wait_until_ready()
     report = RunReport.model_validate(refresh(str(declaration.path), str(folder.root), publish=not no_publish, rejects_ok=rejects_ok))
     if as_json:
         print_json(report)
@@ -117,8 +118,8 @@ def versions(kb: KB, data: Data = None, as_json: Json = False) -> None:
     if as_json:
         print_json(result)
         return
-    table = [(r.version, r.state, r.created_at, r.parent, r.counts.records, r.counts.documents, r.counts.chunks, r.digest[:12]) for r in rows]
-    print_table(name, ("version", "state", "created", "parent", "records", "documents", "chunks", "digest"), table)
+    table = [(r.version, r.state, r.created_at[:16].replace("T", " "), r.counts.records, r.counts.documents, r.counts.chunks, r.digest[:8]) for r in rows]
+    print_table(name, ("version", "state", "created", "records", "docs", "chunks", "digest"), table)
 
 
 def publish(
@@ -138,7 +139,7 @@ def publish(
     _say_moved(name, version, previous, as_json=as_json)
 
 
-def rollback(kb: KB, version: VersionArgument = None, data: Data = None, as_json: Json = False) -> None:
+def rollback(kb: KB, version: BeforeArgument = None, data: Data = None, as_json: Json = False) -> None:
     """Make an older version the live one again; without V the one before."""
     name = load_declaration(kb).name
     folder = DataDir.locate(data).index(name)

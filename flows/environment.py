@@ -2,6 +2,7 @@
 
 import os
 
+from schemas.errors import as_storage_error
 from schemas.settings import DataDir, quiet_engines
 
 
@@ -9,13 +10,13 @@ def prepare_prefect(data: DataDir) -> None:
     """Points this process and its children at the data directory's Prefect home. A server named by PREFECT_API_URL is used as it is."""
     quiet_engines()
     data.require_writable()
-    data.prefect_home.mkdir(exist_ok=True)
+    with as_storage_error(data.root):
+        data.prefect_home.mkdir(exist_ok=True)
     os.environ["ALMANAC_DATA"] = str(data.root)
     defaults = {
         "PREFECT_HOME": str(data.prefect_home),
         "PREFECT_PROFILES_PATH": str(data.prefect_home / "profiles.toml"),
-        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "60",
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",  # ours is started by flows/api.py
         # Steps log through "almanac"; Prefect keeps those lines for its UI, and its own chatter off the terminal.
         "PREFECT_LOGGING_EXTRA_LOGGERS": "almanac",
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",

@@ -5,6 +5,7 @@ from importlib.metadata import version as installed
 from typing import Any
 
 import pyarrow.parquet as pq
+import structlog
 from prefect import flow
 
 from flows.artifacts import show_rejects, show_summary
@@ -25,6 +26,7 @@ from schemas.settings import DataDir
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 from transforms.gate import judge
 
+log = structlog.get_logger("almanac.refresh")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
 
 
@@ -61,6 +63,7 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
 
 def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     report = run.report
+    log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
     report.previous = current_version(run.index_dir)
     with run.stage("crawl"):

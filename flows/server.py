@@ -8,10 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 
+from flows.api import answers
 from flows.environment import prepare_prefect
 from schemas.errors import OperationalError
 from schemas.settings import DataDir, project_root
@@ -26,14 +25,14 @@ def main() -> int:
     api = f"http://127.0.0.1:{port}/api"
     prepare_prefect(DataDir.locate())
     os.environ.update(PREFECT_API_URL=api, PREFECT_UI_API_URL=api, PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
-    if _answers(f"{api}/health"):
+    if answers(f"{api}/health"):
         sys.stderr.write(f"A Prefect server answers at {api} already: use that one, stop it, or choose a port with PREFECT_SERVER_API_PORT\n")
         return 7
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children end too
     children: list[subprocess.Popen[bytes]] = []
     try:
         children.append(_prefect("server", "start", "--host", "127.0.0.1", "--port", port))
-        _wait_until(lambda: _answers(f"{api}/health"), f"the Prefect server at {api}")
+        _wait_until(lambda: answers(f"{api}/health"), f"the Prefect server at {api}")
         _prefect("--no-prompt", "work-pool", "create", "local", "--type", "process", "--overwrite").wait()
         if code := _prefect("--no-prompt", "deploy", "--all").wait():
             return code
@@ -52,14 +51,6 @@ def main() -> int:
 
 def _prefect(*arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "prefect", *arguments], cwd=project_root())
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2):
-            return True
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def _wait_until(is_ready: Callable[[], bool], what: str) -> None:

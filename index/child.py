@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import schemas.errors
 from schemas.errors import AlmanacError, OperationalError
+from schemas.lifetime import end_with_parent
 from schemas.settings import project_root
 
 Message = dict[str, Any]
@@ -24,8 +24,7 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
     """Runs `python -m module JOBFILE` and hands on its messages as they come.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr; a signal that ended it goes to
-    `on_signal`, where given. The child is killed when
-    this process ends in whatever way, and when `on_message` raises.
+    `on_signal`, where given. The child is killed when this process ends in whatever way, and when `on_message` raises.
     """
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder, (Path(folder) / "stderr").open("w+b") as stderr:
         job_file = Path(folder) / "job.json"
@@ -65,7 +64,7 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
 
 def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
     """The child's side: calls `work(job, send)` with the job file's text, then exits. Never returns normally on failure."""
-    _end_with_parent()
+    end_with_parent()
     from schemas.settings import quiet_engines
 
     quiet_engines()
@@ -84,21 +83,6 @@ def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None
     except Exception:
         traceback.print_exc()
         sys.exit(1)
-
-
-def _end_with_parent() -> None:
-    """SIGKILL when the parent dies (Linux), and a watch on stdin where that is not to be had or came too late."""
-    if sys.platform == "linux":
-        import ctypes
-
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
-
-    def watch() -> None:
-        if os.read(0, 1) == b"":
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _revive(error: Message) -> AlmanacError:

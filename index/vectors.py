@@ -22,6 +22,7 @@ from schemas.items import sha256
 from schemas.manifest import EmbedderInfo
 from schemas.reports import ChunkCounts
 
+_SHOWN_EVERY = 128  # texts embedded between two moves of the progress bar: four forward passes
 _log = structlog.get_logger("almanac.vectors")
 
 
@@ -136,15 +137,20 @@ def embed_missing(
     todo = sorted(_texts_of(chunks_path, set(store.missing(keys))).items(), key=lambda entry: (-len(entry[1]), entry[0]))
     if not todo:
         return ChunkCounts(total=len(keys), cached=len(keys))
+    if on_progress:
+        on_progress(0, len(todo))
     embedder = load()
     if embedder.info.fingerprint != store.fingerprint:
         raise EmbedderMismatch(f"the vectors are of embedder {store.fingerprint}, not {embedder.info.fingerprint}", where=str(store.folder))
     for begin in range(0, len(todo), checkpoint):
         part = todo[begin : begin + checkpoint]
-        texts = [text for _, text in part]
-        store.write_part([key for key, _ in part], checked_vectors(embedder.embed_documents(texts), texts, embedder.info))
-        if on_progress:
-            on_progress(begin + len(part), len(todo))
+        vectors = []
+        for start in range(0, len(part), _SHOWN_EVERY):
+            texts = [text for _, text in part[start : start + _SHOWN_EVERY]]
+            vectors.append(checked_vectors(embedder.embed_documents(texts), texts, embedder.info))
+            if on_progress:
+                on_progress(begin + start + len(texts), len(todo))
+        store.write_part([key for key, _ in part], np.concatenate(vectors))
     return ChunkCounts(total=len(keys), embedded=len(todo), cached=len(keys) - len(todo))
 
 

@@ -16,7 +16,7 @@ _SENTENCES = 3
 # A further sentence is only said when it answers nearly as well as the best one.
 _NEARLY_AS_GOOD = 0.85
 _HEADING = re.compile(r"#{1,6}\s+")
-_LIST_MARK = re.compile(r"(?:[-*+]|\d+[.)])\s+")
+_LIST_MARK = re.compile(r"^(?:[-*+]|\d+[.)])\s+")
 _QUESTION_END = ("?", "？", "؟")
 
 

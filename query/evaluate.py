@@ -61,6 +61,8 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for number, row in enumerate(csv.reader(_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
         if number == 1:
+            if len(row) == 3 and row[2].isdecimal():
+                raise UsageError(f"the first line is a judgement, not a header: {row}", where=f"{path}:1", hint="put query-id, corpus-id and score above it")
             continue
         try:
             query, document, score = row

@@ -87,7 +87,9 @@ class FieldRule(Declared):
     many: bool = Field(False, description="keep every match, in page order, as a list; otherwise the first one")
     fields: dict[str, "FieldRule"] | None = Field(None, description="nested fields, read inside each match")
     pattern: Regex | None = Field(None, description="regular expression on the text; its first group is kept, no match is no value")
-    type: FieldType | None = Field(None, description="what the text is turned into; without it, text (and JSON values as they are)")
+    type: FieldType | None = Field(
+        None, description="what the text is turned into; an item where that fails is quarantined. Default: text, and JSON values as they are"
+    )
     format: str | None = Field(None, description="strptime format of a date or datetime, such as `%d/%m/%Y`")
     process: list[Process] = Field([], description="steps from a closed list, applied in order")
     default: Any = Field(None, description="the value where nothing matched")

@@ -39,7 +39,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item as mapped from a page, before cleaning. `body` is markup for documents and None for records."""
+    """An item as mapped from a page, before cleaning. `body` is a document's text, None for records; `markup` is the body's, for records the page's."""
 
     source: str
     kind: Kind

@@ -1,5 +1,6 @@
 """Reads declarations from YAML. Errors name file, line, key, what was found and what is allowed."""
 
+import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -14,8 +15,20 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from schemas.declaration import Declaration
 from schemas.errors import DeclarationError, NotFound
+from schemas.fields import FieldRule, Selector
+from schemas.model import Declared
 from schemas.settings import project_root
+from schemas.sources import FilesSource, SiteSource
 
+# Every key there is, for "did you mean".
+_KEYS = sorted(
+    {
+        field.alias or name
+        for model in (Declaration, SiteSource, FilesSource, FieldRule, Selector, *(f.annotation for f in Declaration.model_fields.values()))
+        if isinstance(model, type) and issubclass(model, Declared)
+        for name, field in model.model_fields.items()
+    }
+)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -89,7 +102,7 @@ def _substitute(node: Any, path: Path, at: tuple[str | int, ...]) -> Any:
 
 def _teach(path: Path, tree: Any, details: list[ErrorDetails]) -> DeclarationError:
     """One error for all findings, each with its line, key, value and what is allowed."""
-    findings = [(_line(tree, _keys(d, tree)), _finding(d, tree)) for d in details]
+    findings = sorted(((_line(tree, _keys(d, tree)), _finding(d, tree)) for d in details), key=lambda finding: finding[0] or 0)
     places = [f"line {line}: {text}" if line else text for line, text in findings]
     first = next((line for line, _ in findings if line), None)
     message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
@@ -100,7 +113,12 @@ def _teach(path: Path, tree: Any, details: list[ErrorDetails]) -> DeclarationErr
 def _finding(detail: ErrorDetails, tree: Any) -> str:
     at, kind, found = _dotted(_keys(detail, tree)), detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return f"{at}: unknown key"
+        close = difflib.get_close_matches(str(detail["loc"][-1]), _KEYS, 1)
+        return f"{at}: unknown key" + (f"; did you mean {close[0]}?" if close else "")
+    if kind == "union_tag_invalid":
+        return f"{at}.kind: must be one of {detail['ctx']['expected_tags']}; found {detail['ctx']['tag']!r}"
+    if kind == "union_tag_not_found":
+        return f"{at}.kind: is required: site or files"
     if kind == "missing":
         return f"{at}: is required"
     message = detail["msg"].removeprefix("Value error, ")

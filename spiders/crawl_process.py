@@ -5,9 +5,7 @@ little (Scrapy ends with 0 on most failures): a crawl without a stats file has f
 """
 
 import json
-import os
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from pydantic import BaseModel
 from scrapy.crawler import AsyncCrawlerProcess
 
 from schemas.durable import write_file
+from schemas.lifetime import end_with_parent
 from schemas.sources import SiteSource
 from spiders.crawl_settings import settings_for
 from spiders.raw import RawStore
@@ -70,17 +69,6 @@ def crawl(job: Job) -> int:
     return 0
 
 
-def _die_with_parent() -> None:
-    """Ends this process when its stdin closes, which the system does for a parent that was killed."""
-
-    def watch() -> None:
-        while os.read(0, 4096):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True, name="parent-watch").start()
-
-
 if __name__ == "__main__":
-    _die_with_parent()
+    end_with_parent()
     sys.exit(crawl(Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))))

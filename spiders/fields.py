@@ -54,7 +54,7 @@ def read_field(name: str, rule: FieldRule, scope: Scope) -> Reading:
         return Reading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name)
     value = _processed(values if wants_list else (values[0] if values else None), rule)
     if not matched and (rule.default is not None or "count" not in rule.process):
-        value = rule.default
+        value = _without_match(rule)
     return _checked(Reading(value, rule, matched=matched, field=name))
 
 
@@ -111,6 +111,11 @@ def _by_pattern(pattern: str | None, raw: Any) -> Any:
     return match[1] if match.re.groups else match[0]
 
 
+def _without_match(rule: FieldRule) -> Any:
+    """The default; for a field of several values that says none, an empty list."""
+    return [] if rule.default is None and rule.many and not rule.process else rule.default
+
+
 def _is_nothing(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
@@ -155,7 +160,7 @@ def _read_nested(name: str, rule: FieldRule, scope: Scope) -> Reading:
         if any(reading.matched for reading in readings.values()):  # a header row matches the container and none of its fields
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
-        return _checked(Reading(rule.default, rule, field=name))
+        return _checked(Reading(_without_match(rule), rule, field=name))
     value = _processed(entries if rule.many else entries[0], rule)
     return _checked(Reading(value, rule, matched=True, field=name))
 

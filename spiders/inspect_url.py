@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas.errors import NoRecords
-from schemas.items import Page
+from schemas.items import Draft, Page
 from schemas.sources import SiteSource
 from spiders.content import Content
 from spiders.crawl import crawl_site
@@ -31,6 +31,11 @@ class FieldReport(BaseModel):
 
 
 class ItemReport(BaseModel):
+    """`draft` is the item as mapped, for whoever cleans it further; it is no part of the JSON."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    draft: Draft | None = Field(None, exclude=True)
+    text: str | None = None
     document_id: str | None
     title: str | None
     fields: dict[str, FieldReport]
@@ -112,6 +117,7 @@ def _items(content: Content, source: SiteSource, road: Road, language: str, role
             document_id=item.draft.document_id if item.draft else item.reject.document_id if item.reject else None,
             title=item.draft.title if item.draft else None,
             fields=_fields(item.readings),
+            draft=item.draft,
         )
         for item in found.items
     ]

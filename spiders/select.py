@@ -22,7 +22,7 @@ _BLOCKS = frozenset(
     | {"title", "tr", "ul"}
 )
 _UNREAD = frozenset({"script", "style", "template"})
-_READABLE = ParserConfig(display_links=False, display_images=False)
+_READABLE = ParserConfig(display_links=False, display_images=False, table_cell_separator=" | ")
 # "All text inside", as Scrapy users write it. Read node by node, the first one would be a fragment of the text.
 _WHOLE_TEXT_XPATH = re.compile(r"//text\(\)\s*$")
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*$")
@@ -113,5 +113,6 @@ def readable_text(markup: str) -> str:
     """HTML as a reader sees it: lines, lists and tables; no more than one empty line in a row."""
     if not markup.strip():
         return ""
-    lines = [re.sub(r"[^\S\n]+$", "", line) for line in get_text(markup, _READABLE).replace("\xa0", " ").split("\n")]
+    # Indents and the padding of table columns are layout; in a text that is embedded they are noise.
+    lines = [normal_space(line).strip("| ") if "|" in line else normal_space(line) for line in get_text(markup, _READABLE).split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

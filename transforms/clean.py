@@ -11,9 +11,10 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 _QUOTES = {ord(c): "'" for c in "\u2018\u2019\u201a\u201b"} | {ord(c): '"' for c in "\u201c\u201d\u201e\u201f"}
 # Joiners (U+200C, U+200D) stay: Persian, Indic scripts and emoji need them.
 _INVISIBLE = dict.fromkeys((0x00AD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
-_CONTROL = dict.fromkeys((*range(0x09), *range(0x0E, 0x20), *range(0x7F, 0x85), *range(0x86, 0xA0)))
+_CONTROL = dict.fromkeys((*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0)))
+_SEPARATORS = dict.fromkeys(range(0x1C, 0x20), " ")
 _LINE_BREAKS = {0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
-_TABLE = _QUOTES | _INVISIBLE | _CONTROL | _LINE_BREAKS
+_TABLE = _QUOTES | _INVISIBLE | _CONTROL | _SEPARATORS | _LINE_BREAKS
 # Every space that is not a line break, NBSP and the typographic ones included.
 _SPACE = r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 _SPACES_INSIDE = re.compile(rf"(?<=[^\s]){_SPACE}+(?=[^\s])")
