@@ -118,6 +118,8 @@ class _Mapper:
             values = {**values, "url": url}
             title = self._title(part, values)
             document_id = _without_controls(item_id if self.source.id == "url" else fill(self.source.id, {**values, "title": title}))
+            if self.content.form == "jsonl" and own_url is None and self.source.id != "url":
+                url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
             if document_id:
                 return MappedItem(readings, draft=self._draft(part, document_id, url, title, {n: values[n] for n in readings}))
             reject = Reject(self.source.name, url, None, "map", f"the id {self.source.id} is empty", field="id", rule=self.source.id)

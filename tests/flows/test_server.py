@@ -83,8 +83,12 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
     assert (server.data / "index/handbook/CURRENT").read_text() == "v0001\n"
     artifacts = {a["key"] for a in server.post("/artifacts/filter", {})}
     assert {"handbook-summary", "handbook-gate", "handbook-validation", "handbook-embed", "handbook-build"} <= artifacts
-    logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})]
-    assert any(message.startswith("publish ") for message in logged)
+
+    def stages_are_logged() -> bool:  # sent a moment after the run has ended
+        logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})]
+        return any(message.startswith("publish ") for message in logged)
+
+    assert _wait_for(stages_are_logged, 30)
 
 
 def test_it_ends_with_its_children(server: Server) -> None:

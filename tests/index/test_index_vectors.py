@@ -82,7 +82,7 @@ def test_embedding_takes_each_text_once_longest_first_and_counts_rows(tmp_path: 
     progress: list[tuple[int, int]] = []
     counts = embed_missing(tmp_path / "chunks.parquet", store, lambda: embedder, checkpoint=15, on_progress=lambda done, total: progress.append((done, total)))
     assert (counts.total, counts.embedded, counts.cached) == (40, 37, 3)
-    assert progress == [(15, 37), (30, 37), (37, 37)]
+    assert progress == [(0, 37), (15, 37), (30, 37), (37, 37)]
     texts = [text for call in embedder.calls for text in call]
     assert len(texts) == len(set(texts)) == 37
     assert [len(text) for text in texts] == sorted((len(text) for text in texts), reverse=True)

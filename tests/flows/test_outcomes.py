@@ -1,0 +1,168 @@
+"""How runs end, and that what they leave is whole: changed fields, refusals, kept versions, kills, damage."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Almanac, Finished
+
+pytestmark = pytest.mark.slow
+
+_DECLARATION = """
+name: small
+sources:
+  - name: rows
+    kind: files
+    glob: rows.jsonl
+    yields: records
+    id: "{id}"
+    fields: {id: {json: id, required: true}, text: {json: text, required: true}, note: {json: note}, source: {json: source}}
+    text: "{text}"
+    metadata: [id]
+validate: {max_rejected: 30%}
+"""
+
+
+def _rows(folder: Path, *rows: dict[str, Any] | str) -> str:
+    lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+    (folder / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    path = folder / "small.yaml"
+    path.write_text(_DECLARATION)
+    return str(path)
+
+
+def _row(number: int, **more: Any) -> dict[str, Any]:
+    return {"id": number, "text": f"Row number {number} tells of something else.", **more}
+
+
+def _records(almanac: Almanac, declared: str, *arguments: str) -> dict[str, dict[str, Any]]:
+    lines = almanac("export", declared, "records", *arguments).stdout.splitlines()
+    return {row["document_id"]: row for row in map(json.loads, lines)}
+
+
+def _accounts(done: Finished) -> None:
+    items = done.json["items"]
+    assert items["in"] == sum(items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+
+
+def test_a_change_in_any_field_is_published_and_what_is_told_adds_up(almanac: Almanac, tmp_path: Path) -> None:
+    bad_lines = ["not json", '{"id": 9}', '{"id": 8, "text": "half a pair \\ud800 here"}']
+    declared = _rows(tmp_path, *(_row(n, source="wiki") for n in range(8)), _row(0, source="wiki"), *bad_lines)
+    first = almanac("run", declared, "--json", "--rejects-ok")
+    assert (first.code, first.json["outcome"]) == (0, "published_with_rejects")
+    assert (first.json["items"]["in"], first.json["items"]["deduplicated"], first.json["items"]["quarantined"]) == (12, 1, 2)
+    _accounts(first)
+    records = _records(almanac, declared)
+    assert (records["0"]["source"], records["0"]["fields.source"]) == ("rows", "wiki")
+    assert records["8"]["text"] == "half a pair \ufffd here"
+
+    declared = _rows(tmp_path, *(_row(n, source="wiki") for n in range(1, 8)), _row(0, source="wiki", note="new"), *bad_lines)
+    second = almanac("run", declared, "--json", "--rejects-ok")
+    assert (second.json["outcome"], second.json["version"], second.json["items"]["changed"]) == ("published_with_rejects", "v0002", 1)
+    assert second.json["chunks"]["embedded"] == 0
+    assert _records(almanac, declared)["0"]["note"] == "new"
+    _accounts(second)
+
+    third = almanac("run", declared, "--json")
+    assert (third.code, third.json["outcome"], third.json["version"]) == (0, "unchanged", "v0002")
+    _accounts(third)
+
+
+def test_versions_are_kept_published_and_rolled_back_as_told(almanac: Almanac, tmp_path: Path) -> None:
+    declared = _rows(tmp_path, *(_row(n) for n in range(10)))
+    kept = almanac("run", declared, "--no-publish", "--json")
+    assert (kept.code, kept.json["outcome"], kept.json["version"]) == (0, "kept", "v0001")
+    assert almanac("versions", declared, "--json").json["current"] is None
+    assert almanac("publish", declared, "v0001", "--json").json == {"kb": "small", "current": "v0001", "previous": None}
+    _rows(tmp_path, *(_row(n) for n in range(11)))
+    assert almanac("run", declared, "--json").json["version"] == "v0002"
+    assert almanac("rollback", declared, "--json").json["current"] == "v0001"
+    pinned = almanac("search", declared, "Row number 10", "-k", "20", "--version", "v0002", "--json").json
+    live = almanac("search", declared, "Row number 10", "-k", "20", "--json").json
+    assert (pinned["version"], len(pinned["hits"]), live["version"], len(live["hits"])) == ("v0002", 11, "v0001", 10)
+    assert almanac("rollback", declared, "--json").json["error"]["kind"] == "not_found"
+
+    # Half of the rows are gone: refused, kept, and refused again without another version.
+    _rows(tmp_path, *(_row(n) for n in range(5)))
+    for _ in range(2):
+        refused = almanac("run", declared, "--json")
+        assert (refused.code, refused.json["outcome"], refused.json["version"]) == (4, "gate_refused", "v0003")
+        assert [c["name"] for c in refused.json["gate"]["checks"] if not c["ok"]] == ["max_lost"]
+    assert len(almanac("versions", declared, "--json").json["versions"]) == 3
+    assert almanac("search", declared, "Row number 9", "--json").json["version"] == "v0001"
+
+
+def test_a_damaged_live_version_is_found_and_the_next_run_replaces_it(almanac: Almanac, tmp_path: Path) -> None:
+    declared = _rows(tmp_path, *(_row(n) for n in range(4)))
+    assert almanac("run", declared, "--json").code == 0
+    table = almanac.data / "index/small/versions/v0001/records.parquet"
+    table.write_bytes(table.read_bytes()[:-20])
+    found = almanac("verify", declared, "--json")
+    assert (found.code, found.json["ok"], found.json["problems"][0]["kind"]) == (7, False, "file_altered")
+    exported = almanac("export", declared, "records")
+    assert (exported.code, "Traceback" in exported.stderr) == (7, False)
+    assert almanac("run", declared, "--json").json["version"] == "v0002"
+    assert almanac("verify", declared, "--json").json["ok"]
+
+
+def _start(almanac: Almanac, declared: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, **almanac.environment, "ALMANAC_DATA": str(almanac.data)}
+    command = [sys.executable, "-m", "cli.main", "run", declared, "--json"]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> None:
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert process.poll() is None, "the run ended before it was stopped"
+        assert time.monotonic() < deadline, "it did not come in time"
+        time.sleep(0.05)
+
+
+def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path) -> None:
+    """Killed once a checkpoint is written, and once while the version is built: vectors are kept, directories are not."""
+    declared = _rows(tmp_path, *(_row(n) for n in range(620)))
+    process = _start(almanac, declared)
+    _until(lambda: list((almanac.data / "vectors").glob("*/*.parquet")), process)
+    assert almanac("run", declared, "--json").code == 6
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert almanac("status", declared, "--json").json["running"] is None
+
+    process = _start(almanac, declared)
+    _until(lambda: (almanac.data / "index/small/versions/v0001/chroma").exists(), process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert almanac("versions", declared, "--json").json["versions"] == []
+
+    done = almanac("run", declared, "--json")
+    assert (done.json["outcome"], done.json["version"], done.json["chunks"]["embedded"]) == ("published", "v0001", 0)
+    other = Almanac(tmp_path / "other", almanac.environment)
+    assert other("run", declared, "--json").code == 0
+    digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac, other)}
+    assert len(digests) == 1
+
+
+def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac: Almanac, tmp_path: Path) -> None:
+    declared = _rows(tmp_path, *(_row(n) for n in range(3000)))
+    process = _start(almanac, declared)
+    _until(lambda: (almanac.data / "processed/small/chunks.parquet").exists(), process)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - asked < 30  # a hang, not a speed, is what this is about
+    assert json.loads(out)["error"]["kind"] == "interrupted"
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    children = subprocess.run(["pgrep", "-f", f"{almanac.data}"], capture_output=True, text=True, check=False).stdout.split()
+    assert children == []
+    assert almanac("status", declared, "--json").json["last_run"]["exit_code"] == 130
