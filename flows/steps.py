@@ -19,7 +19,7 @@ from index.verify import verify_version
 from index.versions import version_dir
 from schemas.durable import write_file
 from schemas.errors import DamagedVersion, NoRecords, Retriable
-from schemas.items import Item, Reject, canonical_json
+from schemas.items import Item, canonical_json
 from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import ChunkCounts
 from schemas.sources import SiteSource, Source
@@ -81,8 +81,7 @@ def map_and_clean(run: Run) -> None:
 
 
 def _mapped(run: Run) -> Iterator[Item]:
-    fetched = {outcome.source: outcome.pages.fetched for outcome in run.report.sources}
-    for source in run.declaration.sources:
+    for source, outcome in zip(run.declaration.sources, run.report.sources, strict=True):
         raw = RawStore(run.data.raw(run.kb, source.name))
         matched: dict[str, int] = {}
         seen = 0
@@ -94,11 +93,19 @@ def _mapped(run: Run) -> Iterator[Item]:
             for name, count in extraction.matched.items():
                 matched[name] = matched.get(name, 0) + count
             for prepared in prepare_items(extraction.drafts, source, run.declaration.clean):
-                if isinstance(prepared, Reject):
-                    run.rejects.append(prepared)
-                else:
+                if isinstance(prepared, Item):
                     yield prepared
-        require_matches(source, matched, seen, fetched[source.name])
+                elif _may_be_empty(source):
+                    run.report.items.in_ -= 1
+                    outcome.without_text += 1
+                else:
+                    run.rejects.append(prepared)
+        require_matches(source, matched, seen, outcome.pages.fetched)
+
+
+def _may_be_empty(source: Source) -> bool:
+    """Whether pages are taken as they come: a crawl meets pages of pictures or nothing, and those are no broken items."""
+    return isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
 
 
 @_step("validate")

@@ -60,6 +60,7 @@ class CrawlOutcome(BaseModel):
     finish: str = "finished"
     pages: PageCounts = PageCounts()
     failures: list[FailedPage] = []
+    without_text: int = 0  # pages in which there was nothing to read, where no `match` says that they are items
     bytes: int = 0
 
 

@@ -48,13 +48,25 @@ def _all_html(html: str) -> str:
 
 
 def _main_html(html: str) -> str | None:
-    """The page's main content as plain HTML, or None."""
+    """The page's main content as plain HTML, or None.
+
+    Precision first: it leaves related links and teasers out. A page that is nothing but teasers then has nothing left, and is read less strictly.
+    """
     import trafilatura
 
-    found: str | None = trafilatura.extract(
-        html, output_format="html", include_formatting=True, include_tables=True, include_comments=False, favor_precision=True, config=_trafilatura_config()
-    )
-    return found
+    for favor_precision in (True, False):
+        found: str | None = trafilatura.extract(
+            html,
+            output_format="html",
+            include_formatting=True,
+            include_tables=True,
+            include_comments=False,
+            favor_precision=favor_precision,
+            config=_trafilatura_config(),
+        )
+        if found:
+            return found
+    return None
 
 
 @cache
