@@ -66,7 +66,7 @@ def demo(data: Data = None) -> None:
         answers = [(kb, *_ask(kb, folder, questions)) for kb, questions in _QUESTIONS.items()]
     rows = [(r.kb, r.version, r.outcome.replace("_", " "), r.items.added, r.items.unchanged, r.items.quarantined, r.chunks.total) for r in reports]
     say()
-    print_table("Runs", ("knowledge base", "version", "outcome", "added", "unchanged", "quarantined", "chunks"), rows)
+    print_table("Runs", ("name", "version", "outcome", "new", "same", "rejects", "chunks"), rows)
     bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [kb for kb, answered, abstained in answers if not (answered and abstained)]
     if bad:
         say(f"The demo did not go as it should: {', '.join(bad)}")
