@@ -137,9 +137,6 @@ def _keys(detail: ErrorDetails, tree: Any) -> tuple[str | int, ...]:
         elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             keys.append(part)
             node = node[part]
-    if detail["type"] == "not_supported_yet":
-        key = detail["ctx"]["key"]
-        keys += [key] if isinstance(node, dict) and key in node else []
     return tuple(keys)
 
 

@@ -66,6 +66,20 @@ def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
     assert all(key in caught.value.message for key in ("name:", "language:", "extra: unknown key"))
 
 
+def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
+    text = f"name: kb\nlanguage: auto\nsources:\n  - {_SITE}, sitemaps: [x], fields: {{a: {{css: h1, requird: true}}}}}}\nretrieve: {{mode: hybrid, k: 0}}\n"
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, text))
+    findings = [line.strip(" -") for line in caught.value.message.splitlines()[1:]]
+    assert findings == [
+        "line 2: language: 'language: auto' is not supported yet",
+        "line 4: sources[0].sitemaps: 'sitemaps' is not supported yet",
+        "line 4: sources[0].fields.a.requird: unknown key; did you mean required?",
+        "line 5: retrieve.mode: 'mode: hybrid' is not supported yet",
+        "line 5: retrieve.k: Input should be greater than 0; found 0",
+    ]
+
+
 def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "name: kb\ntitle: ${TITLE}\nsources:\n  - {name: s, kind: site, start_urls: ['${SITE_URL:-http://127.0.0.1:9}/']}\n"
     with pytest.raises(DeclarationError, match="title: environment variable TITLE is not set"):
