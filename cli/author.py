@@ -34,7 +34,8 @@ def init(
     if as_json:
         print_json({"kb": name, "path": str(path)})
     else:
-        say(f"{path} written. Edit it, then: almanac validate {name}; almanac test-url {name} URL; almanac run {name}")
+        kb = name if folder is None else path
+        say(f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} URL; almanac run {kb}")
 
 
 def validate(kb: KB, as_json: Json = False) -> None:

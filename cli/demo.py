@@ -1,4 +1,4 @@
-"""`almanac demo`: the bundled site on loopback, the example knowledge bases, a question to each."""
+"""`almanac demo`: the bundled site on loopback, the example knowledge bases, two questions to each."""
 
 import os
 import threading
@@ -47,7 +47,7 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 
 
 def demo(data: Data = None) -> None:
-    """Serve the bundled site on loopback, run the example knowledge bases, ask each a question."""
+    """Serve the bundled site on loopback, run the example knowledge bases, ask each two questions."""
     from flows.api import start_api
 
     folder = DataDir.locate(data)

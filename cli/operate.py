@@ -85,7 +85,7 @@ def status(kb: KB, data: Data = None, as_json: Json = False) -> None:
 
 
 def _schedule(cron: str | None, last: RunReport | None) -> tuple[str | None, bool | None]:
-    """The next start, and whether a start has passed since the last run that ended well. Both None without a schedule."""
+    """The next start, and whether the knowledge base is stale: no last run, one that ended badly, or a start since. Both None without a schedule."""
     from cronsim import CronSim
 
     if cron is None:
@@ -126,7 +126,8 @@ def publish(
     kb: KB,
     version: Annotated[str, typer.Argument(metavar="V", help="a kept version such as v0002")],
     override_gate: Annotated[
-        str | None, typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept", show_default=False)
+        str | None,
+        typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept under overrides/", show_default=False),
     ] = None,
     data: Data = None,
     as_json: Json = False,
@@ -140,7 +141,7 @@ def publish(
 
 
 def rollback(kb: KB, version: BeforeArgument = None, data: Data = None, as_json: Json = False) -> None:
-    """Make an older version the live one again; without V the one before."""
+    """Make an older version the live one; without V the newest older one that the gate let pass."""
     name = load_declaration(kb).name
     folder = DataDir.locate(data).index(name)
     previous = stored.current_version(folder)

@@ -10,6 +10,8 @@ Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="moves 
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document on stdout")]
 Version = Annotated[str | None, typer.Option("--version", metavar="V", help="answer from this version, not the live one", show_default=False)]
 VersionArgument = Annotated[str | None, typer.Argument(metavar="[V]", help="a version such as v0002; default: the live one", show_default=False)]
-BeforeArgument = Annotated[str | None, typer.Argument(metavar="[V]", help="a version such as v0002; default: the one before", show_default=False)]
+BeforeArgument = Annotated[
+    str | None, typer.Argument(metavar="[V]", help="a version such as v0002; default: the newest older one that the gate let pass", show_default=False)
+]
 TopK = Annotated[int | None, typer.Option("-k", min=1, max=1000, metavar="N", help="hits; default: the declaration's", show_default=False)]
 Floor = Annotated[float | None, typer.Option("--floor", min=-1, max=1, metavar="X", help="smallest dense cosine", show_default=False)]

@@ -39,7 +39,7 @@ def search(
 def ask(
     kb: KB,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
-    mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm lets a model add what it knows")] = "kb-only",
+    mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm, where a model adds what it knows, is not supported yet")] = "kb-only",
     k: TopK = None,
     floor: Floor = None,
     version: Version = None,

@@ -68,6 +68,8 @@ def _values(field: FieldInfo) -> str:
 
 
 def _type_name(annotation: Any) -> str:
+    if annotation is Any:
+        return "anything"
     if isinstance(annotation, type) and not get_args(annotation):
         if issubclass(annotation, Declared):
             title = next((t for t, (m, _) in _SECTIONS.items() if m is annotation), annotation.__name__)
@@ -83,8 +85,6 @@ def _type_name(annotation: Any) -> str:
         return f"name → {_type_name(arguments[1])}"
     if hasattr(annotation, "__metadata__"):
         return _type_name(arguments[0])
-    if annotation is Any:
-        return "anything"
     if arguments and all(isinstance(a, str | bool | int) for a in arguments):
         return ", ".join(f"`{str(a).lower() if isinstance(a, bool) else a}`" for a in arguments)
     return " or ".join(dict.fromkeys(_type_name(a) for a in arguments)) if arguments else str(annotation).strip("'\"")
@@ -98,7 +98,9 @@ def _default(field: FieldInfo) -> str:
         return "its defaults"
     if isinstance(value, list | dict):
         return f"`{value}`" if value else "none"
-    return {None: "null", True: "true", False: "false"}.get(value, f"`{value}`")
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return f"`{value}`"
 
 
 def commands_reference() -> str:

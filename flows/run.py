@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from schemas.declaration import Declaration
-from schemas.durable import write_file
+from schemas.durable import sync_folder, write_file
 from schemas.items import Item, Reject
 from schemas.reports import RunReport
 from schemas.settings import DataDir
@@ -69,6 +69,7 @@ class Run:
         """Puts the finished tables where `data/processed/<kb>` promises them, each in one step."""
         for name in names:
             (self.staging / name).replace(self.processed / name)
+        sync_folder(self.processed)
 
     def finish(self) -> dict[str, Any]:
         """Writes rejects.jsonl and `runs/<run_id>.json`, removes what was only staged, and returns the report."""

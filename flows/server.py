@@ -20,7 +20,7 @@ _WORKER_QUERY_S = "2"
 
 
 def main() -> int:
-    """Runs server and worker as children; both end with this process."""
+    """Runs server and worker as children; both end with this process, unless it is killed with -9."""
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
     api = f"http://127.0.0.1:{port}/api"
     prepare_prefect(DataDir.locate())

@@ -1,4 +1,7 @@
-"""The steps of a refresh as Prefect tasks: each is a batch that hands files on, so that Prefect's share stays in milliseconds."""
+"""The steps of a refresh as Prefect tasks: each is a batch, so that Prefect's share stays in milliseconds.
+
+Steps hand on files and, between mapping and chunking, the run's items.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
@@ -45,7 +48,7 @@ async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 
 
 def _step(name: str, *, run_name: str | None = None, retried: bool = False) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """A task that keeps nothing of its own: what a step leaves are files."""
+    """A task of which Prefect keeps no result: what a step leaves are files, and the run."""
     return task(
         name=name,
         task_run_name=run_name or name,

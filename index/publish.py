@@ -1,7 +1,9 @@
 """Makes a built and verified directory a version, makes a version the current one, and goes back to an older one."""
 
 import hashlib
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
@@ -40,6 +42,10 @@ def publish(index_dir: Path, version: str, *, override: str | None = None) -> No
             hint=f"mend the cause and run again, or almanac publish {index_dir.name} {version} --override-gate WHY",
         )
     previous = read_pointer(index_dir)
+    if manifest.gate.verdict != "passed":
+        # Beside the versions, which never change: why this one went live all the same.
+        entry = {"version": version, "why": override, "at": datetime.now(UTC).isoformat(timespec="seconds"), "previous": previous}
+        write_file(index_dir / "overrides" / f"{version}.json", json.dumps(entry, ensure_ascii=False) + "\n")
     point_to(index_dir, version)
     _log.info("published", kb=index_dir.name, version=version, previous=previous, override=override)
 

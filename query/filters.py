@@ -1,4 +1,4 @@
-"""Metadata filters, resolved to chunk ids by ourselves: Chroma's own `where` takes seconds where this takes milliseconds.
+"""Metadata filters, resolved to chunk ids by ourselves: Chroma's own `where` takes about a second where this takes milliseconds.
 
 The grammar is Chroma's: `{"field": value}`, `{"field": {"$gte": 3}}`, `{"$and": [...]}`, `{"$or": [...]}`, and `{"$not": {...}}`. Two differences:
 a row without the field matches no operator (`$not` turns its filter's answer round), and a dotted name reaches into nested values (`price.amount`;

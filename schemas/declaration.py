@@ -49,7 +49,7 @@ class Chunk(Declared):
     planned: ClassVar[dict[str, tuple[str, ...]]] = {"by": ("words", "sentences", "sections", "semantic"), "unit": ("words", "tokens")}
 
     by: Literal["paragraphs", "recursive", "none"] = Field("paragraphs", description="where cuts are preferred")
-    size: int = Field(600, gt=0, description="characters of a chunk at most")
+    size: int = Field(600, gt=0, description="characters of a chunk at most; `by: none` keeps documents whole")
     overlap: int = Field(100, ge=0, description="characters that a chunk repeats of the one before, at most")
     unit: Literal["characters"] = Field("characters", description="what size and overlap count")
 
@@ -68,7 +68,11 @@ class Embed(Declared):
     }  # fmt: skip
 
     provider: Literal["local"] = Field("local", description="local: sentence-transformers on this machine")
-    model: str = Field("all-MiniLM-L6-v2", min_length=1, description="the bundled model's name, or a sentence-transformers folder, relative to this file")
+    model: str = Field(
+        "all-MiniLM-L6-v2",
+        min_length=1,
+        description="the bundled model's name, or a sentence-transformers folder, with a slash (`./model`), relative to this file",
+    )
 
 
 class Index(Declared):
@@ -119,7 +123,7 @@ class Declaration(Declared):
     language: str = Field("en", pattern=r"^[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*$", description="BCP 47 tag of the content")
     sources: list[Source] = Field(min_length=1, description="sites and files")
     clean: Literal["standard", "none"] = Field(
-        "standard", description="standard: Unicode NFC, white space, entities, quotes, invisible characters; none: text is kept to the character"
+        "standard", description="standard: Unicode NFC, white space, entities, quotes, invisible characters; none: no cleaning beyond what reading a page does"
     )
     validate_: Validate = Field(Validate(), alias="validate", description="what a run's items must satisfy")
     chunk: Chunk = Field(Chunk(), description="how documents are cut")
@@ -128,7 +132,9 @@ class Declaration(Declared):
     retrieve: Retrieve = Field(Retrieve(), description="defaults of a search")
     generate: Generate = Field(Generate(), description="what writes answers")
     gate: Gate = Field(Gate(), description="when a new version is not published")
-    schedule: str | None = Field(None, description="cron expression of the refreshes, in UTC")
+    schedule: str | None = Field(
+        None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it; prefect.yaml or cron starts them"
+    )
 
     planned: ClassVar[dict[str, tuple[str, ...]]] = {"language": ("auto",)}
     _path: Path = PrivateAttr(Path())

@@ -70,7 +70,7 @@ class Item:
 
     @property
     def content_sha256(self) -> str:
-        """Hash of everything a reader can see of it; two runs that find the same content agree on it."""
+        """Hash of everything a reader can see of it but the time; two runs that find the same content agree on it."""
         return sha256(canonical_json([self.source, self.kind, self.document_id, self.url, self.title, self.text, self.fields, self.metadata]))
 
 

@@ -33,7 +33,7 @@ class StoredFile(_Stored):
 
 
 class Check(_Stored):
-    """One line of the gate's verdict. `limit` is None where nothing is compared."""
+    """One line of the gate's verdict. `value` is None where there is nothing to compare with, `limit` where the check is off."""
 
     name: str
     value: float | int | None

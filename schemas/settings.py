@@ -1,4 +1,4 @@
-"""Places and environment: the one module that reads the process environment, apart from `${VAR}` in declarations."""
+"""Places and environment: the one module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own variables in flows/."""
 
 import os
 from dataclasses import dataclass

@@ -143,7 +143,9 @@ class SiteSource(_Source):
     ignore_parameters: list[str] = Field([], description="query parameters dropped from URLs, `utm_*` style: one page, one URL")
     pagination: Pagination = Field(Pagination(), description="how a listing goes on")
     listing: Listing | None = Field(None, description="cards that lead to detail pages")
-    match: Regex | None = Field(None, description="regular expression on the URL: pages that yield items; default: every page but listings")
+    match: Regex | None = Field(
+        None, description="regular expression on the URL: pages that yield items; default: every page, or with `listing` those that its cards lead to"
+    )
     limits: Limits = Field(Limits(), description="where a crawl stops by itself")
     politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
 

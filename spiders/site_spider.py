@@ -1,7 +1,8 @@
 """The one spider: walks a declared site and stores what it finds; it maps nothing.
 
 It keeps its own queue, breadth first, and gives Scrapy no more requests than the page limit leaves room for: so the limit
-is exact, and every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl.
+is exact, and every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl. Only a
+redirect to a page that is stored already is none of these.
 """
 
 import time

@@ -23,7 +23,7 @@ _MANY_BREAKS = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True) -> str:
-    """Text with Unicode NFC, straight quotes, plain single spaces, at most one empty line in a row, nothing invisible.
+    """Text with Unicode NFC, straight quotes, plain single spaces, at most one empty line in a row, nothing invisible but joiners.
 
     Indentation at the start of a line stays, for lists and code. `entities` decodes what is left of HTML entities; pass False for text
     that comes out of an HTML parser, where `&lt;` is what the page shows. `none` returns the text to the character.

@@ -16,8 +16,8 @@ class Deduplicated:
 def deduplicate(items: Iterable[Item]) -> Deduplicated:
     """Keeps the first of equal items, in order of arrival.
 
-    Documents of one source are equal when their text is (a page under a second URL); records when all their fields are. An item whose id another,
-    different one of its source already has is quarantined: publishing either silently would be a guess.
+    Documents of one source are equal when their text is (a page under a second URL); records when their text and all their fields are. An item
+    whose id another, different one of its source already has is quarantined: publishing either silently would be a guess.
     """
     result = Deduplicated()
     seen_content: set[str] = set()
