@@ -17,13 +17,13 @@ _REJECTS_SHOWN = 50
 def show_summary(report: RunReport) -> None:
     """The run's counters as one table, the gate's checks as another."""
     rows = [
-        {"": "outcome", "value": report.outcome.replace("_", " ")},
-        {"": "version", "value": report.version or "–"},
-        {"": "previous", "value": report.previous or "–"},
-        *({"": f"pages {name}", "value": value} for name, value in report.pages.model_dump().items()),
-        *({"": f"items {name}", "value": value} for name, value in report.items.model_dump(by_alias=True).items()),
-        *({"": f"chunks {name}", "value": value} for name, value in report.chunks.model_dump().items()),
-        *({"": f"seconds {name}", "value": value} for name, value in report.seconds.items()),
+        {"what": "outcome", "value": report.outcome.replace("_", " ")},
+        {"what": "version", "value": report.version or "–"},
+        {"what": "previous", "value": report.previous or "–"},
+        *({"what": f"pages {name}", "value": value} for name, value in report.pages.model_dump().items()),
+        *({"what": f"items {name}", "value": value} for name, value in report.items.model_dump(by_alias=True).items()),
+        *({"what": f"chunks {name}", "value": value} for name, value in report.chunks.model_dump().items()),
+        *({"what": f"seconds {name}", "value": value} for name, value in report.seconds.items()),
     ]
     _table(report.kb, "summary", rows, f"Run {report.run_id} of {report.kb}")
     if report.gate is not None:

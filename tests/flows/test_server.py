@@ -81,8 +81,9 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
 
     assert _wait_for(ended, 180)["type"] == "COMPLETED"
     assert (server.data / "index/handbook/CURRENT").read_text() == "v0001\n"
-    artifacts = {a["key"] for a in server.post("/artifacts/filter", {})}
-    assert {"handbook-summary", "handbook-gate", "handbook-validation", "handbook-embed", "handbook-build"} <= artifacts
+    artifacts = {a["key"]: a["data"] for a in server.post("/artifacts/filter", {})}
+    assert {"handbook-summary", "handbook-gate", "handbook-validation", "handbook-embed", "handbook-build"} <= set(artifacts)
+    assert {"what": "outcome", "value": "published"} in json.loads(artifacts["handbook-summary"])  # a column without a name is not shown
 
     def stages_are_logged() -> bool:  # sent a moment after the run has ended
         logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})]
