@@ -24,7 +24,7 @@ demo: setup ## crawl the example site on loopback, publish, ask
 
 test: setup ## all tests, with coverage
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered --precision=1
 

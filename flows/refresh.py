@@ -66,6 +66,7 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
     report.previous = current_version(run.index_dir)
+    info = describe_embedder(run.declaration.embed)  # before the first request: a model that is not there ends the run here
     with run.stage("crawl"):
         for source in run.declaration.sources:
             acquire(run, source)
@@ -77,7 +78,6 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     with run.stage("chunk"):
         compare_and_chunk(run)
     show_rejects(run.kb, run.rejects)
-    info = describe_embedder(run.declaration.embed)
     with run.stage("embed"):
         embed(run, info)
     report.gate = judge(run.declaration, report.pages, report.items, run.live_items)

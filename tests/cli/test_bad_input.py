@@ -70,6 +70,16 @@ def test_an_unwritable_data_directory(almanac: Almanac, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_embedder_that_is_not_there_ends_the_run_before_the_first_request(almanac: Almanac, tmp_path: Path) -> None:
+    declared = _declare(tmp_path, start_urls=["http://127.0.0.1:9/"])
+    with Path(declared).open("a") as file:
+        file.write("embed: {model: ./no-such-model}\n")
+    done = almanac("run", declared, "--json")
+    _refused(done, 2, "declaration_error", "no-such-model")
+    assert done.json["pages"]["fetched"] == done.json["pages"]["failed"] == 0
+
+
+@pytest.mark.slow
 def test_an_unreachable_host(almanac: Almanac, tmp_path: Path) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))

@@ -12,7 +12,7 @@ from chromadb.config import Settings
 
 from tests.conftest import Example
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("voyago")]  # one run serves them all
 
 
 def test_a_first_run_publishes_every_item_and_accounts_for_the_rest(voyago: Example) -> None:

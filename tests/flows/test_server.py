@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # in order, on one server
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,17 @@ class Server:
     process: subprocess.Popen[bytes]
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
+        """Asked again on 503, as Prefect's own client does: its database was busy."""
         request = urllib.request.Request(f"{self.api}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.load(response)
+        for attempt in range(10):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as response:
+                    return json.load(response)
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or attempt == 9:
+                    raise
+                time.sleep(1)
+        raise AssertionError("unreachable")
 
 
 def _wait_for(find: Callable[[], Any], seconds: float) -> Any:
