@@ -54,10 +54,6 @@ class RawStore:
     def stats_path(self, run_id: str) -> Path:
         return self.root / "crawls" / f"{run_id}.stats.json"
 
-    def has(self, run_id: str) -> bool:
-        """Whether a crawl of this id has begun here."""
-        return self.journal_path(run_id).is_file()
-
     @contextmanager
     def journal(self, run_id: str) -> Iterator[Journal]:
         """The journal of a crawl, opened for adding; what an earlier attempt wrote is kept."""
