@@ -1,0 +1,1 @@
+"""Measurements in pairs: what Almanac costs against the plainest thing that does the same. `python -m benchmarks.crawl`."""
