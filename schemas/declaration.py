@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from schemas.model import Declared
+from schemas.settings import project_root
 from schemas.sources import Source
 
 
@@ -120,7 +121,11 @@ class Declaration(Declared):
 
     name: str = Field(pattern=NAME_PATTERN, description="names the index; lower case")
     title: str | None = Field(None, description="for people")
-    language: str = Field("en", pattern=r"^[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*$", description="BCP 47 tag of the content")
+    language: str = Field(
+        "en",
+        pattern=r"^(auto|[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*)$",
+        description="BCP 47 tag of the content; auto: detected for each item, whose metadata then has `language`",
+    )
     sources: list[Source] = Field(min_length=1, description="sites and files")
     clean: Literal["standard", "none"] = Field(
         "standard", description="standard: Unicode NFC, white space, entities, quotes, invisible characters; none: no cleaning beyond what reading a page does"
@@ -136,7 +141,6 @@ class Declaration(Declared):
         None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it; prefect.yaml or cron starts them"
     )
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"language": ("auto",)}
     _path: Path = PrivateAttr(Path())
 
     @field_validator("schedule")
@@ -160,7 +164,7 @@ class Declaration(Declared):
             raise ValueError(f"sources: the name '{twice[0]}' is used twice")
         known = {"title", "url", "text"}.union(*(s.declared_fields() for s in self.sources))
         for number, expectation in enumerate(self.validate_.expect):
-            if expectation.field not in known:
+            if expectation.field not in known and not any(s.takes_own_fields for s in self.sources):
                 raise ValueError(f"validate.expect[{number}].field: no field '{expectation.field}'; declared: {', '.join(sorted(known))}")
         return self
 
@@ -168,6 +172,11 @@ class Declaration(Declared):
     def path(self) -> Path:
         """The file it was read from."""
         return self._path
+
+    @property
+    def handle(self) -> str:
+        """What commands call it by: its name where it lies under `knowledge/`, else its path."""
+        return self.path.stem if self.path.parent == project_root() / "knowledge" else str(self.path)
 
     @property
     def collection(self) -> str:

@@ -18,6 +18,7 @@ AlmanacError
 The number is the exit code. An exception that is none of these is a defect: exit code 1.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,11 @@ class AlmanacError(Exception):
         self.where = where
         self.hint = hint
         self.report: dict[str, Any] | None = None  # of the run that it ended, where there was one
+
+    def about(self, kb: str) -> None:
+        """Puts the knowledge base where a hint says KB: rooms that do not know what it is called write that."""
+        if self.hint:
+            self.hint = re.sub(r"\bKB\b", lambda _: kb, self.hint)
 
     @property
     def kind(self) -> str:

@@ -26,7 +26,7 @@ def expectations_of(declaration: Declaration, source: Source) -> list[ColumnExpe
         if rule.one_of is not None:
             found.append(ColumnExpectation("ExpectColumnValuesToBeInSet", name, {"value_set": rule.one_of}, f"one_of: {rule.one_of}"))
     for expectation in declaration.validate_.expect:
-        if expectation.field in {*fields, "title", "url", "text"}:
+        if source.takes_own_fields or expectation.field in {*fields, "title", "url", "text"}:
             found += _declared(expectation)
     return found
 

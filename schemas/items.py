@@ -21,7 +21,8 @@ def canonical_json(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was fetched, as it was. `url` is where the content came from, after redirects."""
+    """What was fetched, as it was. `url` is where the content came from, after redirects; `canonical` the right address of the page as
+    it states it itself."""
 
     url: str
     body: bytes
@@ -31,6 +32,7 @@ class Page:
     requested_url: str = ""
     etag: str | None = None
     last_modified: str | None = None
+    canonical: str | None = None
 
     @property
     def sha256(self) -> str:
@@ -39,7 +41,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item as mapped from a page, before cleaning. `body` is a document's text, None for records; `markup` is the body's, for records the page's."""
+    """An item as mapped from a page, before cleaning. `body` is a document's text, None for records; `markup` is the body's, for records the page's.
+
+    `language` is the primary BCP 47 tag that was detected; None where the declaration names the language.
+    """
 
     source: str
     kind: Kind
@@ -51,11 +56,15 @@ class Draft:
     markup: Markup
     raw_sha256: str
     fetched_at: str
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record or a document, cleaned. `text` is what is embedded (records) or cut into chunks (documents)."""
+    """A record or a document, cleaned. `text` is what is embedded (records) or cut into chunks (documents).
+
+    A `language` that was detected is part of the metadata, so that filters know it.
+    """
 
     source: str
     kind: Kind
@@ -67,6 +76,7 @@ class Item:
     metadata: dict[str, Any]
     raw_sha256: str
     fetched_at: str
+    language: str | None = None
 
     @property
     def content_sha256(self) -> str:

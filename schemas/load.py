@@ -122,7 +122,7 @@ def _finding(detail: ErrorDetails, tree: Any) -> str:
     if kind == "missing":
         return f"{at}: is required"
     message = detail["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(found, dict | list) or kind == "not_supported_yet" else f"; found {found!r}"
+    shown = "" if isinstance(found, dict | list) or kind in ("not_supported_yet", "secret") else f"; found {found!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
 
 

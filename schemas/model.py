@@ -12,7 +12,7 @@ class Declared(BaseModel):
     `planned` maps a key to the values of it that are not supported yet; an empty tuple means the key as a whole.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True)  # the input may hold a secret
     planned: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @model_validator(mode="wrap")

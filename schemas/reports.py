@@ -11,12 +11,20 @@ Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "g
 
 
 class PageCounts(BaseModel):
+    """What became of the pages that a run asked for. `fetched` arrived, or had arrived in a crawl that was cut off; `unchanged` ones the server did not
+    send again (304); `gone` answered 404 or 410."""
+
     fetched: int = 0
     unchanged: int = 0
     failed: int = 0
     gone: int = 0
     vanished: int = 0
     refused: int = 0
+
+    @property
+    def present(self) -> int:
+        """Pages that there are, fetched now or known to be unchanged."""
+        return self.fetched + self.unchanged
 
     def __add__(self, other: "PageCounts") -> "PageCounts":
         return PageCounts(**{name: getattr(self, name) + getattr(other, name) for name in PageCounts.model_fields})
@@ -45,7 +53,7 @@ class ChunkCounts(BaseModel):
 
 class FailedPage(BaseModel):
     """A page that did not arrive. `reason` is one of gone, server_error, timeout, unreachable, error, and for what was not
-    wanted: refused_by_robots, denied, off_site, too_large, not_text, "unsupported format .xyz" (files)."""
+    wanted: refused_by_robots, denied, off_site, private_address, too_large, not_text, "unsupported format .xyz" (files)."""
 
     url: str
     reason: str
@@ -54,14 +62,18 @@ class FailedPage(BaseModel):
 
 
 class CrawlOutcome(BaseModel):
-    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it."""
+    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it (pages, bytes, seconds).
+
+    The declared depth ends nothing, it is how far the road goes: links that lead beyond it are counted in `beyond_depth`.
+    """
 
     source: str
     finish: str = "finished"
     pages: PageCounts = PageCounts()
     failures: list[FailedPage] = []
     without_text: int = 0  # pages in which there was nothing to read, where no `match` says that they are items
-    bytes: int = 0
+    bytes: int = 0  # of the pages that there are
+    beyond_depth: int = 0
 
 
 class RunReport(BaseModel):

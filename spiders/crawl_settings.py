@@ -19,6 +19,9 @@ TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 DOWNLOAD_HANDLERS = {"file": None, "ftp": None, "s3": None, "data": None}
 DOWNLOAD_VERIFY_CERTIFICATES = True
+TWISTED_DNS_RESOLVER = "spiders.addresses.GuardedResolver"
+ALLOW_PRIVATE = False  # read by the resolver
+HTTPPROXY_ENABLED = False  # a proxy looks names up itself: where it connects to, nobody here could check
 
 # What one answer may cost.
 DOWNLOAD_TIMEOUT = 30
@@ -32,6 +35,17 @@ REFERRER_POLICY = "no-referrer"  # requests leave from one queue; the page that 
 RETRY_ENABLED = True
 RETRY_TIMES = 2
 RETRY_HTTP_CODES = [500, 502, 503, 504, 522, 524, 408, 429]
+RETRY_EXCEPTIONS = [
+    "scrapy.exceptions.CannotResolveHostError",
+    "scrapy.exceptions.DownloadConnectionRefusedError",
+    "scrapy.exceptions.DownloadFailedError",
+    "scrapy.exceptions.DownloadTimeoutError",
+    "scrapy.exceptions.ResponseDataLossError",
+    "twisted.internet.error.ConnectError",
+    "twisted.internet.error.ConnectionDone",
+    "twisted.internet.error.ConnectionLost",
+    "scrapy.core.downloader.handlers.http11.TunnelError",
+]
 RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # given-up pages are in the outcome, with their reasons
 REDIRECT_MAX_TIMES = 20
 METAREFRESH_ENABLED = False  # such a page is stored, and its target is a link
@@ -49,8 +63,15 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
+    "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "spiders.stored.StoredPages": 50,
     "spiders.middlewares.StrictRobots": 100,
+    "spiders.middlewares.Credentials": 350,
+    "spiders.manners.PatientRetry": 550,
     "spiders.middlewares.DeclaredRedirects": 600,
+    # Last before the downloader: what waited on the way here (for robots.txt, for its next attempt) may have waited too long.
+    "spiders.manners.Pace": 980,
+    "spiders.addresses.PrivateAddresses": 990,
 }
 
 
@@ -70,5 +91,6 @@ def settings_for(source: SiteSource) -> dict[str, Any]:
         "AUTOTHROTTLE_TARGET_CONCURRENCY": float(manners.per_domain),
         "DOWNLOAD_MAXSIZE": limits.bytes_per_page,
         "CLOSESPIDER_TIMEOUT": limits.seconds,
-        "HTTPPROXY_ENABLED": not is_local,
+        "ALLOW_PRIVATE": manners.allow_private,
+        "HTTPPROXY_ENABLED": manners.allow_private and not is_local,
     }

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from schemas.errors import DeclarationError, NotFound
 from schemas.load import load_declaration
 
-_SITE = "{name: s, kind: site, start_urls: ['http://127.0.0.1:1/']"
+_SITE = "{name: s, kind: site, start_urls: ['http://site.test/']"
 
 
 def _write(tmp_path: Path, text: str) -> str:
@@ -35,7 +35,7 @@ def test_the_examples_are_valid(kb: str) -> None:
         (f"name: Big\nsources: [{_SITE}}}]\n", 1, "name: String should match pattern"),
         (f"name: kb\nsources:\n  - {_SITE}, yeilds: records}}\n", 3, "sources[0].yeilds: unknown key"),
         (f"name: kb\nsources: [{_SITE}}}]\nretrieve: {{mode: hybrid}}\n", 3, "retrieve.mode: 'mode: hybrid' is not supported yet"),
-        (f"name: kb\nsources:\n  - {_SITE}, sitemaps: ['http://x/s.xml']}}\n", 3, "sources[0].sitemaps: 'sitemaps' is not supported yet"),
+        (f"name: kb\nsources: [{_SITE}}}]\nindex: {{backend: server}}\n", 3, "index.backend: 'backend: server' is not supported yet"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: 'h1['}}}}}}\n", 3, "not a CSS selector"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
         (f"name: kb\nsources:\n  - {_SITE}, id: '{{code}}'}}\n", 3, "id: no field 'code'"),
@@ -67,27 +67,26 @@ def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
-    text = f"name: kb\nlanguage: auto\nsources:\n  - {_SITE}, sitemaps: [x], fields: {{a: {{css: h1, requird: true}}}}}}\nretrieve: {{mode: hybrid, k: 0}}\n"
+    text = f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, requird: true}}}}}}\nembed: {{provider: mistral}}\nretrieve: {{mode: hybrid, k: 0}}\n"
     with pytest.raises(DeclarationError) as caught:
         load_declaration(_write(tmp_path, text))
     findings = [line.strip(" -") for line in caught.value.message.splitlines()[1:]]
     assert findings == [
-        "line 2: language: 'language: auto' is not supported yet",
-        "line 4: sources[0].sitemaps: 'sitemaps' is not supported yet",
-        "line 4: sources[0].fields.a.requird: unknown key; did you mean required?",
+        "line 3: sources[0].fields.a.requird: unknown key; did you mean required?",
+        "line 4: embed.provider: 'provider: mistral' is not supported yet",
         "line 5: retrieve.mode: 'mode: hybrid' is not supported yet",
         "line 5: retrieve.k: Input should be greater than 0; found 0",
     ]
 
 
 def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "name: kb\ntitle: ${TITLE}\nsources:\n  - {name: s, kind: site, start_urls: ['${SITE_URL:-http://127.0.0.1:9}/']}\n"
+    text = "name: kb\ntitle: ${TITLE}\nsources:\n  - {name: s, kind: site, start_urls: ['${SITE_URL:-http://site.test}/']}\n"
     with pytest.raises(DeclarationError, match="title: environment variable TITLE is not set"):
         load_declaration(_write(tmp_path, text))
     monkeypatch.setenv("TITLE", "A title")
     declaration = load_declaration(_write(tmp_path, text))
     assert declaration.title == "A title"
-    assert declaration.sources[0].model_dump()["start_urls"] == ["http://127.0.0.1:9/"]
+    assert declaration.sources[0].model_dump()["start_urls"] == ["http://site.test/"]
 
 
 def test_no_is_a_language_and_not_false(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Which addresses are nobody's public server: loopback, private and other networks that only an operator can mean."""
+
+import ipaddress
+import socket
+
+_WAY_OUT = "declare politeness: {allow_private: true} to fetch from it"
+
+# IPv6 forms that carry an IPv4 address, which is where packets end up.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_CARRIER = ipaddress.IPv4Network("100.64.0.0/10")
+_SITE_LOCAL = ipaddress.IPv6Network("fec0::/10")
+_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")  # everything that IANA has handed out so far
+
+
+def private_kind(address: str) -> str | None:
+    """`loopback`, `private`, … for an IP address that is not on the public internet, else None. ValueError for what is no address."""
+    ip = _innermost(ipaddress.ip_address(address.partition("%")[0]))
+    claims = {
+        "unspecified": ip.is_unspecified,
+        "loopback": ip.is_loopback,
+        "link-local": ip.is_link_local,
+        "multicast": ip.is_multicast,
+        "carrier-grade NAT": ip in _CARRIER,
+        "site-local": ip in _SITE_LOCAL,
+        "private": ip.is_private and not ip.is_reserved,
+        "reserved": ip.is_reserved or (ip.version == 6 and ip not in _PUBLIC_V6),
+    }
+    return next((kind for kind, holds in claims.items() if holds), None)
+
+
+def private_host(host: str) -> str | None:
+    """What is private about a host by its name alone, in words; None where only a look-up can tell."""
+    name = host.strip("[]").rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return f"{host} is this machine"
+    address = _written_address(name)
+    kind = private_kind(address) if address else None
+    return describe(host, address, kind) if address and kind else None
+
+
+def describe(host: str, address: str, kind: str) -> str:
+    """`db.example is 10.0.0.7, a private address`."""
+    article = "an" if kind[0] in "aeiou" else "a"
+    return f"{host} is {article} {kind} address" if host == address else f"{host} is {address}, {article} {kind} address"
+
+
+def refusal(finding: str) -> str:
+    """A finding of `private_host` or `describe` as a refusal that says the way out."""
+    return f"{finding}; {_WAY_OUT}"
+
+
+def _written_address(host: str) -> str | None:
+    """The address that a host is written as, in any form that the system's resolver takes: 127.1 and 0x7f000001 are 127.0.0.1."""
+    try:
+        return str(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host)) if host[:1].isdigit() else None
+    except OSError:
+        return None
+
+
+def _innermost(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    if isinstance(ip, ipaddress.IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    return ip.ipv4_mapped or ip.sixtofour or ip

@@ -1,0 +1,52 @@
+"""Expressions in a declaration, checked when it is loaded: regular expressions, CSS, XPath and JMESPath."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+
+def _regular_expression(value: str) -> str:
+    import regex  # type: ignore[import-untyped]  # ships no types
+
+    try:
+        regex.compile(value)
+    except regex.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return value
+
+
+def _css(value: str) -> str:
+    from parsel.csstranslator import HTMLTranslator
+
+    try:
+        HTMLTranslator().css_to_xpath(value)
+    except Exception as error:  # cssselect raises several unrelated types
+        raise ValueError(f"not a CSS selector: {error}") from error
+    return value
+
+
+def _xpath(value: str) -> str:
+    from lxml import etree
+
+    try:
+        etree.XPath(value, namespaces={"re": "http://exslt.org/regular-expressions"})
+    except etree.XPathError as error:
+        raise ValueError(f"not an XPath expression: {error}") from error
+    return value
+
+
+def _jmespath(value: str) -> str:
+    import jmespath
+    from jmespath.exceptions import JMESPathError
+
+    try:
+        jmespath.compile(value)
+    except JMESPathError as error:
+        raise ValueError(f"not a JMESPath expression: {error}") from error
+    return value
+
+
+Regex = Annotated[str, AfterValidator(_regular_expression)]
+Css = Annotated[str, AfterValidator(_css)]
+XPath = Annotated[str, AfterValidator(_xpath)]
+JmesPath = Annotated[str, AfterValidator(_jmespath)]
