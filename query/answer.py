@@ -58,7 +58,7 @@ def _cite(hit: Hit, marker: str, quote: str, confident: float) -> Citation:
 
 
 def _choose(question: np.ndarray, hits: Sequence[Hit], embedder: Embedder, language: str) -> list[_Sentence]:
-    sentences = [s for number, hit in enumerate(hits) for s in _sentences(number, hit, language)]
+    sentences = [s for number, hit in enumerate(hits) for s in _sentences(number, hit, _language_of(hit, language))]
     if not sentences:
         return []
     # A sentence is judged together with what it stands under: "Three days." answers nothing without its question.
@@ -68,6 +68,11 @@ def _choose(question: np.ndarray, hits: Sequence[Hit], embedder: Embedder, langu
     best = [sentences[i] for i in order[:_SENTENCES] if scores[i] >= _NEARLY_AS_GOOD * scores[order[0]]]
     unique = list({s.text: s for s in reversed(best)}.values())
     return sorted(unique, key=lambda s: (s.hit, s.position))
+
+
+def _language_of(hit: Hit, declared: str) -> str:
+    """Where languages are detected, each hit carries its own."""
+    return str(hit.metadata.get("language") or "und") if declared == "auto" else declared
 
 
 def _sentences(number: int, hit: Hit, language: str) -> Iterator[_Sentence]:

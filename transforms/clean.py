@@ -14,29 +14,50 @@ _INVISIBLE = dict.fromkeys((0x00AD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF, *ran
 _CONTROL = dict.fromkeys((*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0)))
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20), " ")
 _LINE_BREAKS = {0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
-_TABLE = _QUOTES | _INVISIBLE | _CONTROL | _SEPARATORS | _LINE_BREAKS
+_UNSEEN = _INVISIBLE | _CONTROL | _SEPARATORS | _LINE_BREAKS
 # Every space that is not a line break, NBSP and the typographic ones included.
 _SPACE = r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 _SPACES_INSIDE = re.compile(rf"(?<=[^\s]){_SPACE}+(?=[^\s])")
 _OTHER_SPACE = re.compile(r"[\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _MANY_BREAKS = re.compile(r"\n{3,}")
+_FENCED = re.compile(r"^[^\S\n]*(`{3,}|~{3,})[^\n]*(?:\n(?![^\S\n]*\1[`~]*[^\S\n]*$)[^\n]*)*+(?:\n[^\S\n]*\1[`~]*)?", re.MULTILINE)
+_INDENTED = (" " * 4, "\t")
 
 
-def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True) -> str:
+def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True, code: bool = False) -> str:
     """Text with Unicode NFC, straight quotes, plain single spaces, at most one empty line in a row, nothing invisible but joiners.
 
     Indentation at the start of a line stays, for lists and code. `entities` decodes what is left of HTML entities; pass False for text
-    that comes out of an HTML parser, where `&lt;` is what the page shows. `none` returns the text to the character.
+    that comes out of an HTML parser, where `&lt;` is what the page shows. With `code`, the text is Markdown: fenced code keeps quotes, entities
+    and spaces, indented lines their spaces. `none` returns the text to the character.
     """
     if mode == "none":
         return text
+    text = _visible(text.replace("\r\n", "\n").replace("\r", "\n"))
+    parts: list[str] = []
+    position = 0
+    for fenced in _FENCED.finditer(text) if code else ():
+        parts += (_clean_prose(text[position : fenced.start()], entities, code), fenced[0])
+        position = fenced.end()
+    parts.append(_clean_prose(text[position:], entities, code))
+    return "".join(parts).strip("\n ")
+
+
+def _visible(text: str) -> str:
+    return unicodedata.normalize("NFC", text.translate(_UNSEEN))
+
+
+def _clean_prose(text: str, entities: bool, code: bool) -> str:
     if entities and "&" in text:
-        text = _ENTITY.sub(lambda match: html.unescape(match[0]), text)
-    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE))
-    text = _SPACES_INSIDE.sub(" ", text)
-    text = "\n".join(line.rstrip() for line in text.split("\n"))  # not a pattern: it would be quadratic on long indents
-    text = _OTHER_SPACE.sub(" ", text)
-    return _MANY_BREAKS.sub("\n\n", text).strip("\n ")
+        text = _visible(_ENTITY.sub(lambda match: html.unescape(match[0]), text))
+    text = unicodedata.normalize("NFC", text.translate(_QUOTES))
+    lines = (line.rstrip() if code and line.startswith(_INDENTED) else _single_spaces(line) for line in text.split("\n"))
+    return _MANY_BREAKS.sub("\n\n", "\n".join(lines))
+
+
+def _single_spaces(line: str) -> str:
+    # Stripped by hand: a pattern would be quadratic on long indents.
+    return _OTHER_SPACE.sub(" ", _SPACES_INSIDE.sub(" ", line.rstrip()))
 
 
 def clean_value(value: Any, mode: Clean = "standard", *, entities: bool = True) -> Any:

@@ -1,83 +1,76 @@
-"""HTML → readable text: main text by trafilatura, its structure by unstructured, written as Markdown.
+"""HTML → readable text: main text by trafilatura, its structure by unstructured, written as Markdown. Records of why: docs/decisions."""
 
-Headings become `## …`, list items `- …`, table rows `a | b`; everything else is a paragraph. Records of why: docs/decisions.
-"""
-
+import logging
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import lxml.etree
 import lxml.html
-from parsel import Selector
+
+from transforms.main_text import NOT_MAIN, main_tree
+from transforms.markdown import one_line, write_elements, write_tree
+from transforms.simplify import parse_page, simplify
 
 if TYPE_CHECKING:
     from unstructured.documents.elements import Element
 
 Part = Literal["main", "all"]
+# Both libraries take more than linear time. A book in one page has about 10,000 elements; this many take 5 s.
+_MAX_ELEMENTS = 30_000
+_MAX_CHARACTERS = 5_000_000
+_TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
+
 _PRUNED = ("main", "nav", "form", "details", "figure")
+_NEVER = frozenset({"script", "style", "noscript", "template", "head"})
+_log = logging.getLogger("almanac.transforms")
 
 
 def html_to_markdown(html: str, part: Part) -> str:
-    """Readable text of a page: its main text without navigation, or all of it. Empty where there is none."""
-    if not html.strip():
-        return ""
-    chosen = _main_html(html) if part == "main" else _all_html(html)
-    if not chosen:
-        return ""
-    blocks: list[str] = []
-    previous = ""
-    for element in _partition(chosen):
-        block = _markdown(element)
-        if not block:
-            continue
-        joins = element.category == previous == "ListItem"
-        blocks.append(("\n" if joins else "\n\n") + block)
-        previous = element.category
-    return "".join(blocks).strip("\n")
+    """Readable text of a page: its main text without navigation, or all of it. Empty where there is none.
 
-
-def _all_html(html: str) -> str:
-    """The page with neutral tags where unstructured would take `<main>` alone, or leave navigation, forms and details out."""
-    try:
-        tree = lxml.html.document_fromstring(html.encode("utf-8", "replace"), parser=lxml.html.HTMLParser(encoding="utf-8", huge_tree=True))
-    except lxml.etree.ParserError:  # nothing but comments
-        return ""
-    for element in tree.iter(*_PRUNED):
-        element.tag = "div"
-    return str(lxml.html.tostring(tree, encoding="unicode"))
-
-
-def _main_html(html: str) -> str | None:
-    """The page's main content as plain HTML, or None.
-
-    Precision first: it leaves related links and teasers out. A page that is nothing but teasers then has nothing left, and is read less strictly.
+    Bounded: a page that is too large for the two libraries is written in one pass, without what is marked as navigation by its tags only.
     """
-    import trafilatura
+    root = parse_page(html) if html.strip() else None
+    if root is None:
+        return ""
+    if len(html) > _MAX_CHARACTERS or _TOO_DEEP(root) or any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter())):
+        _log.warning("a page of %d characters is too large to tell its main text: it is read as a whole, without navigation", len(html))
+        return write_tree(root, NOT_MAIN if part == "main" else _NEVER)
+    simplify(root)
+    if part == "all":
+        return _written(root)
+    heading, everything = _heading(root), write_tree(root, NOT_MAIN)
+    main = main_tree(root)
+    if main is None:
+        return ""
+    text = _written(main)
+    # Of a short page, trafilatura gives a flat text. Where nothing is left out, the page itself says it with its lists and tables.
+    text = text if _letters(text) < _letters(everything) else everything
+    return text if heading in one_line(text) else f"# {heading}\n\n{text}"
 
-    for favor_precision in (True, False):
-        found: str | None = trafilatura.extract(
-            html,
-            output_format="html",
-            include_formatting=True,
-            include_tables=True,
-            include_comments=False,
-            favor_precision=favor_precision,
-            config=_trafilatura_config(),
-        )
-        if found:
-            return found
-    return None
+
+def _written(root: Any) -> str:
+    """unstructured's elements; or the tree as it is where they say less, since it loses options, formulas and paragraphs of one character."""
+    everything = write_tree(root, _NEVER)
+    text = write_elements(_partition(_all_html(root)))
+    return text if _letters(text) >= _letters(everything) else everything
 
 
-@cache
-def _trafilatura_config() -> Any:
-    from trafilatura.settings import use_config
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
 
-    config = use_config()
-    # Below its default of 250 characters it falls back to a flat text that loses headings and splits words at inline tags; a short policy is a page too.
-    config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "1")
-    config.set("DEFAULT", "MIN_OUTPUT_SIZE", "1")
-    return config
+
+def _heading(root: Any) -> str:
+    """The page's one <h1>, which trafilatura leaves out where it stands in a <header>. One that is a link is the site's name."""
+    headings = list(root.iter("h1"))
+    return one_line(headings[0].text_content()) if len(headings) == 1 and headings[0].find(".//a[@href]") is None else ""
+
+
+def _all_html(root: Any) -> str:
+    """The page with neutral tags where unstructured would take `<main>` alone, or leave navigation, forms and details out."""
+    for element in root.iter(*_PRUNED):
+        element.tag = "div"
+    return str(lxml.html.tostring(root, encoding="unicode"))
 
 
 def _partition(html: str) -> "list[Element]":
@@ -111,25 +104,3 @@ def _use_blank_pipeline() -> None:
     pipeline.add_pipe("almanac_verb")
     tokenize._load_spacy_model = lambda: pipeline
     tokenize._get_nlp.cache_clear()
-
-
-def _markdown(element: "Element") -> str:
-    text = element.text.strip()
-    match element.category:
-        case "Title" if element.metadata.category_depth is not None:
-            return f"{'#' * (element.metadata.category_depth + 1)} {' '.join(text.split())}" if text else ""
-        case "ListItem":
-            return f"- {' '.join(text.split())}" if text else ""
-        case "Table" if element.metadata.text_as_html:
-            return _rows(element.metadata.text_as_html)
-        case "PageBreak" | "Image":
-            return ""
-        case _:
-            return text
-
-
-def _rows(table: str) -> str:
-    rows = (
-        " | ".join(" ".join(cell.xpath("string(.)").get(default="").split()) for cell in row.xpath("./td|./th")) for row in Selector(text=table).xpath("//tr")
-    )
-    return "\n".join(row for row in rows if row.strip(" |"))

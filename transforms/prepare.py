@@ -30,9 +30,11 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     }
     title = clean_text(draft.title, clean, entities=not parsed)
     known = {**fields, "url": draft.url, "title": title}
-    text = _record_text(source, known) if draft.kind == "record" else _document_text(draft, source, clean)
-    names = source.metadata if source.metadata is not None else list(source.declared_fields())
+    text = _record_text(source, known, fields) if draft.kind == "record" else _document_text(draft, source, clean)
+    names = source.metadata if source.metadata is not None else list(draft.fields if source.takes_own_fields else rules)
     metadata = {name: known[name] for name in names if known.get(name) is not None}
+    if draft.language is not None:
+        metadata.setdefault("language", draft.language)
     return Item(
         source=draft.source,
         kind=draft.kind,
@@ -44,14 +46,17 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
         metadata=metadata,
         raw_sha256=draft.raw_sha256,
         fetched_at=draft.fetched_at,
+        language=draft.language,
     )
 
 
-def _record_text(source: Source, known: dict[str, object]) -> str:
+def _record_text(source: Source, known: dict[str, object], own: Iterable[str]) -> str:
     if source.text is not None:
         return fill(source.text, known)
     title = str(known["title"] or "")
-    texts = [known.get(n) for n, rule in source.declared_fields().items() if rule.type in (None, "text", "html")]
+    rules = source.declared_fields()
+    names = [name for name, rule in rules.items() if rule.type in (None, "text", "html")]
+    texts = [known.get(name) for name in (own if source.takes_own_fields else names)]
     parts = [title, *(t for t in texts if isinstance(t, str) and t and t != title)]
     return "\n".join(part for part in parts if part)
 
@@ -59,5 +64,5 @@ def _record_text(source: Source, known: dict[str, object]) -> str:
 def _document_text(draft: Draft, source: Source, clean: Clean) -> str:
     body = draft.body or ""
     if draft.markup == "html":
-        return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all"), clean, entities=False)
-    return clean_text(body, clean)
+        return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all"), clean, entities=False, code=True)
+    return clean_text(body, clean, code=draft.markup == "markdown")

@@ -48,3 +48,15 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
 
 def test_long_indents_take_linear_time() -> None:
     assert clean_text("a\n" + " " * 2_000_000 + "b").endswith("b")
+
+
+def test_code_in_markdown_keeps_its_spaces_quotes_and_entities() -> None:
+    code = "```python\nif a:\n\tb  =  “x”  # &lt;br&gt;\n\n\n\n    c\n```"
+    text = f"Some  “text”\u00a0here\n\n{code}\n\nafter  it\n\n    indented   code\n"
+    assert clean_text(text, code=True) == f'Some "text" here\n\n{code}\n\nafter it\n\n    indented   code'
+
+
+@given(st.text(alphabet="`~ab \t\n\u00a0“&;lt"))
+def test_cleaning_markdown_twice_changes_nothing_more(text: str) -> None:
+    once = clean_text(text, entities=False, code=True)
+    assert clean_text(once, entities=False, code=True) == once

@@ -1,10 +1,13 @@
 """HTML becomes text that one can read: structure kept, navigation gone, no network asked."""
 
+import html
 import socket
+import time
 
 import pytest
 
-from transforms.partition import html_to_markdown
+from transforms.clean import clean_text
+from transforms.partition import Part, html_to_markdown
 
 _PAGE = """<html><head><title>t</title><script>var a = 1</script></head><body>
 <nav><ul><li><a href="/">Home page</a></li><li><a href="/tours">All tours</a></li></ul></nav>
@@ -57,3 +60,102 @@ def test_a_page_without_text_gives_none(page: str, part: str) -> None:
 
 def test_malformed_html_is_read() -> None:
     assert "still here" in html_to_markdown("<p>text <b>still here<div></p></i>" + "<div>" * 200, "all")
+
+
+_GUIDE = """<html><head><title>t</title></head><body><header><a href=/>Site</a><h1>Install guide</h1></header>
+<div id=menu><ul><li><a href=/a>All of our products</a></li><li><a href=/b>Everything else we have</a></li></ul></div>
+<div class=titlepage><div><h2>Before you start</h2></div></div>
+<div class=para>Read this guide to its end before you start, since the second step cannot be taken back without our help.</div>
+<ol><li>Fetch the archive from the mirror.</li><li>Unpack it:<ul><li>on Linux with tar,</li><li>elsewhere with a tool.</li></ul></li></ol>
+<pre><span>def</span> install(path):
+    return   path</pre>
+<div class=para>Run <code>install  now</code> and wait until the lamp on the front is green, which takes about two minutes in all.</div>
+<table><caption>Sizes</caption><tr><th>Name</th><th>Size</th></tr><tr><td rowspan=2>Large</td><td>20 cm</td></tr><tr><td>30 cm</td></tr></table>
+<dl><dt>Mirror</dt><dd>A server that holds a copy of another one, near to you.</dd></dl>
+<details><summary>Is it free of charge?</summary><p>Yes, the installer is free for all uses, at home as well as at work and in schools.</p></details>
+<aside><h3>Related posts</h3><p>Ten things that you should know about our other installers, and more.</p></aside></body></html>"""
+
+
+@pytest.mark.parametrize("part", ["main", "all"])
+def test_lists_code_tables_definitions_and_questions_keep_their_form(part: Part) -> None:
+    text = html_to_markdown(_GUIDE, part)
+    for block in (
+        "# Install guide",
+        "## Before you start",
+        "1. Fetch the archive from the mirror.\n2. Unpack it:\n  - on Linux with tar,\n  - elsewhere with a tool.",
+        "```\ndef install(path):\n    return   path\n```",
+        "Run install now and wait",
+        "Sizes",
+        "Name | Size\nLarge | 20 cm\nLarge | 30 cm",
+        "- Mirror: A server that holds a copy of another one, near to you.",
+        "#### Is it free of charge?",
+    ):
+        assert block in text
+    assert text.index("Fetch") < text.index("def install") < text.index("Name | Size") < text.index("Is it free")
+
+
+def test_main_text_of_a_page_whose_boilerplate_is_not_marked_leaves_it_out() -> None:
+    text = html_to_markdown(_GUIDE, "main")
+    assert "All of our products" not in text
+    assert "Related posts" not in text
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<ul><li>one</li><li>two</li></ul>", "- one\n- two"),
+        ("<table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>2</td></tr></table>", "A | B\n1 | 2"),
+        ("<div>Just a line</div>", "Just a line"),
+        ("<body>bare<p>para</p>tail <i>it</i> end", "bare\n\npara\n\ntail it end"),
+        ("<p>0</p>", "0"),
+        ("<h1>東京ツアー</h1><p>三日間の旅行です。</p>", "# 東京ツアー\n\n三日間の旅行です。"),
+        ("<h1>عنوان</h1><p>نص قصير.</p>", "# عنوان\n\nنص قصير."),
+        ("<p>write &lt;br&gt; or &amp;lt;</p>", "write <br> or &lt;"),
+    ],
+)
+@pytest.mark.parametrize("part", ["main", "all"])
+def test_short_pages_lose_nothing(page: str, text: str, part: Part) -> None:
+    assert html_to_markdown(page, part) == text
+
+
+def test_all_keeps_what_libraries_leave_out() -> None:
+    text = html_to_markdown("<p>a</p><select><option>small<option>large</select><textarea>typed</textarea><math><mi>x</mi></math>", "all")
+    assert all(word in text for word in ("a", "small", "large", "typed", "x"))
+
+
+def test_a_table_that_lays_out_the_page_is_no_table() -> None:
+    page = "<table><tr><td><h2>Left</h2><ul><li>x</li></ul></td><td><p>Right</p></td></tr></table>"
+    assert html_to_markdown(page, "all") == "## Left\n\n- x\n\nRight"
+
+
+_LARGE = {
+    "cells": "<table>" + ("<tr>" + "<td>c</td>" * 20 + "</tr>") * 10_000 + "</table><p>INSIDE</p>",
+    "paragraphs": "<p>Some words in a paragraph, and more of them.</p>" * 12_000 + "<p>INSIDE</p>",
+    "nested": "<div>" * 240 + "<p>INSIDE</p>",
+    "a long line": "<p>" + "word " * 2_000_000 + "INSIDE</p>",
+    "spans": "<table>" + "<tr><td rowspan=5000>c</td></tr>" * 2_000 + "</table><p>INSIDE</p>",
+}
+
+
+@pytest.mark.parametrize("part", ["main", "all"])
+@pytest.mark.parametrize("name", _LARGE)
+def test_large_pages_are_read_whole_in_bounded_time(name: str, part: Part) -> None:
+    start = time.monotonic()
+    assert "INSIDE" in html_to_markdown(_LARGE[name], part)
+    assert time.monotonic() - start < 20
+
+
+_NASTY = [
+    "'; DROP TABLE users--", "Ω≈ç√∫˜µ≤≥÷", "田中さんにあげて下さい", "مُنَاقَشَةُ سُبُلِ", "👩‍👩‍👧‍👦 🇻🇳", "Z̮̞̠͙͔ͅḀ̗̞͈̻̗Ḷ͙͎̯̹̞͓G̻O̭̗̮", "<script>alert(1)</script>", "{{7*7}}",
+    "NULL", "nil", "true", "0", "1e309", "-0.0", "./../../etc/passwd", "```", "~~~x", "---", "+++", "# no heading", "| a | b |", "- item", "&lt;b&gt;",
+    "&amp;nbsp;", "$HOME `ls`", "]]>", "<!-- x -->", "<![CDATA[x]]>", "ﷺ Ⱥ ß ŉ ﬃ", "a\u200bb\u202ec\ufeffd", "line\u2028sep", "x" * 10_000, "CON", "=1+1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", ["main", "all"])
+@pytest.mark.parametrize("text", _NASTY)
+def test_no_string_breaks_a_page_or_is_lost_in_it(text: str, part: Part) -> None:
+    page = f"<html><body><h1>Title</h1><p>{html.escape(text)}</p></body></html>"
+    kept = [c for c in clean_text(text, entities=False) if c.isalnum()]
+    found = [c for c in clean_text(html_to_markdown(page, part), entities=False) if c.isalnum()]
+    assert found == [*"Title", *kept]

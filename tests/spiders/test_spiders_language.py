@@ -1,0 +1,52 @@
+"""A language for each item, from its text where that is enough."""
+
+import pytest
+
+from schemas.declaration import Declaration
+from schemas.items import Item, Page
+from spiders.content import Content
+from spiders.items import map_page
+from spiders.language import detect_language, language_of
+from transforms.prepare import prepare_items
+
+
+def _content(body: str, content_type: str = "text/html; charset=utf-8") -> Content:
+    return Content(Page("http://x/", body.encode(), 200, content_type))
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "The money is paid back within fourteen days."), ("fr", "La somme est remboursée sous quatorze jours."),
+        ("vi", "Tiền được hoàn lại trong vòng mười bốn ngày."), ("de", "Das Geld wird innerhalb von vierzehn Tagen erstattet."),
+        ("he", "הכסף יוחזר בתוך ארבעה עשר ימים מיום הביטול."), ("zh", "取消预订后十四天内退还全部款项，不收取任何手续费。"),
+        ("ja", "予約を取り消した日から十四日以内にお返しします。"), ("ru", "Деньги возвращаются в течение четырнадцати дней."),
+    ],
+)  # fmt: skip
+def test_a_sentence_is_enough(language: str, text: str) -> None:
+    found, confidence = detect_language(text)
+    assert found == language
+    assert confidence > 0.5
+    assert detect_language(text) == (found, confidence)
+
+
+def test_text_wins_over_a_wrong_lang_attribute_and_the_attribute_over_too_little_text() -> None:
+    assert language_of(_content("<html lang=de><nav>Startseite</nav><p>The money is paid back within fourteen days of the cancellation."), "auto") == "en"
+    assert language_of(_content('<html lang="pt-BR"><p>OK 123'), "auto") == "pt"
+    assert language_of(_content("<p>123"), "auto") == "und"
+    assert language_of(_content("<html lang=de><p>The money is paid back."), "fr-CA") == "fr-CA"
+
+
+def test_each_item_of_a_page_has_its_own_language_in_its_metadata() -> None:
+    source = {
+        "name": "s", "kind": "site", "start_urls": ["https://example.org/"], "each": {"css": "li"}, "yields": "records",
+        "fields": {"text": {"css": "p"}}, "text": "{text}",
+    }  # fmt: skip
+    page = _content("<ul><li><p>The money is paid back within fourteen days.</p></li><li><p>Tiền được hoàn lại trong vòng mười bốn ngày.</p></li></ul>")
+    found: dict[str, list[object]] = {}
+    for language in ("auto", "en"):
+        declaration = Declaration.model_validate({"name": "kb", "language": language, "sources": [source]})
+        drafts = [item.draft for item in map_page(page, declaration.sources[0], declaration.language).items if item.draft]
+        items = [item for item in prepare_items(drafts, declaration.sources[0], "standard") if isinstance(item, Item)]
+        found[language] = [item.metadata.get("language") for item in items]
+    assert found == {"auto": ["en", "vi"], "en": [None, None]}

@@ -1,0 +1,148 @@
+"""Which blocks of a page are its main text: those that trafilatura finds, and what belongs to them.
+
+trafilatura says well what is boilerplate, and loses what it takes for it inside an article: headings in a box of their own, code, notes,
+whole tables. So its text is only a witness: the blocks of the page that it confirms stay as the page has them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import lxml.html
+
+from transforms.simplify import BLOCKS, has_blocks
+
+NOT_MAIN = frozenset({"nav", "header", "footer", "aside", "script", "style", "noscript", "template", "head"})
+
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_WHOLE = _HEADINGS | {"ul", "ol", "dl", "menu", "dir", "table", "pre"}
+_ITEMS = ("li", "td", "th", "dt", "dd")
+# Between two confirmed blocks, so many in a row belong to the text as well; more of them are a box of something else.
+_LONGEST_GAP = 5
+_SHORT = 40
+_NOT_LETTERS = re.compile(r"[\W_]+")
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A block that stays or goes as a whole: a paragraph, a heading, a list, a table, code."""
+
+    element: Any
+    is_main: bool
+    may_belong: bool
+
+    @property
+    def is_heading(self) -> bool:
+        return self.element.tag in _HEADINGS
+
+
+def main_tree(root: Any) -> Any:
+    """The simplified tree with everything but the main text taken out; None where there is no main text.
+
+    Where trafilatura's text is not that of whole blocks, its own tree is the answer, with what it loses.
+    """
+    found = _trafilatura(root)
+    if found is None:
+        return None
+    witness = _Witness(found)
+    units = [_Unit(element, witness.confirms(element), _may_belong(element)) for element in _units(root)]
+    _add_what_belongs(units)
+    kept = [unit for unit in units if unit.is_main]
+    if sum(len(letters(unit.element.text_content())) for unit in kept) < 0.95 * witness.size:
+        return lxml.html.document_fromstring(found)
+    for unit in units:
+        if not unit.is_main:
+            unit.element.drop_tree()
+    return root
+
+
+class _Witness:
+    """What trafilatura found, to ask whether a text is in it. Short texts have to be a block there: `Home` is in `homepage` too."""
+
+    def __init__(self, html: str) -> None:
+        tree = lxml.html.document_fromstring(html)
+        self._whole = letters(tree.text_content())
+        self._blocks = {letters("".join(element.itertext())) for element in tree.iter() if element.tag in BLOCKS and not has_blocks(element)}
+        self.size = len(self._whole)
+
+    def confirms(self, element: Any) -> bool:
+        items = [item for item in element.iter(*_ITEMS) if not has_blocks(item)]
+        if not items:
+            return self._has(letters(element.text_content()))
+        texts = [text for item in items if (text := letters(item.text_content()))]
+        return sum(len(text) for text in texts if self._has(text)) * 2 > sum(map(len, texts))
+
+    def _has(self, text: str) -> bool:
+        return text in self._blocks or (len(text) >= _SHORT and text in self._whole)
+
+
+def letters(text: str) -> str:
+    """Letters and digits alone, so that texts can be compared whatever their spaces and marks."""
+    return _NOT_LETTERS.sub("", text).lower()
+
+
+def _units(element: Any) -> Iterator[Any]:
+    for child in element:
+        if child.tag in _WHOLE or (child.tag in BLOCKS and not has_blocks(child)) or (child.tag not in BLOCKS and not has_blocks(child)):
+            if child.text_content().strip():
+                yield child
+        else:
+            yield from _units(child)
+
+
+def _may_belong(element: Any) -> bool:
+    """Not marked as something beside the text, and not made of links."""
+    if any(ancestor.tag in NOT_MAIN for ancestor in element.iterancestors()):
+        return False
+    linked = sum(len(letters(link.text_content())) for link in element.iter("a") if link.get("href"))
+    return linked * 2 <= len(letters(element.text_content()))
+
+
+def _add_what_belongs(units: list[_Unit]) -> None:
+    """Headings directly over main text, and a few blocks between two of its blocks."""
+    for number in range(len(units) - 2, -1, -1):
+        unit = units[number]
+        if unit.is_heading and not unit.is_main and unit.may_belong:
+            unit.is_main = units[number + 1].is_main
+    last: int | None = None
+    for number, unit in enumerate(units):
+        if not unit.is_main:
+            continue
+        gap: list[_Unit] = units[last + 1 : number] if last is not None else []
+        if len(gap) <= _LONGEST_GAP and all(one.may_belong for one in gap):
+            for one in gap:
+                one.is_main = True
+        last = number
+
+
+def _trafilatura(root: Any) -> str | None:
+    """Precision first: it leaves related links and teasers out. A page that is nothing but teasers then has nothing left, and is read less strictly."""
+    import trafilatura
+
+    html = lxml.html.tostring(root, encoding="unicode")
+    for favor_precision in (True, False):
+        found: str | None = trafilatura.extract(
+            html,
+            output_format="html",
+            include_formatting=True,
+            include_tables=True,
+            include_comments=False,
+            favor_precision=favor_precision,
+            config=_config(),
+        )
+        if found:
+            return found
+    return None
+
+
+@cache
+def _config() -> Any:
+    from trafilatura.settings import use_config
+
+    config = use_config()
+    # Below its default of 250 characters it falls back to a flat text that loses headings and splits words at inline tags; a short policy is a page too.
+    config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "1")
+    config.set("DEFAULT", "MIN_OUTPUT_SIZE", "1")
+    return config

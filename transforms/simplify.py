@@ -1,0 +1,177 @@
+"""A page's tree made plain before it is read: what trafilatura and unstructured would lose is written in a way that they keep."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import lxml.etree
+import lxml.html
+
+# Nothing that a reader reads. What is left out here costs neither of the two any time.
+_UNREAD = ("script", "style", "template", "noscript", "svg", "canvas", "iframe", "object", "embed", "audio", "video", "head/meta", "head/link")
+BLOCKS = frozenset(
+    {"address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure"}
+    | {"footer", "form", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "noframes"}
+    | {"ol", "p", "plaintext", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "xmp"}
+)
+_IN_LAYOUT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
+_PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "table", "article", "main", "ul", "ol", "pre"})
+_LONGEST_ATTRIBUTE = 500
+_MAX_SPAN = 50
+_MAX_SPANNED = 200
+
+
+def parse_page(html: str) -> Any:
+    """The root element of a page, or None where there is none (nothing but comments)."""
+    parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        return lxml.html.document_fromstring(html.replace("\0", "").encode("utf-8", "replace"), parser=parser)
+    except lxml.etree.ParserError:
+        return None
+
+
+def simplify(root: Any) -> None:
+    """Rewrites the tree in place: no scripts, no huge attributes; code without colours; captions, summaries, definitions and bare text as plain blocks."""
+    for element in [found for path in _UNREAD for found in root.iterfind(f".//{path}")]:
+        element.drop_tree()
+    for element in root.iter():
+        for name, value in list(element.attrib.items()):
+            if len(value) > _LONGEST_ATTRIBUTE:
+                del element.attrib[name]
+    for code in list(root.iter("pre", "xmp", "plaintext", "listing")):
+        _make_code_plain(code)
+    for element in list(root.iter("code", "kbd", "samp", "tt", "var")):
+        element.drop_tag()  # inside a sentence, both would make it a block of its own
+    for table in list(root.iter("table")):
+        _make_table_plain(table)
+    for definitions in list(root.iter("dl")):
+        _make_definitions_a_list(definitions)
+    for numbered in list(root.iter("ol")):
+        _write_numbers(numbered)
+    for form in list(root.iter("form")):
+        if any(child.tag in _PROSE for child in form.iterdescendants()):
+            form.tag = "div"  # some frameworks put the whole page into one
+    for element in list(root.iter("summary", "figcaption", "div", "figure", "details", "fieldset", "form", "dd", "center")):
+        _make_block_plain(element)
+    for element in list(root.iter("body", "main", "article", "section", "aside", "header", "footer", "nav", "blockquote", "address", "hgroup")):
+        if has_blocks(element):
+            _wrap_bare_text(element)
+
+
+def _make_code_plain(code: Any) -> None:
+    """One text, line breaks and spaces as they are."""
+    for line_break in code.iter("br"):
+        line_break.tail = "\n" + (line_break.tail or "")
+    text = "".join(code.itertext())
+    del code[:]
+    code.tag, code.text = "pre", text
+
+
+def _make_table_plain(table: Any) -> None:
+    """A table that holds headings, lists or tables lays out a page; its cells are blocks. Of others, captions go before, and spanned cells repeat."""
+    if any(element.tag in _IN_LAYOUT for element in table.iterdescendants()):
+        for element in _own(table, ("tr", "td", "th", "tbody", "thead", "tfoot", "caption", "table")):
+            element.tag = "div"
+        return
+    for caption in table.findall("caption"):
+        caption.tag = "p"
+        tail, caption.tail = caption.tail, None
+        table.addprevious(caption)
+        caption.tail = tail
+    spanned = [(row, cell) for row in table.iter("tr") for cell in row if "rowspan" in cell.attrib]
+    for row, cell in spanned[:_MAX_SPANNED]:
+        _repeat_below(row, cell)
+
+
+def _repeat_below(row: Any, cell: Any) -> None:
+    place = row.index(cell)
+    below = row
+    for _ in range(min(_number(cell.attrib.pop("rowspan")), _MAX_SPAN) - 1):
+        below = below.getnext()
+        if below is None or below.tag != "tr":
+            return
+        copy = lxml.html.Element(cell.tag)
+        copy.text = cell.text_content()
+        below.insert(place, copy)
+
+
+def _own(table: Any, tags: tuple[str, ...]) -> Iterator[Any]:
+    """The table's parts and itself, without those of tables inside it."""
+    for element in list(table.iter(*tags)):
+        nearest = element if element.tag == "table" else next(element.iterancestors("table"), None)
+        if nearest is table or nearest is None:
+            yield element
+
+
+def _number(text: str) -> int:
+    match = re.match(r"\s*(\d{1,6})", text)
+    return int(match[1]) if match else 1
+
+
+def _make_definitions_a_list(definitions: Any) -> None:
+    """`Term: what it means` an item; with blocks inside, terms are paragraphs and meanings blocks."""
+    terms = [element for element in definitions.iterdescendants("dt", "dd") if next(element.iterancestors("dl")) is definitions]
+    if any(child.tag in BLOCKS for element in terms for child in element.iterdescendants()):
+        for element in terms:
+            element.tag = "p" if element.tag == "dt" and not has_blocks(element) else "div"
+        definitions.tag = "div"
+        return
+    definitions.tag = "ul"
+    for term, element in zip([None, *terms], terms, strict=False):
+        if term is not None and term.tag == "dt" and element.tag == "dd":
+            element.text = f"{term.text_content().strip().rstrip(':')}: {(element.text or '').lstrip()}"
+            term.drop_tree()
+    for element in definitions.iter("dt", "dd"):
+        element.tag = "li"
+
+
+def _write_numbers(numbered: Any) -> None:
+    number = _number(numbered.get("start", "1"))
+    for item in numbered.iterchildren("li"):
+        item.text = f"{number}. {(item.text or '').lstrip()}"
+        number += 1
+
+
+def _make_block_plain(element: Any) -> None:
+    """Captions and text that lies bare in a block become paragraphs, the line that opens hidden text a heading."""
+    if element.tag == "summary" and not has_blocks(element):
+        element.tag = "h4"
+    elif not has_blocks(element) and element.text_content().strip():
+        element.tag = "p"
+    else:
+        element.tag = "div"
+        _wrap_bare_text(element)
+
+
+def _wrap_bare_text(block: Any) -> None:
+    """Text that stands beside blocks, with the inline elements that it runs on into, becomes paragraphs."""
+    children = list(block)
+    paragraph = _paragraph(block.text)
+    block.text = None
+    if paragraph is not None:
+        block.insert(0, paragraph)
+    for child in children:
+        if child.tag in BLOCKS or has_blocks(child):
+            paragraph = _paragraph(child.tail)
+            child.tail = None
+            if paragraph is not None:
+                child.addnext(paragraph)
+        elif paragraph is not None:
+            paragraph.append(child)
+        elif (child.tail or "").strip() or (child.text_content().strip() and child.tag != "a"):
+            paragraph = lxml.html.Element("p")
+            child.addprevious(paragraph)
+            paragraph.append(child)
+
+
+def _paragraph(text: str | None) -> Any:
+    if not text or not text.strip():
+        return None
+    paragraph = lxml.html.Element("p")
+    paragraph.text = text
+    return paragraph
+
+
+def has_blocks(element: Any) -> bool:
+    """Whether anything inside stands in a line of its own."""
+    return any(child.tag in BLOCKS for child in element.iterdescendants())
