@@ -7,10 +7,15 @@ from typing import Any
 
 from schemas.fields import FieldRule, Process
 from spiders.content import Content
-from spiders.select import markup_of, select, text_of
+from spiders.embedded import find
+from spiders.patterns import TooSlow, first_group
+from spiders.select import markup_of, text_of
 from spiders.values import convert
 
-_LIST_STEPS = frozenset({"first", "last", "unique", "sort", "count", "join"})
+_REDUCING = frozenset({"first", "last", "count", "join"})
+_SPREADING = frozenset({"split", "unique", "sort"})
+_LIST_STEPS = (_REDUCING | _SPREADING) - {"split"}
+_SEPARATOR = re.compile(r"[,;|\n，；、،؛•·]")
 _TEXT_STEPS: dict[Process, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "title": str.title}
 _SHOWN = 200
 
@@ -43,16 +48,15 @@ def read_fields(rules: dict[str, FieldRule], scope: Scope) -> dict[str, Reading]
 
 def read_field(name: str, rule: FieldRule, scope: Scope) -> Reading:
     """One field: found, typed, processed, and checked against what is declared."""
-    if rule.const is not None:
-        return Reading(rule.const, rule, matched=True, field=name)
     if rule.fields is not None:
         return _read_nested(name, rule, scope)
-    wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process)
+    wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)
     try:
         values, matched = _typed_values(rule, scope, wants_list)
     except _BadValue as bad:
         return Reading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name)
-    value = _processed(values if wants_list else (values[0] if values else None), rule)
+    is_list = wants_list or "split" in rule.process
+    value = _processed(values if is_list else (values[0] if values else None), rule)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
     return _checked(Reading(value, rule, matched=matched, field=name))
@@ -67,53 +71,61 @@ class _BadValue(Exception):
 def _typed_values(rule: FieldRule, scope: Scope, wants_list: bool) -> tuple[list[Any], bool]:
     """Values in page order (no more than the first one, unless a list is wanted), and whether there was anything."""
     found = _raw_values(rule, scope, wants_list)
-    if "count" in rule.process and rule.pattern is None:  # what is counted need have no text, such as a star drawn by a style
-        matches = list(found)
+    if "count" in rule.process and "split" not in rule.process and rule.pattern is None:
+        matches = list(found)  # what is counted need have no text, such as a star drawn by a style
         return matches, bool(matches)
-    values = []
+    values: list[Any] = []
     for raw in found:
-        kept = _by_pattern(rule.pattern, raw)
-        if _is_nothing(kept):
-            continue
-        try:
-            value = convert(kept, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url)
-        except ValueError as error:
-            raise _BadValue(str(error), kept) from error
-        if _is_nothing(value):
-            continue
-        values.append(value)
-        if not wants_list:
+        values += _values_of(rule, raw, scope)
+        if values and not wants_list:
             break
     return values, bool(values)
 
 
+def _values_of(rule: FieldRule, raw: Any, scope: Scope) -> list[Any]:
+    """What one match gives: a value, several with `split`, or none where the pattern or the type finds nothing in it."""
+    kept = _by_pattern(rule.pattern, raw)
+    if _is_nothing(kept):
+        return []
+    parts = [part.strip() for part in _SEPARATOR.split(str(kept))] if "split" in rule.process else [kept]
+    values = (_typed(part, rule, scope) for part in parts if not _is_nothing(part))
+    return [value for value in values if not _is_nothing(value)]
+
+
+def _typed(value: Any, rule: FieldRule, scope: Scope) -> Any:
+    try:
+        return convert(value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url)
+    except ValueError as error:
+        raise _BadValue(str(error), value) from error
+
+
 def _raw_values(rule: FieldRule, scope: Scope, wants_list: bool) -> Iterable[Any]:
     """Texts, JSON values or (for type html) markup, as they stand on the page."""
+    if rule.const is not None:
+        return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
     if rule.url is not None:
-        found = re.search(rule.url, scope.content.url)
-        return [found[1] if found.re.groups else found[0]] if found else []
-    matches = select(scope.node, rule, many=wants_list or rule.type == "html")
+        return [_by_pattern(rule.url, scope.content.url)]
+    matches = find(scope.content, rule, scope.node, many=wants_list)
     if rule.json_ is not None:
         # A list is one value of its own, unless its entries are asked for.
         spread = wants_list or rule.type is not None or rule.pattern is not None
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
         return map(markup_of, matches)
-    return (text_of(match, rule.attr) for match in matches)
+    return (text_of(match, rule.attr, lines="split" in rule.process) for match in matches)
 
 
 def _by_pattern(pattern: str | None, raw: Any) -> Any:
-    if pattern is None or raw is None:
-        return raw
-    match = re.search(pattern, raw if isinstance(raw, str) else str(raw))
-    if match is None:
-        return None
-    return match[1] if match.re.groups else match[0]
+    try:
+        return raw if pattern is None or raw is None else first_group(pattern, raw if isinstance(raw, str) else str(raw))
+    except TooSlow as error:
+        raise _BadValue(str(error), raw) from error
 
 
 def _without_match(rule: FieldRule) -> Any:
     """The default; for a field of several values that says none, an empty list."""
-    return [] if rule.default is None and rule.many and not rule.process else rule.default
+    gives_list = (rule.many or not _SPREADING.isdisjoint(rule.process)) and _REDUCING.isdisjoint(rule.process)
+    return [] if rule.default is None and gives_list else rule.default
 
 
 def _is_nothing(value: Any) -> bool:
@@ -134,6 +146,8 @@ def _step(step: Process, value: Any) -> Any:
         return change(value) if isinstance(value, str) else value
     values = value if isinstance(value, list) else [] if value is None else [value]
     match step:
+        case "split":  # done before the type
+            return values
         case "count":
             return len(values)
         case "first" | "last":
@@ -148,11 +162,8 @@ def _step(step: Process, value: Any) -> Any:
 
 def _read_nested(name: str, rule: FieldRule, scope: Scope) -> Reading:
     """`fields` inside each container. A problem inside is the field's problem, named by its path."""
-    containers = select(scope.node, rule.each or rule)
-    if (rule.each or rule).json_ is not None and containers and isinstance(containers[0], list):
-        containers = containers[0]
     entries = []
-    for container in containers if rule.many else containers[:1]:
+    for container in _containers(rule, scope):
         readings = read_fields(rule.fields or {}, Scope(container, scope.content, scope.language))
         for inner, reading in readings.items():
             if reading.problem:
@@ -163,6 +174,14 @@ def _read_nested(name: str, rule: FieldRule, scope: Scope) -> Reading:
         return _checked(Reading(_without_match(rule), rule, field=name))
     value = _processed(entries if rule.many else entries[0], rule)
     return _checked(Reading(value, rule, matched=True, field=name))
+
+
+def _containers(rule: FieldRule, scope: Scope) -> list[Any]:
+    where = rule.each or rule
+    found = find(scope.content, where, scope.node, many=rule.many)
+    if where.json_ is not None and found and isinstance(found[0], list):
+        found = found[0]
+    return found if rule.many else found[:1]
 
 
 def _checked(reading: Reading) -> Reading:

@@ -1,6 +1,7 @@
 """Mapping, by saved pages: a folder is a page, its declaration and what must come out of it."""
 
 import json
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from schemas.errors import DeclarationError, NoRecords
+from schemas.errors import NoRecords
 from schemas.items import Extraction, Page
 from schemas.sources import FilesSource, SiteSource, Source
-from spiders.items import markdown_heading
-from spiders.mapping import map_pages, require_matches
+from spiders.diagnose import require_matches
+from spiders.mapping import map_pages
+from spiders.markdown import heading_of
 
 CASES = Path(__file__).parent / "pages"
 TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".jsonl": "application/jsonl"}
@@ -78,6 +80,27 @@ def test_page_order_does_not_matter_to_cards() -> None:
     assert both[0] == both[1] == [[{"date": "2025-06-05", "place": None, "name": "A"}]][0]
 
 
+def test_hidden_copy_of_a_card_does_not_stand_in_for_the_visible_one() -> None:
+    """A stale card that a script left behind, and one in a template, are on many pages; a card that is only hidden counts."""
+    stale = "<div style='display:none'><li><a href=/a>A</a><b class=d>01/01/2020</b><i class=p>old</i></li></div>"
+    form = "<template><li><a href='/{id}'>x</a></li></template>"
+    shown = "<li><a href=/a>A</a><b class=d>05/06/2025</b></li><li hidden><a href=/b>B</a><b class=d>07/06/2025</b></li>"
+    pages = [html("http://x.test/tours", stale + form + shown), html("http://x.test/a", "<h1>A</h1>"), html("http://x.test/b", "<h1>B</h1>")]
+    drafts = [draft for extraction in map_pages(pages, TOURS, "en") for draft in extraction.drafts]
+    assert [d.fields for d in drafts] == [{"date": "2025-06-05", "place": None, "name": "A"}, {"date": "2025-06-07", "place": None, "name": "B"}]
+
+
+def test_pattern_without_end_costs_its_item_a_second() -> None:
+    """The rest of the page goes on."""
+    source = site(each={"css": "p"}, yields="records", fields={"code": {"css": "b", "pattern": "^(a|aa)+$"}, "name": {"css": "i"}})
+    began = time.monotonic()
+    extraction = only(list(map_pages([html("http://x.test/", f"<p><b>{'a' * 60}b</b><i>1</i></p><p><b>aa</b><i>2</i></p>")], source, "en")))
+    assert [d.fields["name"] for d in extraction.drafts] == ["2"]
+    assert "pattern took longer than 1 s" in extraction.rejects[0].reason and time.monotonic() - began < 10
+    slow_url = site(yields="records", fields={"code": {"url": "(a|aa)+$"}})
+    assert only(list(map_pages([html(f"http://x.test/{'a' * 60}b", "")], slow_url, "en"))).rejects[0].field == "code"
+
+
 def test_match_selects_the_pages_that_yield_items() -> None:
     source = site(match="/p/\\d+$", yields="records", fields={"name": {"css": "h1"}})
     pages = [html("http://x.test/p/1", "<h1>One</h1>"), html("http://x.test/p/1/reviews", "<h1>Reviews</h1>")]
@@ -98,20 +121,28 @@ def test_markdown_and_text_files_are_documents_of_their_own() -> None:
 
 
 def test_underlined_heading_is_a_title() -> None:
-    assert markdown_heading("Intro\n=====\ntext") == "Intro"
-    assert markdown_heading("- item\n---\n") is None
+    assert heading_of("Intro\n=====\ntext") == "Intro"
+    assert heading_of("- item\n---\n") is None
 
 
 def test_json_body_needs_to_say_which_field_is_the_text() -> None:
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"text": {"json": "text"}}})
-    with pytest.raises(DeclarationError, match="is JSON"):
-        list(map_pages([Page(url="a.jsonl", body=b'{"text": "x"}', content_type="application/jsonl")], source, "en"))
+    extraction = only(list(map_pages([Page(url="a.jsonl", body=b'{"text": "x"}\n' * 3, content_type="application/jsonl")], source, "en")))
+    assert [(reject.url, reject.field) for reject in extraction.rejects] == [("a.jsonl", "body")]
 
 
 def test_page_that_should_be_json_and_is_not_is_a_reject() -> None:
     source = site(each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
     extraction = only(list(map_pages([html("http://x.test/api", "<h1>Login</h1>")], source, "en")))
     assert extraction.rejects[0].stage == "read" and "not JSON" in extraction.rejects[0].reason
+
+
+def test_items_from_a_script_need_no_json_page() -> None:
+    source = site(each={"json": "rows", "from": {"script": "window.data"}}, yields="records", fields={"name": {"json": "name", "required": True}})
+    pages = [html("http://x.test/1", "<script>data = {rows: [{name: 'One'}]}</script>"), html("http://x.test/2", "<h1>no data</h1>")]
+    extractions = list(map_pages(pages, source, "en"))
+    assert [[d.fields["name"] for d in e.drafts] for e in extractions] == [["One"], []]
+    assert [e.rejects for e in extractions] == [[], []]
 
 
 def test_utf8_bytes_win_over_a_wrong_label() -> None:

@@ -1,0 +1,30 @@
+"""Declared regular expressions, searched within a time limit: one that backtracks without end costs a second, not a run."""
+
+from functools import lru_cache
+
+import regex  # type: ignore[import-untyped]  # ships no types
+
+LIMIT_S = 1.0
+
+
+class TooSlow(ValueError):
+    """A regular expression did not come to an end on some text."""
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    return regex.compile(pattern)
+
+
+def search(pattern: str, text: str) -> regex.Match[str] | None:
+    """The first match anywhere in `text`, as `re.search` finds it. Raises TooSlow after `LIMIT_S`."""
+    try:
+        return _compiled(pattern).search(text, timeout=LIMIT_S)
+    except TimeoutError as error:
+        raise TooSlow(f"pattern took longer than {LIMIT_S:g} s: {pattern}") from error
+
+
+def first_group(pattern: str, text: str) -> str | None:
+    """The first group of a match, or the whole match where the pattern has no group; None where there is no match."""
+    match = search(pattern, text)
+    return None if match is None else match[1] if match.re.groups else match[0]

@@ -1,0 +1,119 @@
+"""Data inside pages: what `from` finds, and that nothing a page does to its scripts is more than nothing found."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.fields import FieldRule, Selector
+from schemas.items import Page
+from spiders.content import Content
+from spiders.embedded import find
+from spiders.fields import Scope, read_field
+from spiders.scripts import named_data
+
+
+def page(body: str, **keys: Any) -> Content:
+    return Content(Page(url="http://x.test/p", body=body.encode(), content_type="text/html; charset=utf-8", **keys))
+
+
+def value_of(content: Content, **declared: Any) -> Any:
+    return read_field("f", FieldRule.model_validate(declared), Scope(None, content, "en")).value
+
+
+def script(text: str, name: str) -> Any:
+    return named_data([(None, text)], name)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ('window.data = {"a": 1};', "window.data", {"a": 1}),
+        ("var data=[{a:1,},];", "data", [{"a": 1}]),
+        ("const\tdata\n= {a: .5, b: 0x10, c: 'it\\'s', d: undefined, e: !0, f: NaN} // end", "var data",
+         {"a": 0.5, "b": 16, "c": "it's", "d": None, "e": True, "f": None}),
+        ("window['__S__']={u:'http://x//y', \"k\": \"he said 'x'\"}", "__S__", {"u": "http://x//y", "k": "he said 'x'"}),
+        ('window.__S__ = JSON.parse("{\\"a\\": \\"\\\\u00e9\\"}")', "window.__S__", {"a": "é"}),
+        ("window.__S__ = JSON.parse('{\"a\":\"it\\'s\"}')", "__S__", {"a": "it's"}),
+        ("app.state = {a:'\\x41'}", "app.state", {"a": "A"}),
+        ("window.d = window.d || {}; d.rows = [1]; d['k'] = 'v'; d.rows.push({b: 2}); d.deep.er = true", "d",
+         {"rows": [1, {"b": 2}], "k": "v", "deep": {"er": True}}),
+        ("let price = 12.50; other = 3", "price", 12.5),
+        ("title = 'a \\u201cb\\u201d';", "title", "a “b”"),
+        ("/* d = 1; */ // d = 2\n'd = 3'; d = [4]", "d", [4]),
+        ("re = /['\"]/;\nd = {a: 1}", "d", {"a": 1}),
+        ("d = load({a: 1}); d = {ok: 1}", "d", {"ok": 1}),
+        ("mydata = {a: 1}; x.data = {a: 2}; if (data == {}) {}; data => ({})", "data", None),
+        ("data = {a: [1, 2", "data", None),
+        ("data = function() { return {a: 1} }", "data", None),
+    ],
+)  # fmt: skip
+def test_assigned_data_is_read_without_being_run(text: str, name: str, value: Any) -> None:
+    assert script(text, name) == value
+
+
+def test_script_element_is_found_by_its_id() -> None:
+    scripts = [(None, "var __NEXT_DATA__ = {a: 1}"), ("__NEXT_DATA__", '{"b": 2}')]
+    assert named_data(scripts, "__NEXT_DATA__") == named_data(scripts, "#__NEXT_DATA__") == {"b": 2}
+    assert named_data(scripts[:1], "#__NEXT_DATA__") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data={a:" * 50_000,
+        "data=[" * 50_000,
+        "'" * 500_000 + "data={a:1",
+        "/*" * 200_000,
+        "data.a " * 100_000,
+        "data" + ".a" * 200_000,
+        "data=" + "[" * 200_000,
+    ],
+)
+def test_hostile_script_costs_seconds_at_most(text: str) -> None:
+    began = time.monotonic()
+    assert script(text, "data") is None
+    assert time.monotonic() - began < 15
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(), lambda t: st.lists(t) | st.dictionaries(st.text(), t), max_leaves=10))
+def test_any_json_in_a_script_is_read_as_it_is(value: Any) -> None:
+    assert script(f"x = 1; var data = {json.dumps([value])}; y = 2;", "data") == json.loads(json.dumps([value]).encode("utf-8", "replace"))
+
+
+def test_first_thing_that_has_the_value_counts_and_filters_search_all() -> None:
+    content = page(
+        '<script type="application/ld+json">[{"@type": "Organization", "name": "Shop"}, {"@type": "Product", "name": "Anvil", "sku": "A"}]</script>'
+        '<script type="application/ld+json">{"@type": "Product", "name": "Hammer", "sku": ""}</script>'
+    )
+    assert value_of(content, json="name", **{"from": "json-ld"}) == "Shop"
+    assert value_of(content, json="sku", **{"from": "json-ld"}) == "A"
+    assert value_of(content, json="""[?"@type"=='Product'].name""", many=True, **{"from": "json-ld"}) == ["Anvil", "Hammer"]
+    assert value_of(content, json="""[?"@type"=='Recipe'].name""", many=True, **{"from": "json-ld"}) == []
+    assert [node["name"] for node in find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))[0]] == ["Anvil", "Hammer"]
+
+
+@pytest.mark.parametrize(("offers", "price"), [('{"price": 5}', 5), ('[{"price": 6}, {"price": 7}]', 6)])
+@pytest.mark.parametrize("expression", ["offers.price", "offers[0].price"])
+def test_one_thing_and_a_list_of_one_are_the_same(offers: str, price: int, expression: str) -> None:
+    content = page(f'<script type="application/ld+json">{{"@type": "Product", "offers": {offers}}}</script>')
+    assert value_of(content, json=expression, **{"from": "json-ld"}) == price
+
+
+@pytest.mark.parametrize("origin", ["json-ld", "microdata", "opengraph", {"script": "data"}])
+def test_page_without_such_data_has_no_match(origin: Any) -> None:
+    for body in (
+        "",
+        "<p>text</p>",
+        "<script>data = {</script><script type='application/ld+json'>{</script><p itemscope itemref='x'><b id=x itemscope itemprop=y itemref='x'>",
+    ):
+        assert value_of(page(body), json="name", default="none", **{"from": origin}) == "none"
+
+
+def test_embedded_data_is_read_once_for_a_page() -> None:
+    content = page('<script type="application/ld+json">{"a": {"b": 1}}</script>')
+    where = Selector.model_validate({"json": "a", "from": "json-ld"})
+    assert find(content, where)[0] is find(content, where)[0]
