@@ -1,9 +1,10 @@
-"""A page's bytes as something to select on: decoded, and parsed once when first asked for."""
+"""A page's bytes as something to read and to select on: decoded, and parsed once when first asked for."""
 
 import json
 import math
 import re
 from functools import cached_property
+from html import escape
 from typing import Any, Literal, NoReturn
 
 import parsel
@@ -11,9 +12,13 @@ from w3lib.encoding import read_bom
 from w3lib.html import get_base_url
 
 from schemas.items import Page
-from spiders.decode import decode_markup, decode_text
+from spiders.decode import decode_markup, decode_text, is_binary
+from spiders.docx import read_docx
+from spiders.markdown import render, split_front_matter
+from spiders.markup import parse_markup
+from spiders.pdf import PdfText, read_pdf
 
-Form = Literal["html", "xml", "json", "jsonl", "markdown", "plain"]
+Form = Literal["html", "xml", "json", "jsonl", "csv", "markdown", "plain", "pdf", "docx"]
 
 _FORMS: dict[str, Form] = {
     "text/html": "html",
@@ -25,6 +30,13 @@ _FORMS: dict[str, Form] = {
     "application/jsonl": "jsonl",
     "application/x-ndjson": "jsonl",
     "text/markdown": "markdown",
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+}
+# What files may be and a crawl does not ask for.
+_PACKED_FORMS: dict[str, Form] = {
+    "application/pdf": "pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
 }
 _NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard"})
 
@@ -45,11 +57,11 @@ def is_text_type(content_type: str) -> bool:
 
 def looks_like_text(body: bytes) -> bool:
     """A guess for pages that name no type: text has no NUL, unless a byte order mark announces wide characters."""
-    return read_bom(body)[0] is not None or b"\0" not in body[:2048]
+    return not is_binary(body) and (read_bom(body)[0] is not None or b"\0" not in body[:2048])
 
 
 class Content:
-    """A page, parsed on demand."""
+    """A page, parsed on demand. What asks for the inside of a damaged file gets a ValueError that says what is wrong with it."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -58,7 +70,7 @@ class Content:
 
     @cached_property
     def _decoded(self) -> tuple[str, str]:
-        return decode_markup(self.page.body, self.page.content_type) if self.form in ("html", "xml") else decode_text(self.page.body)
+        return decode_markup(self.page.body, self.page.content_type) if self.form in ("html", "xml") else decode_text(self.page.body, self.page.content_type)
 
     @property
     def encoding(self) -> str:
@@ -76,22 +88,67 @@ class Content:
         except ValueError:  # <base href> is no URL
             return self.url
 
+    @property
+    def has_markup(self) -> bool:
+        """Whether `selector` finds elements: on what is rows of values, it has nothing to read."""
+        return self.form not in ("json", "jsonl", "csv")
+
     @cached_property
     def selector(self) -> parsel.Selector:
-        # NUL ends a document for libxml2, and everything after it would be lost.
-        text = self.text.replace("\0", "")
-        return parsel.Selector(text=text or "<html/>", type="xml" if self.form == "xml" else "html")
+        return parse_markup(self._markup, "xml" if self.form == "xml" else "html")
 
     @cached_property
     def json(self) -> Any:
-        """The parsed JSON body; ValueError where it is none."""
+        """The parsed JSON body, or what a Markdown file says of itself at its head; ValueError where there is none."""
+        if self.form == "markdown":
+            return self._front_matter_and_prose[0]
         return parse_json(self.page.body)
+
+    @property
+    def prose(self) -> str:
+        """What a reader reads: Markdown without its front matter, a PDF's paragraphs, a DOCX file as HTML, any other text as it is."""
+        match self.form:
+            case "markdown":
+                return self._front_matter_and_prose[1]
+            case "pdf":
+                return self.pdf.text
+            case "docx":
+                return self._docx
+            case _:
+                return self.text
+
+    @property
+    def _markup(self) -> str:
+        match self.form:
+            case "markdown":
+                return render(self.prose)
+            case "plain" | "pdf":
+                return _paragraphs(self.prose)
+            case _:
+                return self.prose
+
+    @cached_property
+    def _front_matter_and_prose(self) -> tuple[dict[str, Any], str]:
+        return split_front_matter(self.text)
+
+    @cached_property
+    def pdf(self) -> PdfText:
+        return read_pdf(self.page.body)
+
+    @cached_property
+    def _docx(self) -> str:
+        return read_docx(self.page.body)
+
+
+def _paragraphs(text: str) -> str:
+    """Text as HTML: a paragraph for what stands between empty lines."""
+    return "".join(f"<p>{escape(paragraph.strip(), quote=False)}</p>\n" for paragraph in re.split(r"\n[^\S\n]*\n", text) if paragraph.strip())
 
 
 def _form(page: Page) -> Form:
     kind = media_type(page.content_type)
-    if kind in _FORMS:
-        return _FORMS[kind]
+    if kind in _FORMS or kind in _PACKED_FORMS:
+        return (_FORMS | _PACKED_FORMS)[kind]
     if kind.endswith("+json"):
         return "json"
     if kind.endswith("+xml"):

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.errors import NoRecords
+from schemas.addresses import private_host, refusal
+from schemas.errors import NoRecords, UsageError
 from schemas.items import Draft, Page
 from schemas.sources import SiteSource
 from spiders.content import Content
@@ -16,6 +17,7 @@ from spiders.fields import Reading
 from spiders.items import Card, map_page
 from spiders.links import Road
 from spiders.mapping import read_cards
+from spiders.middlewares import may_see_credentials
 from spiders.raw import RawStore
 from spiders.urls import url_matcher
 
@@ -89,9 +91,14 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
 
 
 def _only(source: SiteSource, url: str) -> SiteSource:
+    manners, host = source.politeness, urlsplit(url).hostname or ""
+    if not manners.allow_private and (finding := private_host(host)):
+        raise UsageError(refusal(finding), where=url)
+    if not may_see_credentials(source, url):
+        manners = manners.without_credentials()
     limits = source.limits.model_copy(update={"pages": 1, "depth": 0})
-    host = urlsplit(url).hostname or ""
-    return source.model_copy(update={"start_urls": [url], "allowed_domains": [*source.domains, host], "limits": limits})
+    only = {"start_urls": [url], "sitemaps": [], "allowed_domains": [*source.domains, host], "limits": limits, "politeness": manners}
+    return source.model_copy(update=only)
 
 
 def _role(page: Page, source: SiteSource, road: Road) -> Literal["listing", "item", "other"]:

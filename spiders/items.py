@@ -1,6 +1,5 @@
-"""Items of one page: the parts that are items, their fields, and what becomes of them: a draft, or a reject with its reason."""
+"""Items of one page: the fields of each of its parts, and what becomes of it: a draft, or a reject with its reason."""
 
-import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,30 +7,22 @@ from typing import Any
 
 import parsel
 
-from schemas.errors import DeclarationError
 from schemas.fields import FieldRule, Selector
-from schemas.items import Draft, Markup, Page, Reject
-from schemas.sources import Source
+from schemas.items import Draft, Markup, Reject
+from schemas.sources import FilesSource, Source
 from schemas.templates import fill
-from spiders.content import Content, parse_json
+from spiders.content import Content
+from spiders.embedded import find
 from spiders.fields import Reading, Scope, read_fields
-from spiders.links import spread
-from spiders.select import element_text, markup_of, select
-from spiders.urls import file_stem
+from spiders.language import AUTO, language_of
+from spiders.outline import outline, text_of_lines
+from spiders.parts import Part, read_parts
+from spiders.select import markup_of
+from spiders.titles import own_title
 
 Card = dict[str, Reading]
 
-_FENCE = re.compile(r"^\s{0,3}(```|~~~)")
-_ATX_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
-_SETEXT_LINE = re.compile(r"^\s{0,3}(=+|-+)\s*$")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a page that is one item. `anchor` tells it from the page's other items; None where it is the whole page."""
-
-    node: Any
-    anchor: str | None = None
+_OWN = FieldRule.model_validate({"json": "@"})  # what stands as the rule of a field that the item names itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,88 +42,63 @@ class PageItems:
     rejects: list[Reject] = field(default_factory=list)
 
 
-def map_page(content: Content, source: Source, language: str, card: Card | None = None, *, digest: str | None = None) -> PageItems:
+def map_page(content: Content, source: Source, language: str, card: Card | None = None) -> PageItems:
     """The items of one page. `card` holds what a listing said about it."""
     found = PageItems()
-    mapper = _Mapper(content, source, language, card or {}, digest or content.page.sha256)
-    for part in _parts(content, source, found.rejects):
-        found.items.append(mapper.map(part))
+    for item in map_parts(content, source, language, card):
+        if isinstance(item, Reject):
+            found.rejects.append(item)
+        else:
+            found.items.append(item)
     return found
 
 
-def _parts(content: Content, source: Source, rejects: list[Reject]) -> Iterator[Part]:
-    if content.form == "jsonl":
-        yield from _lines(content.page, source, rejects)
-        return
-    root: Any = content.selector if content.form in ("html", "xml") else None
-    if content.form == "json" or _is_all_json(source):
-        try:
-            root = content.json
-        except ValueError as error:
-            rejects.append(Reject(source.name, content.url, None, "read", f"not JSON: {error}"))
-            return
-    if source.each is None:
-        yield Part(root)
-        return
-    for number, node in enumerate(spread(select(root, source.each)), start=1):
-        yield Part(node, f"#{number}")
+def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
+    """The items of one page, one at a time; a reject for a part that could not be read at all."""
+    mapper = _Mapper(content, source, language, card or {})
+    for part in read_parts(content, source):
+        yield part if isinstance(part, Reject) else mapper.map(part)
 
 
-def _lines(page: Page, source: Source, rejects: list[Reject]) -> Iterator[Part]:
-    """A JSON value a line. Only a line feed ends a line: JSON strings may hold the separators that Unicode adds."""
-    for number, line in enumerate(page.body.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        anchor = f"#L{number}"
-        try:
-            yield Part(parse_json(line.decode("utf-8")), anchor)
-        except ValueError as error:  # not JSON, or not UTF-8
-            rejects.append(Reject(source.name, page.url + anchor, None, "read", f"line {number} is not JSON: {error}"))
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an item is: the URL that cites it, and the id that it has unless another one is declared."""
 
-
-def _is_all_json(source: Source) -> bool:
-    """Whether only JSON can give what is declared: then a page in HTML is an error page, not an empty one."""
-    rules: list[Selector | FieldRule] = [*source.fields.values(), *([source.each] if source.each else [])]
-    return any(rule.json_ is not None for rule in rules) and not any(rule.css or rule.xpath for rule in rules)
+    url: str
+    item_id: str
+    is_own: bool
 
 
 class _Mapper:
     """Makes items of the parts of one page."""
 
-    def __init__(self, content: Content, source: Source, language: str, card: Card, digest: str) -> None:
-        self.content, self.source, self.language, self.card, self.digest = content, source, language, card, digest
+    def __init__(self, content: Content, source: Source, language: str, card: Card) -> None:
+        self.content, self.source, self.language, self.card = content, source, language, card
+        self.digest = content.page.sha256
+        self.cites_parts = isinstance(source, FilesSource) or content.form == "jsonl"
 
     def map(self, part: Part) -> MappedItem:
-        readings = self._readings(part)
+        language = language_of(self.content, self.language, part.node)
+        readings = self._readings(part, language)
         values = {name: reading.value for name, reading in readings.items()}
-        declared_url = values.get("url")
-        own_url = declared_url if isinstance(declared_url, str) and declared_url else None
-        page_url = self.content.url + part.anchor if part.anchor and self.content.form == "jsonl" else self.content.url
-        url = own_url or page_url
-        item_id = own_url or self.content.url + (part.anchor or "")
+        place = self._place(part, values)
         problem = next(((name, reading) for name, reading in readings.items() if reading.problem), None)
-        if problem is None and self.source.yields == "documents" and self.source.body in ("main", "all") and self.content.form == "json":
-            reason = f"body: {self.source.body} is for HTML and text, and this page is JSON"
-            return MappedItem(readings, reject=Reject(self.source.name, url, item_id, "map", reason, field="body", rule=f"body: {self.source.body}"))
-        if problem is None:
-            values = {**values, "url": url}
-            title = self._title(part, values)
-            document_id = _without_controls(item_id if self.source.id == "url" else fill(self.source.id, {**values, "title": title}))
-            if self.content.form == "jsonl" and own_url is None and self.source.id != "url":
-                url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
-            if document_id:
-                return MappedItem(readings, draft=self._draft(part, document_id, url, title, {n: values[n] for n in readings}))
-            reject = Reject(self.source.name, url, None, "map", f"the id {self.source.id} is empty", field="id", rule=self.source.id)
-            return MappedItem(readings, reject=reject)
-        name, reading = problem
-        document_id = item_id if self.source.id == "url" else fill(self.source.id, values)
-        reason = reading.problem or ""
-        reject = Reject(self.source.name, url, document_id or None, "map", reason, field=reading.field or name, value=reading.found, rule=reading.rule.rule)
-        return MappedItem(readings, reject=reject)
+        if problem is not None:
+            return MappedItem(readings, reject=self._problem(*problem, place, values))
+        title = self._title(part, {**values, "url": place.url})
+        document_id = _without_controls(place.item_id if self.source.id == "url" else fill(self.source.id, {**values, "url": place.url, "title": title}))
+        if not document_id:
+            return MappedItem(readings, reject=self._reject(place.url, None, f"the id {self.source.id} is empty", "id", self.source.id))
+        url = place.url
+        if self.cites_parts and part.anchor and not place.is_own and self.source.id != "url":
+            url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
+        return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
 
-    def _readings(self, part: Part) -> dict[str, Reading]:
+    def _readings(self, part: Part, language: str) -> dict[str, Reading]:
         """The page's own readings, and the card's where the page has nothing to say."""
-        own = read_fields(self.source.fields, Scope(part.node, self.content, self.language))
+        if self.source.takes_own_fields:
+            return {name: Reading(value, _OWN, matched=True, field=name) for name, value in part.own.items()}
+        own = read_fields(self.source.fields, Scope(part.node, self.content, language))
         readings = {}
         for name, rule in self.source.declared_fields().items():
             carried, read = self.card.get(name), own.get(name)
@@ -145,9 +111,31 @@ class _Mapper:
                 readings[name] = Reading(rule.default, rule, problem=problem, field=name)
         return readings
 
-    def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any]) -> Draft:
+    def _place(self, part: Part, values: dict[str, Any]) -> _Place:
+        """A field `url` says where the item is; what a file names so is taken for one only where it is one."""
+        page_url = self.content.url
+        declared = values.get("url")
+        if isinstance(declared, str) and declared and (not self.source.takes_own_fields or declared.startswith(("http://", "https://"))):
+            return _Place(declared, declared, is_own=True)
+        here = page_url + (part.anchor or "")
+        return _Place(here if self.cites_parts else page_url, here, is_own=False)
+
+    def _fields(self, readings: dict[str, Reading], url: str) -> dict[str, Any]:
+        fields = {name: reading.value for name, reading in readings.items()}
+        if "url" in fields and not self.source.takes_own_fields:
+            fields["url"] = url
+        return fields
+
+    def _problem(self, name: str, reading: Reading, place: _Place, values: dict[str, Any]) -> Reject:
+        document_id = place.item_id if self.source.id == "url" else fill(self.source.id, values)
+        return self._reject(place.url, document_id or None, reading.problem or "", reading.field or name, reading.rule.rule, reading.found)
+
+    def _reject(self, url: str, document_id: str | None, reason: str, field_name: str, rule: str, value: Any = None) -> Reject:
+        return Reject(self.source.name, url, document_id, "map", reason, field=field_name, value=value, rule=rule)
+
+    def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any], language: str) -> Draft:
         body: str | None = None
-        markup: Markup = "html" if self.content.form in ("html", "xml") else "plain"
+        markup: Markup = "html" if self.content.form in ("html", "xml", "docx") else "plain"
         if self.source.yields == "documents":
             body, markup = self._body(part, {**fields, "url": url, "title": title})
         return Draft(
@@ -161,65 +149,34 @@ class _Mapper:
             markup=markup,
             raw_sha256=self.digest,
             fetched_at=self.content.page.fetched_at,
+            language=language if self.language == AUTO else None,
         )
 
     def _body(self, part: Part, values: dict[str, Any]) -> tuple[str, Markup]:
-        where, form = self.source.body, self.content.form
+        where, content = self.source.body, self.content
         if isinstance(where, Selector):
-            matches = select(part.node, where)
+            matches = find(content, where, part.node)
             return "\n".join(map(markup_of, matches)), "plain" if where.json_ is not None else "html"
         if where not in ("main", "all"):
             return fill(where, values), "plain"
-        if form == "jsonl":
-            raise DeclarationError(
-                f"body: {where} is for HTML and text; {self.content.url} is JSON", where=f"source {self.source.name}", hint='say which: body: "{text}"'
-            )
-        if form in ("html", "xml"):
-            return (markup_of(part.node) if part.anchor else self.content.text), "html"
-        return self.content.text, "markdown" if form == "markdown" else "plain"
+        if part.body is not None:
+            return part.body, "markdown"
+        if isinstance(part.node, parsel.Selector):
+            return markup_of(part.node), "html"
+        if content.form == "docx":  # all of it is content: there is no navigation to be told from it
+            return text_of_lines(outline(content.selector.root), mark_headings=True), "markdown"
+        if content.form in ("html", "xml"):
+            return markup_of(content.selector), "html"  # as it was parsed: what is nested without end is flat there
+        return content.prose, "markdown" if content.form == "markdown" else "plain"
 
     def _title(self, part: Part, values: dict[str, Any]) -> str:
         if self.source.title is not None:
             return fill(self.source.title, values)
-        if isinstance(values.get("title"), str) and values["title"]:
-            return str(values["title"])
-        return own_title(part, self.content)
+        declared = values.get("title")
+        if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
+            return str(declared)
+        return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
 
 
 def _without_controls(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c) != "Cc")
-
-
-def own_title(part: Part, content: Content) -> str:
-    """What the page itself gives as a title: the first heading, else its <title>; for text files, else the file's name."""
-    if isinstance(part.node, parsel.Selector):
-        headings = part.node.css("h1, h2, h3" if part.anchor else "h1")
-        for heading in [*headings, *([] if part.anchor else part.node.css("head > title, title")[:1])]:
-            if text := element_text(heading.root):
-                return text
-        return ""
-    if content.form == "markdown":
-        return markdown_heading(content.text) or file_stem(content.url)
-    return file_stem(content.url) if content.form == "plain" else ""
-
-
-def markdown_heading(text: str) -> str | None:
-    """The first heading of a Markdown text, outside of front matter and code fences."""
-    lines = text.splitlines()
-    if lines and lines[0].strip() == "---" and "---" in (ends := [line.strip() for line in lines[1:]]):
-        lines = lines[ends.index("---") + 2 :]
-    fence: str | None = None
-    previous = ""
-    for line in lines:
-        if mark := _FENCE.match(line):
-            fence = mark[1] if fence is None else None if mark[1] == fence else fence
-            previous = ""
-            continue
-        if fence is not None:
-            continue
-        if (heading := _ATX_HEADING.match(line)) and heading[1]:
-            return heading[1]
-        if previous.strip() and _SETEXT_LINE.match(line):
-            return previous.strip()
-        previous = line if not line.lstrip().startswith(("-", "*", ">", "|", "+")) else ""
-    return None

@@ -10,10 +10,8 @@ from schemas.errors import NoRecords, StorageError
 from schemas.items import Page
 from schemas.reports import CrawlOutcome, FailedPage
 from schemas.sources import FilesSource
+from spiders.formats import content_type, format_of, has_known_name
 from spiders.raw import RawStore
-
-_TYPES = {"jsonl": "application/jsonl", "markdown": "text/markdown", "text": "text/plain"}
-_FORMAT_OF_SUFFIX = {".jsonl": "jsonl", ".ndjson": "jsonl", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".text": "text"}
 
 
 def _silent(_done: int, _seen: int) -> None:
@@ -43,7 +41,9 @@ def read_files(source: FilesSource, base: Path, raw: RawStore, run_id: str, *, o
     if outcome.pages.failed and not outcome.pages.fetched:
         raise StorageError(f"none of {len(files)} files can be read: {outcome.failures[0].detail}", where=pattern, hint="mend their permissions")
     if not outcome.pages.fetched:
-        raise NoRecords(f"{len(files)} files match {pattern}, none of a known format: {outcome.failures[0].reason}", where=where, hint="declare `format:`")
+        first = outcome.failures[0]
+        hint = "raise `limits: {bytes_per_file: …}`" if first.reason == "too_large" else "declare `format:`"
+        raise NoRecords(f"{len(files)} files match {pattern}, none that can be read: {first.url}: {first.reason}", where=where, hint=hint)
     return outcome
 
 
@@ -64,15 +64,28 @@ def find_files(base: Path, pattern: str) -> dict[str, Path]:
 
 def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> Page | None:
     """The file as a page, or None; then the outcome says why."""
-    kind = source.format if source.format != "auto" else _FORMAT_OF_SUFFIX.get(path.suffix.lower())
-    if kind is None:
-        outcome.pages.refused += 1
-        outcome.failures.append(FailedPage(url=url, reason=f"unsupported format {path.suffix or 'without suffix'}"))
+    limit = source.limits.bytes_per_file
+    if source.format == "auto" and not has_known_name(url):
+        _refuse(outcome, url, f"unsupported format {path.suffix or 'without suffix'}")
         return None
     try:
-        body = path.read_bytes()
+        with path.open("rb") as file:
+            body = file.read(limit + 1)
     except OSError as error:
         outcome.pages.failed += 1
         outcome.failures.append(FailedPage(url=url, reason="error", detail=error.strerror or str(error)))
         return None
-    return Page(url=url, body=body, content_type=_TYPES[kind], fetched_at=datetime.now(UTC).isoformat(timespec="seconds"), requested_url=url)
+    if len(body) > limit:
+        _refuse(outcome, url, "too_large", f"more than {limit} bytes: limits.bytes_per_file")
+        return None
+    if source.format == "auto" or source.format == "faq":
+        kind = format_of(url, body, default="markdown" if source.format == "faq" else "text")
+    else:
+        kind = source.format
+    read_at = datetime.now(UTC).isoformat(timespec="seconds")
+    return Page(url=url, body=body, content_type=content_type(url, kind), fetched_at=read_at, requested_url=url)
+
+
+def _refuse(outcome: CrawlOutcome, url: str, reason: str, detail: str = "") -> None:
+    outcome.pages.refused += 1
+    outcome.failures.append(FailedPage(url=url, reason=reason, detail=detail))

@@ -35,7 +35,7 @@ def test_glob_without_wildcard_is_the_files_name(tmp_path: Path) -> None:
     (folder / "corpus.jsonl").write_text("{}")
     for glob in ("corpus.jsonl", str(folder / "corpus.jsonl")):
         raw = RawStore(tmp_path / "raw")
-        read_files(files(glob), folder, raw, "r1")
+        read_files(files(glob, yields="records"), folder, raw, "r1")
         assert [page.url for page in raw.pages("r1")] == ["corpus.jsonl"]
 
 
@@ -45,25 +45,53 @@ def test_no_file_means_no_records_with_the_resolved_glob(tmp_path: Path) -> None
 
 
 def test_unknown_format_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x")
+    (tmp_path / "a.xls").write_text("x")
     (tmp_path / "b.txt").write_text("y")
     outcome = read_files(files("*.*"), tmp_path, RawStore(tmp_path / "raw"), "r1")
     assert (outcome.pages.fetched, outcome.pages.refused) == (1, 1)
-    assert [(f.url, f.reason) for f in outcome.failures] == [("a.csv", "unsupported format .csv")]
-    with pytest.raises(NoRecords, match="none of a known format"):
-        read_files(files("*.csv"), tmp_path, RawStore(tmp_path / "raw"), "r2")
+    assert [(f.url, f.reason) for f in outcome.failures] == [("a.xls", "unsupported format .xls")]
+    with pytest.raises(NoRecords, match=r"none that can be read: a\.xls: unsupported format"):
+        read_files(files("*.xls"), tmp_path, RawStore(tmp_path / "raw"), "r2")
+
+
+def test_declared_format_wins_over_the_name(tmp_path: Path) -> None:
+    (tmp_path / "a.xls").write_text("x\n1\n")
+    raw = RawStore(tmp_path / "raw")
+    read_files(files("*.xls", format="csv", yields="records"), tmp_path, raw, "r1")
+    assert [page.content_type for page in raw.pages("r1")] == ["text/csv"]
+
+
+def test_a_file_over_the_limit_is_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x" * 1025)
+    (tmp_path / "b.txt").write_text("y" * 1024)
+    source = files("*.txt", limits={"bytes_per_file": "1KiB"})
+    outcome = read_files(source, tmp_path, RawStore(tmp_path / "raw"), "r1")
+    assert (outcome.pages.fetched, outcome.pages.refused, outcome.failures[0].reason) == (1, 1, "too_large")
+    (tmp_path / "b.txt").unlink()
+    with pytest.raises(NoRecords, match="too_large") as caught:
+        read_files(source, tmp_path, RawStore(tmp_path / "raw"), "r2")
+    assert "bytes_per_file" in (caught.value.hint or "")
+
+
+def test_symlinks_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "real.md").write_text("x")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "link.md").symlink_to(tmp_path / "real.md")
+    (tmp_path / "in" / "lost.md").symlink_to(tmp_path / "gone.md")
+    outcome = read_files(files("in/*"), tmp_path, RawStore(tmp_path / "raw"), "r1")
+    assert outcome.pages.fetched == 1
 
 
 def test_unreadable_file_fails_and_the_rest_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.txt").write_text("x")
     (tmp_path / "b.txt").write_text("y")
-    read_bytes = Path.read_bytes
+    really_open = Path.open
 
-    def refuse(path: Path) -> bytes:  # root may read everything, so permissions prove nothing here
+    def refuse(path: Path, mode: str = "r", **keys: Any) -> Any:  # root may read everything, so permissions prove nothing here
         if path.name == "a.txt":
             raise PermissionError(13, "Permission denied")
-        return read_bytes(path)
+        return really_open(path, mode, **keys)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     outcome = read_files(files("*.txt"), tmp_path, RawStore(tmp_path / "raw"), "r1")
     assert (outcome.pages.fetched, outcome.pages.failed, outcome.failures[0].detail) == (1, 1, "Permission denied")

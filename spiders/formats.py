@@ -1,0 +1,87 @@
+"""Which format a file is in: by its name, unless its first bytes are plainly something else."""
+
+import json
+import re
+from pathlib import PurePosixPath
+from typing import Literal
+
+from w3lib.encoding import read_bom
+
+Format = Literal["csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx"]
+
+_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_TYPES: dict[Format, str] = {
+    "csv": "text/csv",
+    "json": "application/json",
+    "jsonl": "application/jsonl",
+    "markdown": "text/markdown",
+    "text": "text/plain",
+    "html": "text/html",
+    "pdf": "application/pdf",
+    "docx": _DOCX,
+}
+_BY_SUFFIX: dict[str, Format] = {
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
+    ".json": "json",
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **dict.fromkeys((".md", ".markdown", ".mdx"), "markdown"),
+    **dict.fromkeys((".txt", ".text"), "text"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
+    ".pdf": "pdf",
+    ".docx": "docx",
+}
+_TEXTS = frozenset({"csv", "json", "jsonl", "markdown", "text", "html"})
+_SNIFFED = 4096
+# A whole page, not Markdown that begins with a tag of its own such as <div align="center">.
+_WHOLE_PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+
+
+def content_type(url: str, file_format: Format) -> str:
+    """The media type under which a file is kept; for a table, its name says more than the format does."""
+    return "text/tab-separated-values" if file_format == "csv" and _suffix(url) in (".tsv", ".tab") else _TYPES[file_format]
+
+
+def has_known_name(url: str) -> bool:
+    """Whether a file's name says a format that can be read."""
+    return _suffix(url) in _BY_SUFFIX
+
+
+def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
+    """The format of a file that declares none. `default` is that of text whose name says nothing more."""
+    named = _BY_SUFFIX.get(_suffix(url), "text")
+    if named not in _TEXTS:
+        return named
+    if body[:1024].lstrip().startswith(b"%PDF-"):
+        return "pdf"
+    if body.startswith(b"PK\x03\x04") and b"word/" in body:
+        return "docx"
+    if named in ("json", "jsonl"):
+        return _lines_or_one(body, named)
+    if named in ("text", "markdown") and _WHOLE_PAGE.match(_beginning(body)):
+        return "html"
+    return default if named == "text" else named
+
+
+def _suffix(url: str) -> str:
+    return PurePosixPath(url).suffix.lower()
+
+
+def _beginning(body: bytes) -> str:
+    encoding, mark = read_bom(body)
+    return body[len(mark or b"") : _SNIFFED].decode(encoding or "utf-8", "replace")
+
+
+def _lines_or_one(body: bytes, named: Format) -> Format:
+    """JSON under the name of JSON lines, or the other way round: a first line that is a whole value, and another line after it."""
+    lines = [line for line in body[: 1 << 20].removeprefix(b"\xef\xbb\xbf").split(b"\n", 50) if line.strip()]
+    if len(lines) < 2 or not lines[0].lstrip().startswith((b"{", b"[")):
+        return named
+    return "jsonl" if _is_json(lines[0]) and lines[1].lstrip()[:1] == lines[0].lstrip()[:1] else "json" if not _is_json(lines[0]) else named
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

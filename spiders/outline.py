@@ -1,0 +1,205 @@
+"""A page as the lines that a reader sees, top to bottom: headings, paragraphs, list items, table rows, and what is folded away."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_BOLD = frozenset({"strong", "b", "button"})
+_BLOCKS = frozenset(
+    {"address", "article", "blockquote", "body", "button", "caption", "center", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form"}
+    | {"h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "html", "li", "main", "ol", "p", "search", "section", "summary", "table", "tbody"}
+    | {"tfoot", "thead", "ul"}
+)
+_UNREAD = frozenset({"script", "style", "template", "noscript", "nav", "footer", "aside", "head", "select", "textarea", "svg", "iframe"})
+_MAX_DEPTH = 100  # deeper than any outline; from there on, text is kept in one piece
+
+
+@dataclass(slots=True)
+class Line:
+    """One line.
+
+    `bold` is the bold text that it begins with, `lead` a list's mark, `level` a heading's (0: none). `tag` is dt, dd, tr, pre or
+    details where the line is one of these; `folded` holds the lines behind the summary of a `<details>`. Where no block `starts`,
+    the line goes on from the one before it, after a break (`broken`) or a mere line feed.
+    """
+
+    text: str
+    bold: str = ""
+    lead: str = ""
+    level: int = 0
+    tag: str = ""
+    starts: bool = True
+    broken: bool = False
+    is_link: bool = False
+    folded: "list[Line]" = field(default_factory=list)
+
+
+def outline(root: Any, *, line_feeds: bool = False) -> list[Line]:
+    """The lines of an lxml element. With `line_feeds`, a line feed in running text parts lines, as in Markdown's source."""
+    writer = _Writer(line_feeds)
+    writer.read(root, 0)
+    writer.end_block()
+    return writer.lines
+
+
+def text_of_lines(lines: list[Line], *, mark_headings: bool = False) -> str:
+    """Lines as text: an empty line between blocks, none between list items or rows of a table; headings as Markdown's, if asked for."""
+    parts = [_written(line, mark_headings) for line in lines[:1]]
+    for before, line in pairwise(lines):
+        if line.starts:
+            parts.append("\n" if _is_tight(line) and (_is_tight(before) or not before.starts) else "\n\n")
+        else:
+            parts.append("\n" if line.broken else " ")
+        parts.append(_written(line, mark_headings))
+    return "".join(parts).strip()
+
+
+def _is_tight(line: Line) -> bool:
+    return bool(line.lead) or line.tag == "tr"
+
+
+def _written(line: Line, mark_headings: bool) -> str:
+    folded = f"\n\n{text_of_lines(line.folded, mark_headings=mark_headings)}" if line.folded else ""
+    heading = f"{'#' * line.level} " if mark_headings and line.level and line.starts else ""
+    return f"{heading}{line.lead}{line.text}{folded}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    text: str
+    is_bold: bool
+    is_link: bool
+
+
+@dataclass(slots=True)
+class _Writer:
+    line_feeds: bool
+    lines: list[Line] = field(default_factory=list)
+    _pieces: list[_Piece] = field(default_factory=list)
+    _level: int = 0
+    _tag: str = ""
+    _lead: str = ""
+    _counters: list[int | None] = field(default_factory=list)  # next number of each list around; None where it has none
+    _starts: bool = True
+    _broken: bool = False
+
+    def read(self, element: Any, depth: int, *, bold: bool = False, link: bool = False) -> None:
+        """Adds what stands inside an element."""
+        if depth > _MAX_DEPTH:
+            self._add("".join(element.itertext()), bold, link)
+            return
+        self._add(element.text, bold, link)
+        for child in element:
+            if isinstance(child.tag, str) and child.tag not in _UNREAD:
+                self._read_child(child, depth, bold or child.tag in _BOLD, link or child.tag == "a")
+            self._add(child.tail, bold, link)
+
+    def _read_child(self, child: Any, depth: int, bold: bool, link: bool) -> None:
+        match child.tag:
+            case "br":
+                self._end_line(broken=True)
+            case "details":
+                self._read_details(child, depth)
+            case "pre":
+                self._whole(_fenced(child), "pre")
+            case "tr":
+                cells = [" ".join("".join(cell.itertext()).split()) for cell in child.iterchildren("td", "th")]
+                self._whole(" | ".join(cells) if any(cells) else "", "tr")
+            case tag if tag in _BLOCKS:
+                self._read_block(child, depth, bold and tag == "button", link)
+            case _:
+                self.read(child, depth + 1, bold=bold, link=link)
+
+    def _whole(self, text: str, tag: str) -> None:
+        self.end_block()
+        if text.strip():
+            self.lines.append(Line(text, tag=tag))
+
+    def _read_block(self, block: Any, depth: int, bold: bool, link: bool) -> None:
+        self.end_block()
+        around = self._level, self._tag
+        lead = self._lead
+        tag = block.tag
+        if tag in ("ul", "ol"):
+            self._counters.append(_first_number(block) if tag == "ol" else None)
+        elif tag == "li":
+            self._lead = self._list_mark()
+        elif tag in _HEADINGS:
+            self._level = _HEADINGS[tag]
+        elif tag in ("dt", "dd"):
+            self._tag = tag
+        self.read(block, depth + 1, bold=bold, link=link)
+        self.end_block()
+        if tag in ("ul", "ol"):
+            self._counters.pop()
+        if tag == "li":
+            self._lead = lead
+        self._level, self._tag = around
+
+    def _list_mark(self) -> str:
+        indent = "  " * max(0, len(self._counters) - 1)
+        number = self._counters[-1] if self._counters else None
+        if number is None:
+            return f"{indent}- "
+        self._counters[-1] = number + 1
+        return f"{indent}{number}. "
+
+    def _read_details(self, details: Any, depth: int) -> None:
+        self.end_block()
+        summary = next(iter(details.iterchildren("summary")), None)
+        title = "" if summary is None else " ".join("".join(summary.itertext()).split())
+        inside = _Writer(self.line_feeds)
+        if summary is not None:
+            summary.text, summary[:] = None, []
+        inside.read(details, depth + 1)
+        inside.end_block()
+        self.lines.append(Line(title, tag="details", folded=inside.lines))
+
+    def _add(self, text: str | None, bold: bool, link: bool) -> None:
+        if not text:
+            return
+        first, *others = text.split("\n") if self.line_feeds else [text]
+        self._pieces.append(_Piece(first, bold, link))
+        for line in others:
+            self._end_line(broken=False)
+            self._pieces.append(_Piece(line, bold, link))
+
+    def _end_line(self, *, broken: bool) -> None:
+        shown = [piece for piece in self._pieces if piece.text.strip()]
+        text = _joined(self._pieces)
+        if text:
+            plain = next((number for number, piece in enumerate(shown) if not piece.is_bold), len(shown))
+            line = Line(text, _joined(shown[:plain]), "", self._level, self._tag, self._starts, self._broken, all(piece.is_link for piece in shown))
+            if self._starts:
+                line.lead, self._lead = self._lead, " " * len(self._lead)
+            self.lines.append(line)
+            self._starts = False
+        self._pieces.clear()
+        self._broken = broken or (self._broken and not text)
+
+    def end_block(self) -> None:
+        """Ends the line and the block; what comes next begins another one."""
+        self._end_line(broken=False)
+        self._starts, self._broken = True, False
+
+
+def _joined(pieces: list[_Piece]) -> str:
+    return " ".join("".join(piece.text for piece in pieces).split())
+
+
+def _fenced(pre: Any) -> str:
+    """Preformatted text between fences, as Markdown writes it, so that its spaces are kept."""
+    code = "".join(pre.itertext()).strip("\n")
+    if not code.strip():
+        return ""
+    names = " ".join(element.get("class") or "" for element in pre.iter("pre", "code")).split()
+    language = next((name.removeprefix("language-") for name in names if name.startswith("language-")), "")
+    return f"```{language}\n{code}\n```"
+
+
+def _first_number(ordered: Any) -> int:
+    try:
+        return int(ordered.get("start") or 1)
+    except ValueError:
+        return 1

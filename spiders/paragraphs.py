@@ -1,0 +1,124 @@
+"""Printed lines to paragraphs: which lines belong together, and what a hyphen at the end of one stands for."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+_END_HYPHEN = "\ufffe"  # PDFium's mark where a hyphen ends a line; it joins the two lines itself
+_BULLET = re.compile(r"[•‣◦▪■●○·∙\-–]\s|\(?\d{1,3}[.)]\s|[a-z][.)]\s")
+_SENTENCE_END = re.compile(r"""[.!?:;…。！？：؟।]["'”’»)\]]*$""")
+_BROKEN_WORD = re.compile(rf"([^\W_]+(?:[-'’.][^\W_]+)*)(?:{_END_HYPHEN}|[-\u00ad\u2010](?=\n))\n?([^\W\d_]+)")
+_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A printed line and where it stands, in points from the lower left: `top` is where it begins, `bottom` where it ends (two
+    lines that a hyphen joins are one), `size` the height of its letters."""
+
+    text: str
+    left: float = 0.0
+    right: float = 0.0
+    top: float = 0.0
+    bottom: float = 0.0
+    size: float = 1.0
+    is_bold: bool = False
+
+    @property
+    def is_list_item(self) -> bool:
+        return _BULLET.match(self.text) is not None
+
+
+def join_lines(pages: list[list[Line]]) -> list[str]:
+    """The paragraphs of a document, in order. One that a page break cuts is whole again; items of a list stay on lines of their own."""
+    known = {word.casefold() for page in pages for word in _WORD.findall(_BROKEN_WORD.sub(" ", "\n".join(line.text for line in page)))}
+    blocks: list[list[Line]] = []
+    for page in pages:
+        for number, lines in enumerate(_page_blocks(page)):
+            if number == 0 and blocks and _runs_on(blocks[-1][-1], lines[0]):
+                blocks[-1] += lines
+            else:
+                blocks.append(lines)
+    paragraphs: list[str] = []
+    for before, block in zip([None, *blocks], blocks, strict=False):
+        text = _joined([line.text for line in block], known)
+        if before and before[0].is_list_item and block[0].is_list_item:
+            paragraphs[-1] += f"\n{text}"
+        else:
+            paragraphs.append(text)
+    return paragraphs
+
+
+def _page_blocks(lines: list[Line]) -> Iterator[list[Line]]:
+    steps = [step for before, line in pairwise(lines) if 0 < (step := before.bottom - line.top) < 3 * line.size]
+    usual = median(steps) if steps else 0.0
+    block: list[Line] = []
+    for number, line in enumerate(lines):
+        if block and _begins_block(lines, number, block, usual):
+            yield block
+            block = []
+        block.append(line)
+    if block:
+        yield block
+
+
+def _begins_block(lines: list[Line], number: int, block: list[Line], usual_step: float) -> bool:
+    line, before = lines[number], lines[number - 1]
+    if line.is_bold != before.is_bold or max(line.size, before.size) > 1.15 * min(line.size, before.size):
+        return True
+    step = before.bottom - line.top
+    if step < -0.5 * line.size:  # up to the next column
+        return not _runs_on(before, line)
+    if step > max(1.3 * usual_step, 1.1 * line.size) or line.is_list_item:
+        return True
+    if len(block) > 1 and not block[0].is_list_item and line.left > before.left + 0.8 * line.size:  # the first line of a paragraph, moved in
+        return True
+    return _would_have_fitted(lines, number)
+
+
+def _would_have_fitted(lines: list[Line], number: int) -> bool:
+    """Whether the line's first word had room at the end of the line before it, which then was ended on purpose."""
+    line, before = lines[number], lines[number - 1]
+    words = line.text.split()
+    if (len(words) < 2 and len(line.text) > 20) or _runs_on(before, line):  # a script that writes no spaces; text beside a picture
+        return False
+    word = (line.right - line.left) * len(words[0]) / len(line.text)
+    near = [one for one in lines[max(0, number - 2) : number + 2] if abs(one.left - line.left) < 3 * line.size and abs(one.size - line.size) < 1]
+    return before.right + word + line.size < max((one.right for one in near), default=0.0)
+
+
+def _runs_on(before: Line, line: Line) -> bool:
+    """Whether a sentence goes on across a page or a column."""
+    same_kind = before.is_bold == line.is_bold and abs(before.size - line.size) < 1
+    return same_kind and not _SENTENCE_END.search(before.text) and not line.is_list_item and line.text[:1].islower()
+
+
+def _joined(lines: list[str], known: set[str]) -> str:
+    whole = _BROKEN_WORD.sub(lambda match: _rejoined(match[1], match[2], known), "\n".join(lines))
+    parts = whole.replace(_END_HYPHEN, "-").split("\n")
+    text = parts[0]
+    for part in parts[1:]:
+        text += part if _is_wide(text[-1:]) and _is_wide(part[:1]) else f" {part}"
+    return " ".join(text.split())
+
+
+def _rejoined(head: str, tail: str, known: set[str]) -> str:
+    """A word that a line's end cut: in one, unless the hyphen is its own.
+
+    It is where the document writes it so elsewhere, in names, after digits, in what has another hyphen, and between two words that
+    the document knows.
+    """
+    whole, hyphenated = f"{head}{tail}", f"{head}-{tail}"
+    if whole.casefold() in known:
+        return whole
+    own_hyphen = (
+        hyphenated.casefold() in known or any(c.isdigit() or c == "-" for c in head) or tail[0].isupper() or {head.casefold(), tail.casefold()} <= known
+    )
+    return hyphenated if own_hyphen else whole
+
+
+def _is_wide(character: str) -> bool:
+    return bool(character) and unicodedata.east_asian_width(character) in "WF"

@@ -1,0 +1,376 @@
+"""Files of every format, from bytes on disk to items: what each gives, what becomes of a broken one."""
+
+import json
+import time
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from schemas.items import Draft, Reject
+from schemas.sources import FilesSource
+from spiders.delimited import read_rows
+from spiders.diagnose import require_matches
+from spiders.formats import format_of
+from spiders.mapping import map_pages
+from spiders.markdown import split_front_matter
+from spiders.raw import RawStore
+from spiders.read_files import read_files
+from tests.spiders.files import column, docx, paragraph, pdf, table
+
+
+def read(folder: Path, files: dict[str, bytes | str], **keys: Any) -> tuple[list[Draft], list[Reject]]:
+    """Writes the files, reads them as a source declares, and gives drafts and rejects."""
+    (folder / "in").mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / "in" / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", **keys})
+    raw = RawStore(folder / "raw")
+    outcome = read_files(source, folder, raw, "r1")
+    assert outcome.pages.fetched == len(files)
+    found = list(map_pages(raw.pages("r1"), source, "en"))
+    return [draft for one in found for draft in one.drafts], [reject for one in found for reject in one.rejects]
+
+
+def one(found: tuple[list[Draft], list[Reject]]) -> Draft:
+    drafts, rejects = found
+    assert (len(drafts), rejects) == (1, [])
+    return drafts[0]
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "code,name,note\n1,Phở,\n2,Bún,\"a, b\nc\"\n",
+        "\ufeffcode;name;note\r\n1;Phở;\r\n2;Bún;\"a, b\nc\"\r\n",
+        "code\tname\tnote\n1\tPhở\t\n2\tBún\t\"a, b\nc\"",
+        "code|name|note\r1|Phở|\r2|Bún|\"a, b\nc\"\r",
+        "sep=;\ncode;name;note\n1;Phở;\n2;Bún;\"a, b\nc\"\n",
+        "\n\ncode,name,note,\n1,Phở,,\n,,,\n2,Bún,\"a, b\nc\",\n",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_dialects_and_encodings_of_a_table_give_the_same_rows(tmp_path: Path, content: str, encoding: str) -> None:
+    drafts, rejects = read(tmp_path, {"menu.csv": content.encode(encoding)}, yields="records", id="{code}", title="{name}")
+    assert [(d.url, d.document_id, d.title, d.fields) for d in drafts] == [
+        ("menu.csv#1", "1", "Phở", {"code": "1", "name": "Phở", "note": None}),
+        ("menu.csv#2", "2", "Bún", {"code": "2", "name": "Bún", "note": "a, b\nc"}),
+    ]
+    assert rejects == []
+
+
+def test_western_tables_without_unicode_are_read(tmp_path: Path) -> None:
+    drafts, _ = read(tmp_path, {"a.csv": "id;libellé;prix\n1;Crème brûlée;4,50 €\n2;Forêt-noire à partager;12 €\n".encode("cp1252")}, yields="records")
+    assert [draft.fields["libellé"] for draft in drafts] == ["Crème brûlée", "Forêt-noire à partager"]
+
+
+def test_a_tab_separated_file_is_no_comma_separated_one(tmp_path: Path) -> None:
+    assert one(read(tmp_path, {"a.tsv": "name, first\tage\nDoe, Jane\t4\n"}, yields="records")).fields == {"name, first": "Doe, Jane", "age": "4"}
+
+
+def test_columns_are_read_by_their_headers(tmp_path: Path) -> None:
+    fields = {
+        "name": {"json": '"Product name"', "required": True},
+        "price": {"json": '"Prix (€)"', "type": "price"},
+        "again": {"json": "x_2"},
+        "third": {"json": "column_5"},
+    }
+    table = '"Product  name",Prix (€),x,x,\nJam,"3,20 €",1,2,3\n'
+    draft = one(read(tmp_path, {"a.csv": table}, yields="records", fields=fields, id="{name}"))
+    assert draft.fields == {"name": "Jam", "price": {"amount": "3.20", "currency": "€"}, "again": "2", "third": "3"}
+
+
+def test_a_bad_row_is_quarantined_by_its_line_and_the_rest_goes_on(tmp_path: Path) -> None:
+    content = 'id,name\n1,"two\nlines"\n2\n3,a,b\n4,"x" y\n5,ok\n6,"never closed\n7,ok\n'
+    drafts, rejects = read(tmp_path, {"a.csv": content}, yields="records")
+    assert [draft.document_id for draft in drafts] == ["a.csv#1", "a.csv#5", "a.csv#7"]
+    assert [(reject.stage, reject.url, reject.reason) for reject in rejects] == [
+        ("read", "a.csv#L4", "line 4: cells: 1, columns: 2"),
+        ("read", "a.csv#L5", "line 5: cells: 3, columns: 2"),
+        ("read", "a.csv#L6", "line 6: text stands after a closing quote"),
+        ("read", "a.csv#L8", "line 8: a quote is opened and never closed"),
+    ]
+
+
+def test_a_huge_cell_and_a_table_of_open_quotes_take_no_time() -> None:
+    started = time.monotonic()
+    assert [len(row.values["b"] or "") for row in read_rows(f'a,b\n1,"{"x" * 3_000_000}"\n')] == [3_000_000]
+    rows = list(read_rows("a,b\n" + '1,"x\n' * 20_001))
+    assert len(rows) >= 1 and time.monotonic() - started < 5
+
+
+def test_rows_without_an_id_are_told_apart_by_their_line(tmp_path: Path) -> None:
+    drafts, _ = read(tmp_path, {"a.csv": "id,n\n7,a\n7,b\n,c\n"}, yields="records")
+    assert [draft.document_id for draft in drafts] == ["a.csv#7", "a.csv#L3", "a.csv#L4"]
+
+
+# JSON
+
+
+def test_entries_of_an_array_are_items(tmp_path: Path) -> None:
+    drafts, rejects = read(tmp_path, {"a.json": '[{"id": "x", "title": "X", "n": [1]}, {"title": 7}, "text"]'}, yields="records")
+    assert [(d.url, d.title, d.fields) for d in drafts] == [("a.json#x", "X", {"id": "x", "title": "X", "n": [1]}), ("a.json#2", "7", {"title": 7})]
+    assert [(reject.url, reject.reason) for reject in rejects] == [("a.json#3", "entry 3 is a text, not a JSON object")]
+
+
+def test_an_object_is_one_item_or_holds_several(tmp_path: Path) -> None:
+    content = '{"kind": "list", "rows": [{"name": "A"}, {"name": "B"}]}'
+    assert one(read(tmp_path, {"a.json": content}, yields="records")).url == "a.json"
+    drafts, _ = read(tmp_path, {"a.json": content}, yields="records", each={"json": "rows"}, fields={"name": {"json": "name"}}, id="{name}")
+    assert [(draft.url, draft.fields) for draft in drafts] == [("a.json#A", {"name": "A"}), ("a.json#B", {"name": "B"})]
+
+
+def test_json_lines_account_for_every_line(tmp_path: Path) -> None:
+    lines = '\ufeff{"id": 1, "t": "a"}\r\n\r\n[1]\r\n{"id": 2\r\n"x"\r\n{"id": 3, "t": "\u2028"}\r\n'
+    drafts, rejects = read(tmp_path, {"a.jsonl": lines}, yields="records")
+    assert [(draft.url, draft.fields["t"]) for draft in drafts] == [("a.jsonl#1", "a"), ("a.jsonl#3", "\u2028")]
+    assert [reject.url for reject in rejects] == ["a.jsonl#L3", "a.jsonl#L4", "a.jsonl#L5"]
+    assert rejects[0].reason == "line 3 is a list, not a JSON object" and rejects[1].reason.startswith("line 4 is not JSON")
+
+
+def test_rows_have_no_text_of_their_own_as_documents() -> None:
+    for glob in ("rows.csv", "a/*.JSON", "**/*.jsonl"):
+        with pytest.raises(ValidationError, match=r'say which one: body: "\{text\}"'):
+            FilesSource.model_validate({"name": "f", "kind": "files", "glob": glob})
+
+
+def test_a_table_among_notes_is_quarantined_and_the_notes_are_read(tmp_path: Path) -> None:
+    drafts, rejects = read(tmp_path, {"a.md": "# A", "b.csv": "x\n1\n2\n", "c.json": "{}"})
+    assert [draft.url for draft in drafts] == ["a.md"]
+    assert [(reject.url, reject.field) for reject in rejects] == [("b.csv", "body"), ("c.json", "body")]
+
+
+# Markdown and text
+
+
+def test_front_matter_gives_the_fields_and_is_no_text(tmp_path: Path) -> None:
+    head = "---\ntitle: Notes on Đà Nẵng\nupdated: 2024-05-03\ntags: [a, b]\nby: {name: Linh}\nurl: /notes/\n---\n"
+    draft = one(read(tmp_path, {"n.md": f"{head}# Another title\n\nText.\n"}))
+    assert (draft.title, draft.body, draft.markup, draft.url) == ("Notes on Đà Nẵng", "# Another title\n\nText.\n", "markdown", "n.md")
+    assert draft.fields == {"title": "Notes on Đà Nẵng", "updated": "2024-05-03", "tags": ["a", "b"], "by": {"name": "Linh"}, "url": "/notes/"}
+
+
+def test_declared_rules_read_front_matter_and_the_rendered_text(tmp_path: Path) -> None:
+    text = "---\nsku: A-1\n---\n# Lamp\n\n**Price**: 12,50 €\n\n## Sizes\n\n| size | cm |\n|---|---|\n| S | 10 |\n| L | 20 |\n\n~~old~~\n"
+    fields = {
+        "sku": {"json": "sku", "required": True},
+        "name": {"css": "h1"},
+        "price": {"xpath": "//p[strong='Price']", "pattern": ":(.*)", "type": "price"},
+        "sizes": {"each": {"css": "tbody tr"}, "many": True, "fields": {"size": {"css": "td"}, "cm": {"css": "td:nth-child(2)", "type": "integer"}}},
+        "old": {"css": "s"},
+    }
+    draft = one(read(tmp_path, {"a.md": text}, yields="records", fields=fields, id="{sku}"))
+    assert draft.fields["sizes"] == [{"size": "S", "cm": 10}, {"size": "L", "cm": 20}]
+    assert (draft.fields["sku"], draft.fields["name"], draft.fields["price"]["amount"], draft.fields["old"]) == ("A-1", "Lamp", "12.50", "old")
+
+
+def test_a_title_in_front_matter_is_the_title_unless_another_is_declared(tmp_path: Path) -> None:
+    note: dict[str, bytes | str] = {"a.md": "---\ntitle: Said\n---\n# Heading\n"}
+    assert one(read(tmp_path, note, fields={"x": {"css": "h1"}})).title == "Said"
+    assert one(read(tmp_path, note, fields={"x": {"css": "h1"}}, title="{x}")).title == "Heading"
+
+
+def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path: Path) -> None:
+    fields = {"name": {"css": "li strong, strong"}, "place": {"json": "place"}}
+    drafts, _ = read(tmp_path, {"a.md": "---\nplace: Huế\n---\n- **A**: x\n- **B**: y\n"}, yields="records", each={"css": "li"}, fields=fields)
+    assert [(draft.url, draft.fields) for draft in drafts] == [("a.md#1", {"name": "A", "place": "Huế"}), ("a.md#2", {"name": "B", "place": "Huế"})]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "rest"),
+    [
+        ("+++\ntitle = 'T'\nday = 2024-05-03\n+++\nx", {"title": "T", "day": "2024-05-03"}, "x"),
+        ("---\r\ntitle: x\r\n---\r\nbody\r\n", {"title": "x"}, "body\r\n"),
+        ("---\ntitle: Ajax: an intro\ntags: [a]\nby:\n  - me\n---\nx", {"title": "Ajax: an intro", "tags": ["a"], "by": "- me"}, "x"),  # no YAML
+        ("\n\n---\na: 1\n---\nx", {}, "\n\n---\na: 1\n---\nx"),  # only from the first line on
+        ("---\n@tags: a\nname:b\n---\nx", {"@tags": "a", "name": "b"}, "x"),
+        ("---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx", {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2}, "x"),
+        ("---\nA line of prose\n---\nx", {}, "---\nA line of prose\n---\nx"),
+        ("---\nopen: 1\n", {}, "---\nopen: 1\n"),
+        ("text\n---\na: 1\n---\n", {}, "text\n---\na: 1\n---\n"),
+        ("---\ntitle: x\n---", {"title": "x"}, ""),
+    ],
+)
+def test_what_is_front_matter_and_what_is_text(text: str, values: dict[str, Any], rest: str) -> None:
+    found, below = split_front_matter(text)
+    assert (found, below) == (values, rest)
+
+
+def test_aliases_of_aliases_are_no_front_matter() -> None:
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
+    found, _ = split_front_matter(f"---\nl0: &l0 [x]\n{levels}---\ntext")
+    assert len(json.dumps(found)) < 10_000
+
+
+def test_plain_text_is_read_in_paragraphs(tmp_path: Path) -> None:
+    draft = one(read(tmp_path, {"a.txt": "First <b>\nparagraph.\n\n\nSecond & last."}, fields={"second": {"css": "p:nth-of-type(2)"}}))
+    assert (draft.title, draft.fields["second"], draft.markup) == ("a", "Second & last.", "plain")
+
+
+# HTML, PDF, DOCX
+
+
+def test_html_files_are_read_like_pages_and_named_like_files(tmp_path: Path) -> None:
+    drafts, _ = read(
+        tmp_path, {"a.html": "<title>T</title><p>x</p>", "b.HTM": "<p>only text</p>", "c.xhtml": "<html xmlns='http://www.w3.org/1999/xhtml'><h1>X</h1></html>"}
+    )
+    assert [(draft.title, draft.markup) for draft in drafts] == [("T", "html"), ("b", "html"), ("X", "html")]
+
+
+def test_a_pdf_is_read_in_paragraphs(tmp_path: Path) -> None:
+    page = column([
+        "A walk in the woods is a fine thing to do on a long sum-", "mer day, when the light is low and the well-known paths", "are dry.", "",
+        "**Where to walk", "Bring these, for there is nothing to be had on the way:", "\u2022 water", "\u2022 bread",
+        "In spring the ways are wet. They go on for miles and no", "one walks on them before",
+    ])  # fmt: skip
+    rest = column(["the month of May. Then", "all do."])
+    draft = one(read(tmp_path, {"walks.pdf": pdf([page, rest], title="Walks and woods")}))
+    assert draft.body is not None and draft.body.split("\n\n") == [
+        "A walk in the woods is a fine thing to do on a long summer day, when the light is low and the well-known paths are dry.",
+        "Where to walk",
+        "Bring these, for there is nothing to be had on the way:",
+        "\u2022 water\n\u2022 bread",
+        "In spring the ways are wet. They go on for miles and no one walks on them before the month of May. Then all do.",
+    ]
+    assert (draft.title, draft.markup) == ("Walks and woods", "plain")
+
+
+def test_what_a_pdf_repeats_on_every_page_is_left_out(tmp_path: Path) -> None:
+    pages = [
+        [(250, 800, 9, "Annual report"), (72, 700, 11, f"What chapter {word} says."), (290, 30, 9, f"Page {number} of 4")]
+        for number, word in enumerate(("one", "two", "three", "four"), start=1)
+    ]
+    draft = one(read(tmp_path, {"a.pdf": pdf(pages)}))
+    assert draft.body == "\n\n".join(f"What chapter {word} says." for word in ("one", "two", "three", "four"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "named", "title"),
+    [
+        ([(72, 760, 24, "The big title"), *column(["Text below it."] * 4, top=700)], "Brochure of the year", "The big title"),
+        (column(["A short first line", "", "Text below it that is long enough."]), "Review", "A short first line"),
+        (column(["Some text of one size."] * 3), "Named by hand", "Named by hand"),
+        (column(["First."]), "Microsoft Word - a.docx", "First."),
+    ],
+)
+def test_titles_of_pdfs(tmp_path: Path, lines: list[tuple[float, float, float, str]], named: str, title: str) -> None:
+    assert one(read(tmp_path, {"a.pdf": pdf([lines], title=named)})).title == title
+
+
+def test_a_docx_file_is_read_with_headings_lists_and_tables(tmp_path: Path) -> None:
+    body = (
+        paragraph("Guide", "Heading1")
+        + paragraph("Hello &amp; welcome.")
+        + table([["size", "cm"], ["S", "10"]])
+        + paragraph("More", "Heading2")
+        + paragraph("x")
+    )
+    file = docx(body, word__vbaProject="macro")
+    fields = {"name": {"css": "h1"}, "sizes": {"css": "table tr:nth-child(2) td", "many": True}}
+    draft = one(read(tmp_path, {"guide.docx": file}, fields=fields))
+    assert draft.body == "# Guide\n\nHello & welcome.\n\nsize | cm\nS | 10\n\n## More\n\nx"
+    assert (draft.title, draft.markup, draft.fields) == ("Guide", "markdown", {"name": "Guide", "sizes": ["S", "10"]})
+
+
+def _bomb() -> bytes:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b" " * (40 << 20))
+    return out.getvalue()
+
+
+def _locked_pdf() -> bytes:
+    keys = b"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b> >> /ID [<00><00>] /Root" % (b"11" * 32, b"22" * 32)
+    return pdf([column(["secret"])]).replace(b"/Root", keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.pdf", pdf([[]]), "no text layer: its 1 pages are pictures"),
+        ("a.pdf", b"%PDF-1.7 and no more", "damaged PDF file"),
+        ("a.pdf", b"", "damaged PDF file"),
+        ("a.pdf", _locked_pdf(), "the file needs a password"),
+        ("a.docx", docx(paragraph("x"))[:300], "damaged DOCX file"),
+        ("a.docx", b"PK\x03\x04", "damaged DOCX file"),
+        ("a.docx", docx("<w:p><w:r>"), "damaged DOCX file"),
+        ("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500), "needs a password, or it is in the format of Word 97"),
+        ("a.docx", _bomb(), "too large once unpacked"),
+        ("a.json", "{", "not JSON"),
+        ("a.csv", "", "no header row: the file is empty"),
+        ("a.csv", bytes(range(32)) * 100, "not text"),
+        ("a.txt", b"\x7fELF\x02\x01" + bytes(3000), "not text"),
+        ("a.md", bytes(range(256)) * 20, "not text"),
+    ],
+)  # fmt: skip
+def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(tmp_path: Path, name: str, content: bytes | str, reason: str) -> None:
+    drafts, rejects = read(tmp_path, {name: content, "z.md": "# Fine"}, body="{title}")
+    assert [draft.url for draft in drafts] == ["z.md"]
+    assert [(reject.url, reject.stage) for reject in rejects] == [(name, "read")] and reason in rejects[0].reason
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "found"),
+    [
+        ("a.txt", pdf([column(["x"])]), "pdf"),
+        ("a.md", docx(paragraph("x")), "docx"),
+        ("a.md", "\ufeff<?xml version='1.0'?>\n<!-- saved -->\n<!DOCTYPE html>\n<p>x", "html"),
+        ("a.md", '<div align="center">\n\n# A readme\n', "markdown"),
+        ("a.txt", "<htmlish> is no tag", "text"),
+        ("a.json", '{"a": 1}\n{"a": 2}\n', "jsonl"),
+        ("a.json", '{"a":\n1}\n', "json"),
+        ("a.jsonl", '[\n{"a": 1},\n{"a": 2}]', "json"),
+        ("a.jsonl", '{"a": 1}\n{"a": \n', "jsonl"),
+        ("a.html", "# no tag at all", "html"),
+        ("A.MDX", "x", "markdown"),
+    ],
+)
+def test_a_name_that_lies_is_seen_through(name: str, content: bytes | str, found: str) -> None:
+    assert format_of(name, content.encode() if isinstance(content, str) else content) == found
+
+
+# Questions and answers
+
+
+def test_pairs_are_items_with_addresses_of_their_own(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {
+        "a.md": "# FAQ\n## Où ?\nIci.\n",
+        "b.html": "<h1>FAQ</h1><dl><dt>Quand ?<dd>Demain.</dl>",
+        "c.docx": docx(paragraph("Why?", "Heading1") + paragraph("So.")),
+    }
+    drafts, rejects = read(tmp_path, {**files, "d.md": "No question."}, format="faq", yields="records")
+    assert [(draft.url, draft.document_id, draft.title, draft.fields) for draft in drafts] == [
+        ("a.md#où", "a.md#où", "Où ?", {"question": "Où ?", "answer": "Ici."}),
+        ("b.html#quand", "b.html#quand", "Quand ?", {"question": "Quand ?", "answer": "Demain."}),
+        ("c.docx#why", "c.docx#why", "Why?", {"question": "Why?", "answer": "So."}),
+    ]
+    assert [(reject.url, reject.reason[:40]) for reject in rejects] == [("d.md", "no question with an answer found: headin")]
+
+
+def test_pairs_as_documents_and_by_declared_rules(tmp_path: Path) -> None:
+    text = "# FAQ\n## Tickets\n### How?\nOnline.\n### Why?\nSo.\n"
+    drafts, _ = read(tmp_path, {"a.md": text}, format="faq", fields={"at": {"json": "number"}, "part": {"json": "section"}})
+    assert [(draft.body, draft.title, draft.fields) for draft in drafts] == [
+        ("How?\n\nOnline.", "How?", {"at": 1, "part": "Tickets"}),
+        ("Why?\n\nSo.", "Why?", {"at": 2, "part": "Tickets"}),
+    ]
+
+
+# Accounting
+
+
+def test_a_file_of_many_rows_comes_in_batches_and_nothing_is_lost(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"id": {n}}}\n' if n % 7 else "oops\n" for n in range(2500)))
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "a.jsonl", "yields": "records"})
+    raw = RawStore(tmp_path / "raw")
+    read_files(source, tmp_path, raw, "r1")
+    found = list(map_pages(raw.pages("r1"), source, "en"))
+    assert [len(batch.drafts) + len(batch.rejects) for batch in found] == [1000, 1000, 500]
+    assert sum(len(batch.drafts) for batch in found) == 2142
+    require_matches(source, {}, 2500, 1)
