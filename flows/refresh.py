@@ -45,8 +45,10 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
             with as_storage_error(run.data.root):
                 _refresh(run, go_live=publish, rejects_ok=rejects_ok)
         except NoRecords as nothing:
+            nothing.about(declaration.handle)
             _conclude(run, "no_records", nothing.exit_code, nothing.as_json()["error"])
         except AlmanacError as error:
+            error.about(declaration.handle)
             _conclude(run, "failed", error.exit_code, error.as_json()["error"])
             error.report = run.finish()
             raise
@@ -165,7 +167,7 @@ def summary_line(report: RunReport) -> str:
     """The run in one line: `voyago v0002 published: 24 added, …`."""
     counts = report.items.model_dump(by_alias=True)
     items = ", ".join(f"{counts[name]} {name}" for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined"))
-    pages = f"{report.pages.fetched} pages, {report.pages.failed} failed"
+    pages = f"{report.pages.present} pages, {report.pages.failed} failed"
     chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
     return f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}; {sum(report.seconds.values()):.1f} s"

@@ -56,6 +56,11 @@ class Run:
         """Tables lie here until they are complete."""
         return self.processed / ".staging" / self.run_id
 
+    def has_concluded(self, run_id: str) -> bool:
+        """Whether an earlier run came to a verdict; one that was killed or failed has not, and its pages are still to be used."""
+        report = read_report(self.data.runs(self.kb) / f"{run_id}.json")
+        return report is not None and report.outcome != "failed"
+
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Times a stage and logs its end."""
@@ -88,3 +93,11 @@ def last_run(data: DataDir, kb: str) -> RunReport | None:
     """The newest run's report; run ids sort by time."""
     reports = sorted(data.runs(kb).glob("[0-9]*T*-??????.json"))
     return RunReport.model_validate_json(reports[-1].read_text(encoding="utf-8")) if reports else None
+
+
+def read_report(path: Path) -> RunReport | None:
+    """The report of a run; None where it left none, or none that can be read."""
+    try:
+        return RunReport.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

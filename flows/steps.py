@@ -28,7 +28,9 @@ from schemas.reports import ChunkCounts
 from schemas.sources import SiteSource, Source
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, read_table, write_table
 from spiders.crawl import crawl_site
-from spiders.mapping import map_pages, require_matches
+from spiders.diagnose import require_matches
+from spiders.earlier import earlier_crawls
+from spiders.mapping import map_pages
 from spiders.raw import RawStore
 from spiders.read_files import read_files
 from transforms.chunk import chunk_item
@@ -66,12 +68,15 @@ def acquire(run: Run, source: Source) -> None:
     raw = RawStore(run.data.raw(run.kb, source.name))
     with show_progress(run.kb, f"crawl {source.name}") as on_page:
         if isinstance(source, SiteSource):
-            outcome = crawl_site(source, raw, run.run_id, on_page=on_page)
+            earlier = earlier_crawls(raw, run.run_id, run.has_concluded)
+            outcome = crawl_site(source, raw, run.run_id, earlier=earlier, on_page=on_page)
         else:
             outcome = read_files(source, run.declaration.path.parent, raw, run.run_id, on_page=on_page)
     run.report.sources.append(outcome)
     if outcome.finish != "finished":
-        log.warning("crawl cut short", kb=run.kb, source=source.name, limit=outcome.finish, pages=outcome.pages.fetched)
+        log.warning("crawl cut short", kb=run.kb, source=source.name, limit=outcome.finish, pages=outcome.pages.present)
+    if outcome.beyond_depth:
+        log.info("links lead beyond the declared depth", kb=run.kb, source=source.name, links=outcome.beyond_depth)
 
 
 @_step("map and clean")
@@ -103,7 +108,7 @@ def _mapped(run: Run) -> Iterator[Item]:
                     outcome.without_text += 1
                 else:
                     run.rejects.append(prepared)
-        require_matches(source, matched, seen, outcome.pages.fetched)
+        require_matches(source, matched, seen, outcome.pages.present, raw.pages(run.run_id))
 
 
 def _may_be_empty(source: Source) -> bool:
@@ -121,15 +126,15 @@ def validate(run: Run) -> None:
     write_file(run.data.runs(run.kb) / f"{run.run_id}.validation.json", canonical_json(validation.report))
     show_validation(run.kb, validation.report)
     if not run.items:
-        raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint=f"almanac test-url {run.kb} URL shows what one page yields")
+        raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint="almanac test-url KB URL shows what one page yields")
 
 
 def _nothing_left(run: Run) -> str:
     pages = run.report.pages
     if not run.rejects:
-        return f"no items in {pages.fetched} pages: no page matched, or none held an item"
+        return f"no items in {pages.present} pages: no page matched, or none held an item"
     first = run.rejects[0]
-    return f"all {len(run.rejects)} items of {pages.fetched} pages were quarantined; the first: {first.reason}, field {first.field}, {first.url}"
+    return f"all {len(run.rejects)} items of {pages.present} pages were quarantined; the first: {first.reason}, field {first.field}, {first.url}"
 
 
 @_step("compare and chunk")

@@ -15,17 +15,20 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from schemas.errors import NoRecords, OperationalError, StorageError, Unreachable
+from schemas.credentials import REVEALED
+from schemas.errors import DeclarationError, NoRecords, OperationalError, StorageError, Unreachable
 from schemas.reports import CrawlOutcome, FailedPage
 from schemas.settings import project_root
 from schemas.sources import SiteSource
 from spiders.crawl_process import STORAGE_FAILED, Job
+from spiders.earlier import Earlier
 from spiders.raw import RawStore
 from spiders.urls import canonical_url
 
 # After its time is up, a crawl still waits for the answers that are under way.
 GRACE_S = 90
 _STOP_S = 5
+_NONE = Earlier()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
 
 
@@ -33,18 +36,23 @@ def _silent(_done: int, _seen: int) -> None:
     return None
 
 
-def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, on_page: Callable[[int, int], None] = _silent) -> CrawlOutcome:
+def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earlier = _NONE, on_page: Callable[[int, int], None] = _silent) -> CrawlOutcome:
     """Fetches a site into `raw`; a crawl of the same id that was killed goes on where it was.
 
-    `on_page(done, seen)` is called as pages arrive. Raises Unreachable where the host does not answer, NoRecords where the
-    start URLs give nothing, OperationalError where the crawl itself failed.
+    `earlier` names the crawls whose pages need not be fetched again. `on_page(done, seen)` is called as pages arrive. Raises
+    DeclarationError where it would begin at a private address, Unreachable where the host does not answer, NoRecords where start
+    URLs and sitemaps give nothing, OperationalError where the crawl itself failed.
     """
+    if source.private_start:
+        raise DeclarationError(source.private_start, where=f"source {source.name}", hint="private addresses are fetched from only where that is declared")
     raw.stats_path(run_id).unlink(missing_ok=True)
-    job = Job(source=source.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root.resolve(), run_id=run_id)
+    job = Job(
+        source=source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED), raw=raw.root.resolve(), run_id=run_id, earlier=earlier
+    )
     with _job_file(job) as path, _running(path) as process:
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
     outcome = _outcome(raw, run_id, source, process.returncode, errors)
-    if not outcome.pages.fetched:
+    if not outcome.pages.present:
         _explain_nothing(source, outcome)
     return outcome
 
@@ -136,13 +144,16 @@ def _outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: 
 def _explain_nothing(source: SiteSource, outcome: CrawlOutcome) -> None:
     """Raises what a crawl without a single page means."""
     starts = {canonical_url(url, source.ignore_parameters) for url in source.start_urls}
-    failures = [failure for failure in outcome.failures if failure.url in starts]
+    failures = [failure for failure in outcome.failures if source.sitemaps or failure.url in starts]
+    where, first = f"source {source.name}", (source.start_urls or source.sitemaps)[0]
+    if not failures and outcome.finish == "finished" and source.sitemaps:
+        hint = f"curl {first}: are its URLs on {', '.join(source.domains)}, and do follow.allow and follow.deny let them pass?"
+        raise NoRecords("the sitemaps name no page that may be fetched", where=where, hint=hint)
     findings = "; ".join(_finding(failure) for failure in failures[:5]) or f"no page arrived within {source.limits.seconds} s"
-    where = f"source {source.name}"
     if not failures or any(failure.reason in _TRANSIENT for failure in failures):
-        hint = f"is the site up? curl -I {source.start_urls[0]}"
-        raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=hint)
-    raise NoRecords(f"no start URL gives a page: {findings}", where=where, hint=f"almanac test-url KB {source.start_urls[0]}")
+        raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=f"is the site up? curl -I {first}")
+    what = "start URL or sitemap" if source.sitemaps else "start URL"
+    raise NoRecords(f"no {what} gives a page: {findings}", where=where, hint=f"almanac test-url KB {first}")
 
 
 def _finding(failure: FailedPage) -> str:

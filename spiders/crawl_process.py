@@ -17,6 +17,7 @@ from schemas.durable import write_file
 from schemas.lifetime import end_with_parent
 from schemas.sources import SiteSource
 from spiders.crawl_settings import settings_for
+from spiders.earlier import Earlier, EarlierPages
 from spiders.raw import RawStore
 from spiders.site_spider import SiteSpider
 
@@ -30,6 +31,7 @@ class Job(BaseModel):
     source: dict[str, Any]
     raw: Path
     run_id: str
+    earlier: Earlier = Earlier()
 
 
 class Progress:
@@ -49,11 +51,11 @@ def crawl(job: Job) -> int:
     """Crawls, and writes the stats file if the crawl came to its own end. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
     raw = RawStore(job.raw)
-    arrived = list(raw.pages(job.run_id))
+    pages = EarlierPages(raw, job.run_id, job.earlier)
     with raw.journal(job.run_id) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
-        process.crawl(crawler, source=source, journal=journal, arrived=arrived, progress=Progress())
+        process.crawl(crawler, source=source, journal=journal, earlier=pages, progress=Progress())
         process.start()
     spider = crawler.spider
     if not isinstance(spider, SiteSpider):

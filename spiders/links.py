@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
 
@@ -15,16 +15,19 @@ from w3lib.url import safe_url_string
 from schemas.fields import Selector
 from schemas.sources import SiteSource
 from spiders.content import Content
-from spiders.select import select, text_of
-from spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, url_matcher
+from spiders.embedded import find
+from spiders.paging import numbered_next, told_next
+from spiders.select import text_of
+from spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
 
-Role = Literal["detail", "next", "link"]
+Role = Literal["detail", "next", "canonical", "sitemap", "link"]
 _BINARY = frozenset(f".{extension}" for extension in IGNORED_EXTENSIONS)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link to follow, and what it is to the page: a card's detail page, the next page, or just a link."""
+    """A link to follow, and what it is to the page: a card's detail page, the next page, the page's own right address, an entry
+    of a sitemap, or just a link."""
 
     url: str
     role: Role
@@ -35,45 +38,66 @@ class Road:
 
     def __init__(self, source: SiteSource) -> None:
         self.source = source
+        # Every page of a site has the same few links around its own.
+        self._canonical = lru_cache(maxsize=4096)(partial(canonical_url, ignore_parameters=tuple(source.ignore_parameters)))
+        self._starts = {self.canonical(url) for url in source.start_urls}
         self._is_listing = url_matcher(source.listing.match if source.listing else None)
         self._allowed = [url_matcher(pattern) for pattern in source.follow.allow]
-        self._denied = [url_matcher(pattern) for pattern in source.follow.deny]
+        self._denied = [url_matcher(pattern, when_slow=True) for pattern in source.follow.deny]
 
     def canonical(self, url: str) -> str:
-        return canonical_url(url, self.source.ignore_parameters)
+        return self._canonical(url)
+
+    def key(self, url: str) -> str:
+        """What a page is known by: its canonical URL, without the number of a first page, which is the page without a number."""
+        numbering = self.source.pagination
+        if numbering.parameter is None or numbering.json_ is not None or parameter_of(url, numbering.parameter) != str(numbering.first):
+            return url
+        return with_parameter(url, numbering.parameter, None)
 
     def is_listing(self, url: str) -> bool:
-        return self._is_listing(url)
+        """Whether a URL is that of a listing, as declared; the number of a page makes no difference."""
+        numbering = self.source.pagination.parameter
+        return self._is_listing(url) or (numbering is not None and self._is_listing(with_parameter(url, numbering, None)))
 
     def is_denied(self, url: str) -> bool:
         return any(denied(url) for denied in self._denied)
 
     @cached_property
     def _is_free(self) -> bool:
-        """Whether any link is followed. A declared listing or pagination is the whole road, unless `follow` widens it."""
-        return bool(self.source.follow.allow) or (self.source.listing is None and self.source.pagination.next is None)
+        """Whether any link is followed. A declared listing, pagination or sitemap is the whole road, unless `follow` widens it."""
+        source = self.source
+        return bool(source.follow.allow) or (source.listing is None and not source.pagination.is_declared and bool(source.start_urls))
 
     def may_follow(self, url: str, role: Role) -> bool:
-        """Whether a canonical URL is on the road; detail and next links are, wherever `follow.allow` points."""
+        """Whether a canonical URL is on the road; `follow.allow` speaks of links and sitemaps only."""
         if self.is_denied(url) or len(url) > MAX_URL_LENGTH or not is_on_domains(url, self.source.domains):
             return False
-        if role != "link":
+        if role not in ("link", "sitemap"):
             return True
         if posixpath.splitext(urlsplit(url).path.lower())[1] in _BINARY:
             return False
-        return self._is_free and (not self._allowed or any(allowed(url) for allowed in self._allowed))
+        return (self._is_free or role == "sitemap") and (not self._allowed or any(allowed(url) for allowed in self._allowed))
 
-    def links(self, content: Content, *, listing: bool | None = None) -> list[Link]:
+    def _is_paged(self, content: Content, in_chain: bool) -> bool:
+        """Whether pagination leads on from a page. Without a listing, a number is only added to the start URLs, for no link says
+        that it may be."""
+        if in_chain or self.source.listing is not None:
+            return in_chain or self.is_listing(content.url)
+        return not self.source.pagination.is_guessed or not self._starts.isdisjoint({content.url, content.page.requested_url})
+
+    def links(self, content: Content, *, in_chain: bool = False) -> list[Link]:
         """Links to follow from a page, each URL once, cards first.
 
-        `listing` says that the page is known to be a listing although its URL does not show it (the second page of one).
+        `in_chain` says that pagination led here: the second page of a listing is one too, although its URL may not show it.
         """
-        is_listing = self.is_listing(content.url) if listing is None else listing
         found: list[tuple[str, Role]] = []
-        if is_listing:
+        if in_chain or self.is_listing(content.url):
             found += [(url, "detail") for _, url in self.cards(content)]
-        if is_listing or self.source.listing is None:
+        if self._is_paged(content, in_chain):
             found += [(url, "next") for url in self.next_pages(content)]
+        if (stated := self.stated_address(content)) is not None:
+            found.append((stated, "canonical"))
         if self._is_free:
             found += [(url, "link") for url in self._absolute(_hrefs(content), content)]
         links: dict[str, Link] = {}
@@ -87,14 +111,39 @@ class Road:
         listing = self.source.listing
         if listing is None:
             return
-        for card in spread(select(_root(content, listing.each), listing.each)):
-            for url in self._absolute(_targets(card, listing.link)[:1], content):
+        for card in spread(find(content, listing.each)):
+            for url in self._absolute(_targets(content, listing.link, card)[:1], content):
                 yield card, url
 
     def next_pages(self, content: Content) -> list[str]:
-        """Canonical URLs of the pages that pagination leads to from here."""
-        where = self.source.pagination.next
-        return [] if where is None else list(self._absolute(_targets(_root(content, where), where), content))
+        """Canonical URLs of the pages that pagination leads to from here, if this is a page of it."""
+        pagination = self.source.pagination
+        if pagination.next is not None:
+            references: list[str | None] = [*_targets(content, pagination.next)]
+        elif pagination.json_ is not None:
+            found = find(content, Selector(json_=pagination.json_))
+            references = [told_next(found[0], content.url, pagination)] if found else []
+        else:
+            references = [numbered_next(content.url, pagination)] if pagination.parameter else []
+        return list(self._absolute(filter(None, references), content))
+
+    def stated_address(self, content: Content) -> str | None:
+        """The canonical URL that a page gives as its own right address, where it gives one, and only one."""
+        if content.form != "html" or "canonical" not in content.text.lower():
+            return None
+        hrefs = content.selector.xpath("//link[contains(concat(' ', normalize-space(translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href").getall()
+        stated = set(self._absolute(hrefs, content))
+        return stated.pop() if len(stated) == 1 else None
+
+    def sitemap_pages(self, urls: Iterable[str]) -> Iterator[str]:
+        """Canonical URLs of those pages of a sitemap that are on the road."""
+        for url in urls:
+            try:
+                canonical = self.canonical(safe_url_string(url))
+            except ValueError:
+                continue
+            if self.may_follow(canonical, "sitemap"):
+                yield canonical
 
     def _absolute(self, references: Iterable[str], content: Content) -> Iterator[str]:
         for reference in references:
@@ -110,20 +159,17 @@ def spread(found: list[Any]) -> list[Any]:
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
 
-def _root(content: Content, where: Selector) -> Any:
-    """What a selector reads in: the JSON body or the markup. A page that is neither has nothing to read."""
-    if where.json_ is None:
-        return content.selector if content.form in ("html", "xml") else None
+def json_of(content: Content) -> Any:
     try:
         return content.json
     except ValueError:
         return None
 
 
-def _targets(scope: Any, where: Selector) -> list[str]:
+def _targets(content: Content, where: Selector, scope: Any = None) -> list[str]:
     """Link targets that a selector finds: attributes (`href` unless declared), texts, or JSON strings."""
     targets = []
-    for match in spread(select(scope, where)):
+    for match in spread(find(content, where, scope)):
         if isinstance(match, parsel.Selector) and hasattr(match.root, "attrib"):
             attr = where.attr or "href"
             # `li.next` is as good a name for the link as `li.next a`.

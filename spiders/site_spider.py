@@ -1,85 +1,71 @@
 """The one spider: walks a declared site and stores what it finds; it maps nothing.
 
-It keeps its own queue, breadth first, and gives Scrapy no more requests than the page limit leaves room for: so the limit
-is exact, and every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl. Only a
-redirect to a page that is stored already is none of these.
+It keeps its own queue and gives Scrapy no more requests than the page limit leaves room for: so the limit
+is exact, and every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl. None of these
+are a redirect to a page that is stored already, and the page with the next number where a pagination has come to its end.
 """
 
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import scrapy
 from scrapy import signals
-from scrapy.exceptions import (
-    CannotResolveHostError,
-    CloseSpider,
-    DownloadCancelledError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    DownloadTimeoutError,
-    IgnoreRequest,
-    ResponseDataLossError,
-    StopDownload,
-)
+from scrapy.exceptions import CloseSpider, StopDownload
 from scrapy.http import Response
-from twisted.internet.error import ConnectError, ConnectionDone, ConnectionLost
 from twisted.python.failure import Failure
 
 from schemas.errors import StorageError
 from schemas.items import Page
 from schemas.reports import CrawlOutcome, FailedPage, PageCounts
 from schemas.sources import SiteSource
-from spiders.content import Content, is_text_type, looks_like_text
-from spiders.links import Road
-from spiders.middlewares import Refusal
-from spiders.raw import Journal
+from spiders.chain import Chain, marks_of
+from spiders.content import Content, is_text_type
+from spiders.earlier import EarlierPages
+from spiders.frontier import Frontier, Waiting
+from spiders.links import Link, Road
+from spiders.paging import numbered_next
+from spiders.problems import REFUSED, header, problem_of, reason_of
+from spiders.raw import Entry, Journal
+from spiders.sitemaps import MAX_BYTES, Sitemap, read_sitemap
 from spiders.urls import is_on_domains
 
-_UNREACHABLE = (
-    CannotResolveHostError,
-    DownloadConnectionRefusedError,
-    DownloadFailedError,
-    ResponseDataLossError,
-    ConnectError,
-    ConnectionDone,
-    ConnectionLost,
-)
-_REFUSED = frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied"})
+# How servers answer a number beyond the last page.
+_NO_SUCH_NUMBER = frozenset({400, 404, 410, 416, 422})
 _WORTH_STOPPING = 64 << 10  # bytes; a smaller body has arrived before a download could be stopped
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """A URL in the queue. `listing` is known where pagination led to it from a listing."""
+class _Read:
+    """What a page leads to. `chain` is the pagination that it belongs to, `adds` whether it holds what that did not have yet."""
 
-    url: str
-    depth: int
-    listing: bool | None = None
+    links: list[Link]
+    chain: Chain | None
+    canonical: str | None = None
+    adds: bool = True
+    problem: str = ""
 
 
 class SiteSpider(scrapy.Spider):
-    """Crawls one source. `arrived` are pages that an earlier, killed attempt stored: they are read again, not fetched again."""
+    """Crawls one source. What `earlier` holds is read from disk, and stored in the journal as if it had just come."""
 
     name = "site"
 
-    def __init__(self, source: SiteSource, journal: Journal, arrived: list[Page], progress: Callable[[int, int], None], **kwargs: Any) -> None:
+    def __init__(self, source: SiteSource, journal: Journal, earlier: EarlierPages, progress: Callable[[int, int], None], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.source = source
         self.road = Road(source)
+        self.earlier = earlier
         self.outcome = CrawlOutcome(source=source.name)
         self.fatal: StorageError | None = None
         self._journal = journal
         self._progress = progress
         self._counts = dict.fromkeys(PageCounts.model_fields, 0)
-        self._queue: deque[Waiting] = deque()
-        self._seen: set[str] = set()
+        self._frontier = Frontier(self.road)
         self._in_flight = 0
         self._deadline = time.monotonic() + source.limits.seconds
-        self._arrived = {url: page for page in arrived for url in (page.url, self.road.canonical(page.requested_url or page.url))}
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> "SiteSpider":
@@ -88,20 +74,17 @@ class SiteSpider(scrapy.Spider):
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Scrapy's entry: the start URLs, and what follows from pages that had arrived."""
+        """Scrapy's entry: the sitemaps and the start URLs."""
+        for url in self.source.sitemaps:
+            self._frontier.add_sitemap(url)
         for url in self.source.start_urls:
-            self._enqueue(Waiting(self.road.canonical(url), 0))
+            self._frontier.add(Waiting(self.road.canonical(url)))
         for request in self._released():
             yield request
 
     def claim(self, url: str, way: list[str]) -> bool:
-        """Whether a redirect's target is new. A hop that only differs in how it is written is the same page, on its way."""
-        canonical = self.road.canonical(url)
-        if canonical in {self.road.canonical(hop) for hop in way}:
-            return True
-        is_new = canonical not in self._seen
-        self._seen.add(canonical)
-        return is_new
+        """Whether a redirect's target is new; it is not when the page was met before."""
+        return self._frontier.claim(url, way)
 
     def refusal_of(self, url: str) -> str | None:
         """Why a redirect's target may not be fetched, or None."""
@@ -116,128 +99,156 @@ class SiteSpider(scrapy.Spider):
     def stop_unwanted(self, headers: Any, body_length: int | None, request: scrapy.Request) -> None:
         """Ends the download of a large binary file as soon as its headers are known."""
         kind = (headers.get(b"Content-Type") or b"").decode("latin-1")
-        is_page = not kind or is_text_type(kind) or b"Location" in headers or request.meta.get("dont_obey_robotstxt")
+        is_page = not kind or is_text_type(kind) or b"Location" in headers or "waiting" not in request.cb_kwargs
         if not is_page and not 0 < (body_length or 0) < _WORTH_STOPPING:
             raise StopDownload
 
     def arrive(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
         """A response, whatever its status: stored or counted, and its links queued."""
-        self._in_flight -= 1
-        problem = _problem_of(response)
-        if problem is not None:
-            self._fail(waiting.url, *problem, status=response.status)
-        else:
-            page = self._page(response, waiting)
-            try:
-                self._journal.add(page, redirects=list(response.meta.get("redirect_urls", [])))
-            except StorageError as error:
-                self.fatal = error
-                raise CloseSpider("storage") from error
-            self._keep(page, waiting)
-        yield from self._released()
+        problem = problem_of(response)
+        if problem is None:
+            self._take(response, waiting)
+        elif not (self._is_guess(waiting) and response.status in _NO_SUCH_NUMBER):
+            self._fail(waiting, *problem, status=response.status)
+        self._frontier.done(waiting)
+        yield from self._go_on()
+
+    def arrive_sitemap(self, response: Response, sitemap: Waiting) -> Iterator[scrapy.Request]:
+        """A sitemap: its pages and sitemaps are queued; it is no page itself."""
+        try:
+            if response.status != 200:
+                raise ValueError(f"answered {response.status}")
+            self._take_sitemap(read_sitemap(response.body, response.url, header(response, "Content-Type") or ""), sitemap)
+        except ValueError as error:
+            reason = "server_error" if response.status >= 500 else "error"
+            self._fail_sitemap(sitemap.url, reason, str(error), status=response.status)
+        yield from self._go_on()
 
     def fail(self, failure: Failure) -> Iterator[scrapy.Request]:
         """A request that came to nothing."""
-        self._in_flight -= 1
-        waiting: Waiting = failure.request.cb_kwargs["waiting"]  # type: ignore[attr-defined]  # Scrapy puts it there
-        reason, detail, status = _reason_of(failure.value)
-        if reason is not None:
-            self._fail(waiting.url, reason, detail, status=status)
-        yield from self._released()
+        asked = failure.request.cb_kwargs  # type: ignore[attr-defined]  # Scrapy puts it there
+        reason, detail, status = reason_of(failure.value)
+        if "sitemap" in asked and reason is not None:
+            self._fail_sitemap(asked["sitemap"].url, reason, detail, status=status)
+        elif "waiting" in asked:
+            if reason is not None:
+                self._fail(asked["waiting"], reason, detail, status=status)
+            self._frontier.done(asked["waiting"])
+        yield from self._go_on()
 
     def finished(self, reason: str) -> CrawlOutcome:
         """What became of the crawl; `reason` is Scrapy's."""
-        finish = "seconds" if reason == "closespider_timeout" or (self._queue and time.monotonic() >= self._deadline) else "finished"
-        finish = "pages" if finish == "finished" and self._queue else finish
-        return self.outcome.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts)})
+        is_cut = not self._frontier.is_empty
+        finish = "finished"
+        if reason == "closespider_timeout" or (is_cut and time.monotonic() >= self._deadline):
+            finish = "seconds"
+        elif is_cut:
+            finish = "bytes" if self._is_heavy else "pages"
+        return self.outcome.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), "beyond_depth": self._frontier.beyond_depth})
+
+    @property
+    def _done(self) -> int:
+        return self._counts["fetched"] + self._counts["unchanged"]
+
+    @property
+    def _is_heavy(self) -> bool:
+        return self.source.limits.bytes is not None and self.outcome.bytes >= self.source.limits.bytes
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether the limits leave room for one more request, those in flight being pages yet to come."""
+        return self._done + self._in_flight < self.source.limits.pages and not self._is_heavy and time.monotonic() < self._deadline
+
+    def _go_on(self) -> Iterator[scrapy.Request]:
+        self._in_flight -= 1
+        yield from self._released()
 
     def _released(self) -> Iterator[scrapy.Request]:
         """Requests that the limits leave room for now."""
-        while self._queue and self._counts["fetched"] + self._in_flight < self.source.limits.pages and time.monotonic() < self._deadline:
-            waiting = self._queue.popleft()
-            page = self._arrived.get(waiting.url)
-            if page is not None:
-                self._seen.add(page.url)
-                self._keep(page, waiting)
-                continue
+        while self._has_room:
+            if (sitemap := self._frontier.take_sitemap()) is not None:
+                request = scrapy.Request(sitemap.url, callback=self.arrive_sitemap, meta={"download_maxsize": MAX_BYTES}, cb_kwargs={"sitemap": sitemap})
+            elif (waiting := self._frontier.take()) is not None:
+                request = scrapy.Request(waiting.url, callback=self.arrive, cb_kwargs={"waiting": waiting})
+            else:
+                return
             self._in_flight += 1
-            yield scrapy.Request(waiting.url, callback=self.arrive, errback=self.fail, cb_kwargs={"waiting": waiting}, dont_filter=True)
+            yield request.replace(errback=self.fail, dont_filter=True)
 
-    def _keep(self, page: Page, waiting: Waiting) -> None:
-        """Counts a stored page and queues its links."""
-        self._counts["fetched"] += 1
-        self.outcome.bytes += len(page.body)
-        try:
-            self._queue_links(page, waiting)
-        except Exception as error:  # the page is stored and counted; malformed markup may cost its links, never the page
-            self.outcome.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=f"its links could not be read: {error!r}"))
-        self._progress(self._counts["fetched"], len(self._queue) + self._in_flight)
+    def _is_guess(self, waiting: Waiting) -> bool:
+        """Whether nobody said that there is such a page: its number was tried."""
+        return waiting.chain is not None and self.source.pagination.is_guessed
 
-    def _queue_links(self, page: Page, waiting: Waiting) -> None:
-        if waiting.depth >= self.source.limits.depth:
+    def _take(self, response: Response, waiting: Waiting) -> None:
+        """Stores a page, counts it, and queues its links. A guessed page that adds nothing is none."""
+        stored: Entry | None = response.meta.get("stored")
+        page = stored.page(response.body) if stored else self._page(response, waiting)
+        read = self._read(Content(page), waiting)
+        if self._is_guess(waiting) and not read.adds:
             return
-        is_listing = waiting.listing or self.road.is_listing(page.url)
-        for link in self.road.links(Content(page), listing=is_listing):
-            self._enqueue(Waiting(link.url, waiting.depth + 1, True if link.role == "next" and is_listing else None))
+        self._store(replace(page, canonical=read.canonical), stored, list(response.meta.get("redirect_urls", [])))
+        if read.problem:
+            self.outcome.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
+        self._counts["unchanged" if stored and stored.unchanged else "fetched"] += 1
+        self.outcome.bytes += len(page.body)
+        self._frontier.add_links(read.links, waiting, read.chain)
+        self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
-    def _enqueue(self, waiting: Waiting) -> None:
-        if waiting.url not in self._seen:
-            self._seen.add(waiting.url)
-            self._queue.append(waiting)
+    def _read(self, content: Content, waiting: Waiting) -> "_Read":
+        """Malformed markup may cost the links of a page, never the page."""
+        try:
+            canonical = self.road.stated_address(content)
+            links = self.road.links(content, in_chain=waiting.chain is not None)
+            if waiting.chain is None and not any(link.role == "next" for link in links):
+                return _Read(links, None, canonical)
+            chain = waiting.chain or Chain()
+            adds = chain.adds(marks_of(content, self.road))
+        except Exception as error:
+            return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
+        # What a page says of the next one is worth a try, even where its own list is empty; beyond that, and for a guess, it is not.
+        goes_on = adds or (waiting.chain is None and not self.source.pagination.is_guessed)
+        return _Read(links if goes_on else [link for link in links if link.role != "next"], chain, canonical, adds)
+
+    def _store(self, page: Page, stored: Entry | None, redirects: list[str]) -> None:
+        try:
+            if stored is None:
+                self._journal.add(page, redirects=redirects)
+            elif not self.earlier.is_own(stored):
+                self._journal.repeat(replace(stored, canonical=page.canonical))
+        except StorageError as error:
+            self.fatal = error
+            raise CloseSpider("storage") from error
+
+    def _take_sitemap(self, found: Sitemap, sitemap: Waiting) -> None:
+        for url in self.road.sitemap_pages(found.pages):
+            self._frontier.add(Waiting(url))
+        for url in found.sitemaps:
+            refusal = self.refusal_of(url)
+            if refusal is None:
+                self._frontier.add_sitemap(url, sitemap.depth + 1)
+            else:
+                self._fail_sitemap(url, refusal, f"named by {sitemap.url}", status=None)
 
     def _page(self, response: Response, waiting: Waiting) -> Page:
         return Page(
             url=self.road.canonical(response.url),
             body=response.body,
             status=response.status,
-            content_type=_header(response, "Content-Type") or "",
+            content_type=header(response, "Content-Type") or "",
             fetched_at=datetime.now(UTC).isoformat(timespec="seconds"),
             requested_url=waiting.url,
-            etag=_header(response, "ETag"),
-            last_modified=_header(response, "Last-Modified"),
+            etag=header(response, "ETag"),
+            last_modified=header(response, "Last-Modified"),
         )
 
-    def _fail(self, url: str, reason: str, detail: str, *, status: int | None) -> None:
-        self._counts["gone" if reason == "gone" else "refused" if reason in _REFUSED else "failed"] += 1
-        self.outcome.failures.append(FailedPage(url=url, reason=reason, status=status, detail=detail))
+    def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None) -> None:
+        self._counts["gone" if reason == "gone" else "refused" if reason in REFUSED else "failed"] += 1
+        self.outcome.failures.append(FailedPage(url=waiting.url, reason=reason, status=status, detail=detail))
+        if self._is_guess(waiting) and waiting.chain is not None and waiting.chain.may_pass_over():
+            following = numbered_next(waiting.url, self.source.pagination)
+            self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)
 
-
-def _header(response: Response, name: str) -> str | None:
-    value = response.headers.get(name)
-    return None if value is None else value.decode("latin-1")
-
-
-def _problem_of(response: Response) -> tuple[str, str] | None:
-    """Reason and detail why a response is no page, or None where it is one."""
-    if response.status in (404, 410):
-        return "gone", ""
-    if response.status >= 500 or response.status in (408, 429):
-        return "server_error", ""
-    if response.status != 200:
-        return "error", f"answered {response.status}"
-    kind = _header(response, "Content-Type")
-    is_text = is_text_type(kind) if kind else looks_like_text(response.body)
-    return None if is_text else ("not_text", kind or "binary")
-
-
-def _reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]:
-    """Reason, detail and status of a failed request; no reason where there is nothing to report."""
-    detail = str(error)[:300] or type(error).__name__
-    match error:
-        case Refusal():
-            return error.reason, error.detail, error.status
-        case StopDownload() if error.response is not None:
-            reason, detail = _problem_of(error.response) or ("error", detail)
-            return reason, detail, error.response.status
-        case DownloadTimeoutError():
-            return "timeout", detail, None
-        case DownloadCancelledError():
-            return "too_large", detail, None
-        case IgnoreRequest() if "during decompression" in detail:
-            return "too_large", detail, None
-        case IgnoreRequest() if "robots.txt" in detail:
-            return "refused_by_robots", "", None
-        case _ if isinstance(error, _UNREACHABLE):
-            return "unreachable", detail, None
-        case _:
-            return "error", detail, None
+    def _fail_sitemap(self, url: str, reason: str, detail: str, *, status: int | None) -> None:
+        """A sitemap that is gone is no page that is gone: what it named is out of reach."""
+        self._counts["refused" if reason in REFUSED else "failed"] += 1
+        self.outcome.failures.append(FailedPage(url=url, reason=reason, status=status, detail=f"sitemap: {detail}"))

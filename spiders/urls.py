@@ -5,7 +5,9 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlsplit
+
+from spiders.patterns import TooSlow, search
 
 MAX_URL_LENGTH = 2083  # what common servers and proxies still accept; longer ones are nearly always a loop of parameters
 
@@ -21,19 +23,20 @@ _INVISIBLE = str.maketrans("", "", "\t\r\n")
 def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
     """The one spelling of an http(s) URL (RFC 3986, 6.2); canonical URLs stay as they are.
 
-    Fragments, default ports and parameters that match `ignore_parameters` (`utm_*` style) go; other parameters keep
-    their order, and trailing slashes are kept, because servers tell such URLs apart. Raises ValueError where there is no host.
+    Fragments, default ports, user and password, and parameters that match `ignore_parameters` (`utm_*` style) go, those in the path
+    (`;jsessionid=…`) too; other parameters keep their order, and trailing slashes are kept, because servers tell such URLs
+    apart. Raises ValueError where there is no host.
     """
+    ignored = list(ignore_parameters)
     parts = urlsplit(url.translate(_INVISIBLE).strip())
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError(f"not an http(s) URL with a host: {url[:200]!r}")
     host = _ascii_host(parts.hostname)
     port = "" if parts.port in (None, _DEFAULT_PORTS[scheme]) else f":{parts.port}"
-    user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-    path = _without_dot_segments(_normal_escapes(parts.path, _PATH_SAFE)) or "/"
-    query = _normal_escapes(_without_parameters(parts.query, list(ignore_parameters)), _QUERY_SAFE)
-    return f"{scheme}://{user}{host}{port}{path}" + (f"?{query}" if query else "")
+    path = _without_dot_segments(_normal_escapes(_without_path_parameters(parts.path, ignored), _PATH_SAFE)) or "/"
+    query = _normal_escapes(_without_parameters(parts.query, ignored), _QUERY_SAFE)
+    return f"{scheme}://{host}{port}{path}" + (f"?{query}" if query else "")
 
 
 def is_on_domains(url: str, domains: Iterable[str]) -> bool:
@@ -94,17 +97,53 @@ def _without_dot_segments(path: str) -> str:
 
 
 def _without_parameters(query: str, patterns: list[str]) -> str:
-    if not patterns:
-        return query
-    return "&".join(pair for pair in query.split("&") if not any(fnmatchcase(unquote_plus(pair.partition("=")[0]), pattern) for pattern in patterns))
+    return "&".join(pair for pair in query.split("&") if not _is_named(pair, patterns)) if patterns else query
 
 
-def url_matcher(pattern: str | None) -> Callable[[str], bool]:
-    """A test whether a declared regular expression is found anywhere in a URL; without one, nothing matches."""
+def _without_path_parameters(path: str, patterns: list[str]) -> str:
+    if not patterns or ";" not in path:
+        return path
+    segments = ([name, *(pair for pair in rest if not _is_named(pair, patterns))] for name, *rest in (segment.split(";") for segment in path.split("/")))
+    return "/".join(";".join(segment) for segment in segments)
+
+
+def _is_named(pair: str, patterns: list[str]) -> bool:
+    """Whether the name in `name=value` matches one of the patterns."""
+    name = unquote_plus(pair.partition("=")[0])
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def parameter_of(url: str, name: str) -> str | None:
+    """The value of a query parameter, the first where it stands twice; None where it is not there."""
+    return next((value for key, value in parse_qsl(urlsplit(url).query, keep_blank_values=True) if key == name), None)
+
+
+def with_parameter(url: str, name: str, value: str | None) -> str:
+    """The URL with a query parameter set, at its old place or at the end; with None, without it."""
+    parts = urlsplit(url)
+    pairs = [pair for pair in parts.query.split("&") if pair]
+    at = [number for number, pair in enumerate(pairs) if unquote_plus(pair.partition("=")[0]) == name]
+    new = [] if value is None else [f"{quote_plus(name)}={quote_plus(value)}"]
+    kept = [pair for number, pair in enumerate(pairs) if number not in at]
+    place = at[0] if at else len(pairs)
+    return parts._replace(query="&".join([*kept[:place], *new, *kept[place:]])).geturl()
+
+
+def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[str], bool]:
+    """A test whether a declared regular expression is found anywhere in a URL; without one, nothing matches.
+
+    `when_slow` is the answer where the expression does not come to an end.
+    """
     if pattern is None:
         return lambda _: False
-    found = re.compile(pattern).search
-    return lambda url: found(url) is not None
+
+    def matches(url: str) -> bool:
+        try:
+            return search(pattern, url) is not None
+        except TooSlow:
+            return when_slow
+
+    return matches
 
 
 def file_stem(url: str) -> str:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,11 +22,14 @@ class Answer:
 
 @dataclass
 class Site:
-    """`answers` maps a path with its query to what is served there; every other path is a 404."""
+    """`answers` maps a path with its query to what is served there; of any other path, `otherwise` is asked. A page with an ETag or
+    a Last-Modified is not sent again to whoever has it."""
 
     base: str
     answers: dict[str, Answer] = field(default_factory=dict)
+    otherwise: Callable[[str], Answer] = lambda _: Answer("nothing here", 404)
     asked: Counter[str] = field(default_factory=Counter)
+    sent: Counter[str] = field(default_factory=Counter)  # bodies
 
     def page(self, path: str, body: bytes | str = "", **keys: Any) -> None:
         """Serves `body` at `path`; `keys` are the other fields of an Answer."""
@@ -43,9 +46,15 @@ def loopback_site() -> Iterator[Site]:
 
         def do_GET(self) -> None:
             site.asked[self.path] += 1
-            answer = site.answers.get(self.path, Answer("nothing here", 404))
+            answer = site.answers.get(self.path) or site.otherwise(self.path)
             time.sleep(answer.delay_s)
             body = answer.body.encode() if isinstance(answer.body, str) else answer.body
+            validators = {"If-None-Match": "ETag", "If-Modified-Since": "Last-Modified"}
+            if any(self.headers.get(asked, "") == answer.headers.get(given) for asked, given in validators.items()):
+                self.send_response(304)
+                self.end_headers()
+                return
+            site.sent[self.path] += 1
             self.send_response(answer.status)
             if answer.content_type:
                 self.send_header("Content-Type", answer.content_type)

@@ -1,6 +1,7 @@
 """Crawls of real sites on loopback: what is fetched, what is counted, and what a kill leaves behind."""
 
 import gzip
+import json
 import os
 import signal
 import socket
@@ -21,14 +22,20 @@ from spiders import crawl
 from spiders.crawl import crawl_site
 from spiders.crawl_process import Job
 from spiders.inspect_url import inspect_url
+from spiders.mapping import map_pages
 from spiders.raw import RawStore
+from tests.spiders.conftest import Answer
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
 
 
+_REDIRECTS = Path("/work/shared/sites/adv_redirects")
+
+
 def source(site: "Site", **keys: Any) -> SiteSource:
-    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], **keys})
+    manners = {"allow_private": True, **keys.pop("politeness", {})}
+    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], "politeness": manners, **keys})
 
 
 def links(*paths: str) -> str:
@@ -124,6 +131,66 @@ def test_json_pagination_is_followed(loopback_site: "Site", tmp_path: Path) -> N
     assert stored == ["/", "/p2"]
 
 
+def test_canonical_pages_are_fetched_and_their_aliases_come_last(loopback_site: "Site", tmp_path: Path) -> None:
+    """In the order of mapping, so that the page under the right address is kept where both are the same."""
+    site = loopback_site
+    page = "<link rel='Canonical' href='{}'><p>text</p>"
+    site.page("/", links("/a?x=1", "/list?p=2", "/off", "/denied-alias", "/self"))
+    site.page("/a?x=1", page.format("/z"))
+    site.page("/z", page.format("/z"))
+    site.page("/list?p=2", page.format("/z") + "more")
+    site.page("/off", page.format("http://127.0.0.2:9/"))
+    site.page("/denied-alias", page.format("/denied"))
+    site.page("/self", page.format("#top") + page.format("/"))
+    outcome, stored = crawled(site, tmp_path, follow={"deny": ["/denied$"]})
+    assert stored == ["/", "/denied-alias", "/off", "/self", "/z", "/a?x=1", "/list?p=2"]
+    assert outcome.failures == []
+    assert RawStore(tmp_path).index("r1").find(f"{site.base}/a?x=1").canonical == f"{site.base}/z"  # type: ignore[union-attr]
+
+
+def test_canonical_page_has_the_card_of_its_alias(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/list", "<li><a href='/i/1?from=list'>1</a><b>05/06/2025</b></li>")
+    for path in ("/i/1", "/i/1?from=list"):
+        site.page(path, "<link rel=canonical href='/i/1'><h1>One</h1>")
+    listing = {"match": "/list$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"date": {"css": "b"}}}
+    keys: dict[str, Any] = {"start_urls": [f"{site.base}/list"], "listing": listing, "yields": "records", "fields": {"name": {"css": "h1"}}}
+    _, stored = crawled(site, tmp_path, **keys)
+    assert stored == ["/i/1", "/list", "/i/1?from=list"]
+    drafts = [draft for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en") for draft in found.drafts]
+    assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [("/i/1", "05/06/2025"), ("/i/1?from=list", "05/06/2025")]
+
+
+def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_path: Path) -> None:
+    """A calendar: every month leads to the next one."""
+    site = loopback_site
+
+    def month(path: str) -> Answer:
+        number = int(path.rpartition("=")[2]) if "=" in path else 0
+        return Answer(links(f"/?month={number + 1}", f"/?month={number + 2}") + "x" * 1000)
+
+    site.otherwise = month
+    outcome, stored = crawled(site, tmp_path / "pages", limits={"pages": 12})
+    assert (len(stored), outcome.finish, outcome.beyond_depth) == (12, "pages", 0)
+    outcome, stored = crawled(site, tmp_path / "depth", limits={"depth": 5})
+    assert (len(stored), outcome.finish, outcome.beyond_depth) == (11, "finished", 2)
+    outcome, stored = crawled(site, tmp_path / "bytes", limits={"bytes": "5kB"}, politeness={"per_domain": 1})
+    assert outcome.finish == "bytes" and outcome.bytes >= 5000 and len(stored) < 15
+
+
+@pytest.mark.skipif(not _REDIRECTS.is_dir(), reason=f"the collected redirects are not at {_REDIRECTS}")
+def test_collected_redirects_all_end(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    for line in map(json.loads, (_REDIRECTS / "manifest.jsonl").read_text().splitlines()):
+        body = (_REDIRECTS / line["file"]).read_bytes() if "file" in line else b""
+        site.page(line["path"], body, status=line["status"], headers={"Location": line["location"]} if "location" in line else {})
+    outcome, stored = crawled(site, tmp_path, ignore_parameters=["utm_*"])
+    assert stored == ["/", "/canonical-1", "/dup", "/dup/", "/final", "/frag", "/meta-loop", "/q?a=1&b=2", "/q?b=2&a=1", "/rel/end", "/canonical-2"]
+    assert {failure.url.removeprefix(site.base): failure.reason for failure in outcome.failures} == {
+        "/loop-a": "error", "/self": "error", "/chain/0": "error", "/to-other-host": "off_site"
+    }  # fmt: skip
+
+
 def test_start_url_that_is_gone_means_no_records(loopback_site: "Site", tmp_path: Path) -> None:
     with pytest.raises(NoRecords, match=r"/: gone \(status 404\)") as caught:
         crawled(loopback_site, tmp_path)
@@ -152,7 +219,8 @@ def test_port_that_refuses_is_unreachable(tmp_path: Path) -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
     with pytest.raises(Unreachable, match="unreachable") as caught:
-        crawl_site(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [url]}), RawStore(tmp_path), "r1")
+        declared = {"name": "s", "kind": "site", "start_urls": [url], "politeness": {"allow_private": True}}
+        crawl_site(SiteSource.model_validate(declared), RawStore(tmp_path), "r1")
     assert url in caught.value.message and url in (caught.value.hint or "")
 
 

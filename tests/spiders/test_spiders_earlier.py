@@ -1,0 +1,186 @@
+"""What a crawl need not fetch again: pages of one that was cut off, and pages that the server says are unchanged."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.reports import PageCounts
+from schemas.settings import project_root
+from schemas.sources import SiteSource
+from spiders.crawl import crawl_site
+from spiders.crawl_process import Job
+from spiders.earlier import Earlier, earlier_crawls
+from spiders.raw import RawStore
+from tests.spiders.test_spiders_crawl import links, source
+
+if TYPE_CHECKING:
+    from tests.spiders.conftest import Site
+
+_PAGES = 40
+
+
+def serve_pages(site: "Site", delay_s: float = 0.02, **keys: Any) -> None:
+    """A start page, pages that it leads to, one of them by a redirect, and one page below each."""
+    site.page("/", links(*(f"/{n}" for n in range(_PAGES)), "/old"), **keys)
+    site.page("/old", status=301, headers={"Location": "/new"})
+    site.page("/new", links("/new/below"), **keys)
+    site.page("/new/below", "x", **keys)
+    for n in range(_PAGES):
+        site.page(f"/{n}", f"<h1>{n}</h1>" + links(f"/{n}/below"), delay_s=delay_s, **keys)
+        site.page(f"/{n}/below", f"below {n}", delay_s=delay_s, **keys)
+
+
+def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earlier: Earlier, folder: Path) -> None:
+    """Crawls in a process group of its own, and kills it once so many pages are stored."""
+    path = folder / f"{run_id}.json"
+    job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, earlier=earlier)
+    path.write_text(job.model_dump_json())
+    command = [sys.executable, "-m", "spiders.crawl_process", str(path)]
+    with subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        deadline = time.monotonic() + 30
+        while not raw.journal_path(run_id).exists() or raw.journal_path(run_id).read_bytes().count(b"\n") < pages:
+            assert process.poll() is None and time.monotonic() < deadline, "the crawl ended before it was killed"
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def never(_run_id: str) -> bool:
+    return False
+
+
+def stored(raw: RawStore, run_id: str) -> dict[str, bytes]:
+    return {page.url: page.body for page in raw.pages(run_id)}
+
+
+def test_a_crawl_killed_anywhere_goes_on_in_the_next_run(loopback_site: "Site", tmp_path: Path) -> None:
+    """Killed in three runs one after another; no page that was stored is asked for again, and the end is as if never killed."""
+    site = loopback_site
+    serve_pages(site)
+    declared = source(site, politeness={"per_domain": 4})
+    whole, raw = RawStore(tmp_path / "whole"), RawStore(tmp_path / "raw")
+    crawl_site(declared, whole, "r0")
+    for run_id, pages in (("r1", 3), ("r2", 30), ("r3", 60)):
+        kill_when(pages, declared, raw, run_id, earlier_crawls(raw, run_id, never), tmp_path)
+    had = {entry.url for run_id in ("r1", "r2", "r3") for entry in raw.index(run_id).in_order()}
+    site.asked.clear()
+    earlier = earlier_crawls(raw, "r4", never)
+    assert earlier == Earlier(interrupted=["r3", "r2", "r1"])
+    outcome = crawl_site(declared, raw, "r4", earlier=earlier)
+    assert stored(raw, "r4") == stored(whole, "r0")
+    assert outcome.pages == PageCounts(fetched=2 * _PAGES + 3)
+    asked = {site.base + path for path in site.asked}
+    assert len(had) >= 60 and not had & asked
+    assert outcome.finish == "finished" and outcome.bytes == sum(map(len, stored(raw, "r4").values()))
+
+
+def test_a_crawl_that_had_finished_is_taken_over_without_a_request(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    serve_pages(site, delay_s=0)
+    first = crawl_site(source(site), raw, "r1")
+    times = {page.url: page.fetched_at for page in raw.pages("r1")}
+    site.asked.clear()
+    second = crawl_site(source(site), raw, "r2", earlier=earlier_crawls(raw, "r2", never))
+    assert (second.pages, second.bytes, site.asked.total()) == (first.pages, first.bytes, 0)
+    assert stored(raw, "r2") == stored(raw, "r1")
+    assert {page.url: page.fetched_at for page in raw.pages("r2")} == times
+
+
+def test_what_the_road_no_longer_reaches_is_not_taken_over(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    serve_pages(site, delay_s=0)
+    crawl_site(source(site), raw, "r1")
+    narrower = source(site, follow={"deny": ["below", "/new$"]}, limits={"pages": 30})
+    outcome = crawl_site(narrower, raw, "r2", earlier=earlier_crawls(raw, "r2", never))
+    assert len(stored(raw, "r2")) == outcome.pages.fetched == 30 and outcome.finish == "pages"
+    assert not [url for url in stored(raw, "r2") if url.endswith(("below", "new"))]
+
+
+def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> None:
+    raw = RawStore(tmp_path)
+    now = datetime.now(UTC)
+    for run_id, hours in (("r1", 30), ("r2", 25), ("r3", 20), ("r4", 30), ("r5", 1)):
+        line = {"url": "http://x.test/", "requested_url": "", "status": 200, "content_type": "", "etag": None, "last_modified": None, "sha256": "0"}
+        raw.journal_path(run_id).parent.mkdir(exist_ok=True)
+        raw.journal_path(run_id).write_text(json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n")
+    raw.journal_path("r6").touch()
+    assert earlier_crawls(raw, "r7", lambda run_id: run_id == "r2") == Earlier(interrupted=["r5", "r3"], concluded="r2")
+    assert earlier_crawls(raw, "r5", lambda run_id: run_id == "r4") == Earlier(interrupted=[], concluded="r4")
+    assert earlier_crawls(RawStore(tmp_path / "none"), "r1", never) == Earlier()
+
+
+@pytest.mark.parametrize("validator", [{"ETag": '"v1"'}, {"Last-Modified": "Sat, 01 Mar 2025 10:00:00 GMT"}], ids=["etag", "date"])
+def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site: "Site", tmp_path: Path, validator: dict[str, str]) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    serve_pages(site, delay_s=0, headers=validator)
+    crawl_site(source(site), raw, "r1")
+    path = raw.journal_path("r1")
+    path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
+    site.page("/7", "<h1>changed</h1>", headers={"ETag": '"v2"'})
+    del site.answers["/8"]
+    site.sent.clear()
+    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    pages = {page.url.removeprefix(site.base): page for page in raw.pages("r2")}
+    # Pages 7 and 8 no longer lead to those below them.
+    assert outcome.pages == PageCounts(fetched=1, unchanged=2 * _PAGES + 3 - 4, gone=1)
+    assert set(site.sent) == {"/7", "/8", "/old", "/robots.txt"}
+    assert pages["/7"].body == b"<h1>changed</h1>" and pages["/9"].fetched_at.startswith("2001") and pages["/9"].content_type == "text/html; charset=utf-8"
+    assert (pages["/new"].requested_url, pages["/9"].status) == (f"{site.base}/old", 200)
+    assert {entry.url for entry in raw.index("r2").in_order() if not entry.unchanged} == {f"{site.base}/7"}
+    third = crawl_site(source(site), raw, "r3", earlier=Earlier(concluded="r2"))
+    assert third.pages == PageCounts(unchanged=2 * _PAGES + 3 - 3, gone=1)
+
+
+def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_site: "Site", tmp_path: Path) -> None:
+    """Its pages are old, but the server has spoken of them just now."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    serve_pages(site, delay_s=0, headers={"ETag": '"v"'})
+    crawl_site(source(site), raw, "r1")
+    path = raw.journal_path("r1")
+    path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
+    crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    site.asked.clear()
+    earlier = earlier_crawls(raw, "r3", lambda run_id: run_id == "r1")
+    assert earlier == Earlier(interrupted=["r2"], concluded="r1")
+    outcome = crawl_site(source(site), raw, "r3", earlier=earlier)
+    assert (outcome.pages, site.asked.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
+
+
+@pytest.mark.parametrize("damage", ["missing", "torn"])
+def test_unchanged_page_without_its_body_is_asked_for_again(loopback_site: "Site", tmp_path: Path, damage: str) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/1"), headers={"ETag": '"a"'})
+    site.page("/1", "<h1>1</h1>", headers={"ETag": '"b"'})
+    crawl_site(source(site), raw, "r1")
+    digest = next(page.sha256 for page in raw.pages("r1") if page.url.endswith("/1"))
+    body = next(raw.root.glob(f"bodies/*/{digest}.gz"))
+    if damage == "missing":
+        body.unlink()
+    else:
+        body.write_bytes(body.read_bytes()[:-4])
+    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    assert outcome.pages == PageCounts(fetched=1, unchanged=1)
+    assert stored(raw, "r2")[f"{site.base}/1"] == b"<h1>1</h1>"
+
+
+def test_validators_belong_to_one_url_and_304_unasked_is_an_error(loopback_site: "Site", tmp_path: Path) -> None:
+    """/a now redirects to /b, which never saw the ETag that /a had; and /c claims to be unchanged although nothing was sent."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/a", "/c"))
+    site.page("/a", "old", headers={"ETag": '"a"'})
+    crawl_site(source(site), raw, "r1")
+    site.page("/a", status=302, headers={"Location": "/b"})
+    site.page("/b", "new", headers={"ETag": '"a"'})
+    site.page("/c", status=304)
+    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    assert stored(raw, "r2")[f"{site.base}/b"] == b"new"
+    assert outcome.pages == PageCounts(fetched=2, failed=1)
+    assert [(failure.url.removeprefix(site.base), failure.status) for failure in outcome.failures] == [("/c", 304)]

@@ -1,0 +1,179 @@
+"""Sitemaps: what each form names, what broken ones still give, and how a crawl goes by them."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemas.errors import NoRecords, Unreachable
+from spiders import sitemaps
+from spiders.sitemaps import read_sitemap
+from tests.spiders.test_spiders_crawl import crawled, links
+
+if TYPE_CHECKING:
+    from tests.spiders.conftest import Site
+
+_BASE = "http://x.test/sitemap.xml"
+_NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+_COLLECTED = Path("/work/shared/sites/adv_sitemaps/crawler-commons/src/test/resources/sitemaps")
+
+
+def urlset(*urls: str, attributes: str = _NS) -> str:
+    return f"<?xml version='1.0' encoding='UTF-8'?><urlset {attributes}>" + "".join(f"<url><loc>{url}</loc></url>" for url in urls) + "</urlset>"
+
+
+def index(*urls: str) -> str:
+    return f"<sitemapindex {_NS}>" + "".join(f"<sitemap><loc>{url}</loc></sitemap>" for url in urls) + "</sitemapindex>"
+
+
+def pages(body: str | bytes) -> list[str]:
+    return read_sitemap(body.encode() if isinstance(body, str) else body, _BASE).pages
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (urlset("http://x.test/1", "http://x.test/2"), ["http://x.test/1", "http://x.test/2"]),
+        (urlset("\n  http://x.test/1\n"), ["http://x.test/1"]),
+        (urlset("http://x.test/é?a=1&amp;b=2"), ["http://x.test/é?a=1&b=2"]),
+        (urlset("http://x.test/?a=1&b=2&copy=3"), ["http://x.test/?a=1&b=2&copy=3"]),
+        (urlset("<![CDATA[http://x.test/?a=1&b=2]]>"), ["http://x.test/?a=1&b=2"]),
+        (urlset("/path", "nothing of the kind"), ["http://x.test/path"]),
+        (urlset("http://x.test/1", attributes="xmlns='http://wrong.test/'"), ["http://x.test/1"]),
+        ("<s:urlset xmlns:s='http://s.test/'><s:url><s:loc>http://x.test/1</s:loc></s:url></s:urlset>", ["http://x.test/1"]),
+        ("<s:urlset><s:url><s:loc>http://x.test/1</s:loc></s:url></s:urlset>", ["http://x.test/1"]),
+        ("\ufeff\n \n" + urlset("http://x.test/1"), ["http://x.test/1"]),
+        (urlset("http://x.test/1", "http://x.test/2")[:-21], ["http://x.test/1", "http://x.test/2"]),
+        ("<urlset><url><loc>http://x.test/1</loc></ur><url><loc>http://x.test/2</loc></url></urlset>", ["http://x.test/1", "http://x.test/2"]),
+        ("<urlset><url><image:image><image:loc>http://x.test/i.jpg</image:loc></image:image><loc>http://x.test/1</loc></url></urlset>", ["http://x.test/1"]),
+        ("<urlset><!-- <url><loc>http://x.test/0</loc></url> --><url><lastmod>2020</lastmod></url></urlset>", []),
+        ("\ufeffhttp://x.test/1\r\nhttp://x.test/2\r\n\r\n# no URL\r\n", ["http://x.test/1", "http://x.test/2"]),
+        (gzip.compress(urlset("http://x.test/1").encode()), ["http://x.test/1"]),
+        (gzip.compress(gzip.compress(b"http://x.test/1")), ["http://x.test/1"]),
+        (gzip.compress(b"http://x.test/1\n") + gzip.compress(b"http://x.test/2"), ["http://x.test/1", "http://x.test/2"]),
+        (gzip.compress(b"http://x.test/1\n" * 3)[:-8], ["http://x.test/1"] * 3),
+        (urlset("http://x.test/é").replace("UTF-8", "UTF-16").encode("utf-16"), ["http://x.test/é"]),
+        ("<rss><channel><link>http://x.test/</link><item><title>A</title><link>http://x.test/1</link></item></channel></rss>", ["http://x.test/1"]),
+        (
+            "<rss><item><guid>http://x.test/g</guid><link>http://x.test/1</link></item><item><guid>http://x.test/2</guid></item></rss>",
+            ["http://x.test/1", "http://x.test/2"],
+        ),
+        ("<rss><item><guid isPermaLink='false'>http://x.test/g</guid></item></rss>", []),
+        (
+            "<feed xmlns='http://www.w3.org/2005/Atom'><link href='http://x.test/'/><entry><link rel='edit' href='http://x.test/e'/>"
+            "<link href='http://x.test/1'/><link rel='alternate' href='http://x.test/1.html'/></entry></feed>",
+            ["http://x.test/1"],
+        ),
+    ],
+)
+def test_each_form_gives_its_pages(body: str | bytes, named: list[str]) -> None:
+    assert pages(body) == named
+
+
+def test_an_index_names_sitemaps_even_without_loc() -> None:
+    found = read_sitemap(f"<sitemapindex><sitemap>\n{_BASE}?a=1&amp;b=2\n</sitemap><sitemap><loc>/b.xml</loc></sitemap></sitemapindex>".encode(), _BASE)
+    assert (found.sitemaps, found.pages) == ([f"{_BASE}?a=1&b=2", "http://x.test/b.xml"], [])
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"<html><body><a href='/x'>x</a></body></html>", b"<", b"\x1f\x8b\x08\x00garbage", b"\x89PNG\r\n\x1a\n\0\0"])
+def test_what_is_no_sitemap_is_said(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"sitemap|gzip"):
+        pages(body)
+
+
+def test_entities_are_neither_expanded_nor_read_from_elsewhere(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("http://x.test/secret")
+    laughs = "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 10))
+    head = f"<!DOCTYPE urlset [<!ENTITY l0 'lol'>{laughs}<!ENTITY file SYSTEM '{secret.as_uri()}'>]>"
+    named = pages(f"{head}<urlset><url><loc>http://x.test/&l9;</loc></url><url><loc>&file;</loc></url><url><loc>http://x.test/1</loc></url></urlset>")
+    assert named == ["http://x.test/&l9;", "http://x.test/1"]
+
+
+def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sitemaps, "MAX_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match="larger than 1 MiB"):
+        pages(gzip.compress(b"<urlset>" + b" " * (4 << 20)))
+    monkeypatch.setattr(sitemaps, "MAX_URLS", 2)
+    assert pages(urlset("http://x.test/1", "http://x.test/2", "http://x.test/3")) == ["http://x.test/1", "http://x.test/2"]
+
+
+@pytest.mark.skipif(not _COLLECTED.is_dir(), reason=f"collected sitemaps are not at {_COLLECTED}")
+def test_collected_sitemaps_give_as_much_as_other_readers_find() -> None:
+    """The numbers are those that the tests of crawler-commons state for these files, where they state one, and else a count by hand."""
+    found = {path.name: read_sitemap(path.read_bytes(), _BASE) for path in _COLLECTED.rglob("*.*")}
+    counts = Counter({name: len(one.pages) + len(one.sitemaps) for name, one in found.items()})
+    assert counts["atom.xml"] == counts["sitemap-images.xml"] == counts["sitemap-videos-tvshow.xml"] == 1
+    assert counts["sitemap.ns.xml"] == counts["sitemap.badns.xml"] == counts["sitemap.txt"] == counts["sitemap-with-bom.txt"] == counts["sitemap-news.xml"] == 2
+    assert counts["sitemap-mobile.xml"] == counts["sitemap-links.xml"] == counts["sitemap-videos.xml"] == counts["shinpaideshou-news-sitemap.xml"] == 3
+    assert (counts["xmlSitemap.gz"], counts["sitemap.txt.gz"], len(found["sitemap.index.xml"].sitemaps)) == (5, 5, 15)
+    assert not any(url.endswith((".jpg", ".jpeg")) for one in found.values() for url in one.pages)
+
+
+def test_a_declared_sitemap_is_the_whole_road(loopback_site: "Site", tmp_path: Path) -> None:
+    """Nested, zipped, in a circle, and off the domains; its pages' links are not followed, and it is no page itself."""
+    site = loopback_site
+    base = site.base
+    site.page("/robots.txt", "User-agent: *\nDisallow: /private\n", content_type="text/plain")
+    site.page("/sitemap.xml", index(f"{base}/a.xml.gz", f"{base}/moved.xml", f"{base}/sitemap.xml", "http://127.0.0.2:9/c.xml", f"{base}/gone.xml"))
+    site.page(
+        "/a.xml.gz",
+        gzip.compress(urlset(f"{base}/1", f"{base}/2#top", f"{base}/login", "http://127.0.0.2:9/", f"{base}/p.pdf").encode()),
+        content_type="application/gzip",
+    )
+    site.page("/moved.xml", status=301, headers={"Location": "/b.txt"})
+    site.page("/b.txt", f"{base}/2\n{base}/3\n{base}/private/4\n{base}/gone\n", content_type="text/plain")
+    for path in ("/1", "/2", "/3", "/login", "/linked"):
+        site.page(path, links("/linked", "/sitemap.xml"))
+    outcome, stored = crawled(site, tmp_path, start_urls=[], sitemaps=[f"{base}/sitemap.xml"], follow={"deny": ["login"]})
+    assert stored == ["/1", "/2", "/3"]
+    assert outcome.pages.model_dump() == {"fetched": 3, "unchanged": 0, "failed": 1, "gone": 1, "vanished": 0, "refused": 2}
+    reasons = {failure.url.removeprefix(base): failure.reason for failure in outcome.failures}
+    assert reasons == {"/gone.xml": "error", "/gone": "gone", "/private/4": "refused_by_robots", "http://127.0.0.2:9/c.xml": "off_site"}
+    assert site.asked["/sitemap.xml"] == site.asked["/2"] == 1
+    assert (outcome.finish, site.asked["/linked"], site.asked["/p.pdf"]) == ("finished", 0, 0)
+
+
+def test_allow_holds_for_sitemaps_and_opens_the_links(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/s.xml", urlset(f"{site.base}/a/1", f"{site.base}/b/1"))
+    site.page("/a/1", links("/a/2", "/b/2"))
+    site.page("/a/2", "x")
+    _, stored = crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/s.xml"], follow={"allow": ["/a/"]})
+    assert stored == ["/a/1", "/a/2"]
+
+
+def test_a_sitemap_beside_start_urls_adds_to_a_free_crawl(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/s.xml", urlset(f"{site.base}/orphan"))
+    site.page("/", links("/1"))
+    site.page("/1", "x")
+    site.page("/orphan", "x")
+    _, stored = crawled(site, tmp_path, sitemaps=[f"{site.base}/s.xml", f"{site.base}/none.xml"])
+    assert stored == ["/", "/1", "/orphan"]
+
+
+def test_large_index_is_read_no_further_than_the_page_limit_needs(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/s.xml", index(*(f"{site.base}/s{n}.xml" for n in range(50))))
+    for n in range(50):
+        site.page(f"/s{n}.xml", urlset(*(f"{site.base}/{n}-{m}" for m in range(20))), delay_s=0.02)
+        for m in range(20):
+            site.page(f"/{n}-{m}", "x")
+    outcome, stored = crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/s.xml"], limits={"pages": 10})
+    assert (len(stored), outcome.finish) == (10, "pages")
+    assert sum(site.asked[f"/s{n}.xml"] for n in range(50)) < 20
+
+
+def test_sitemaps_that_give_nothing_are_explained(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/off.xml", urlset("http://elsewhere.test/1"))
+    site.page("/broken.xml", status=500)
+    with pytest.raises(NoRecords, match="name no page that may be fetched"):
+        crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/off.xml"])
+    with pytest.raises(NoRecords, match=r"/none\.xml: error \(status 404\), sitemap: answered 404"):
+        crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/none.xml"])
+    with pytest.raises(Unreachable, match="server_error"):
+        crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/broken.xml"])
