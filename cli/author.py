@@ -41,12 +41,15 @@ def init(
 def validate(kb: KB, as_json: Json = False) -> None:
     """Check a declaration; errors name file, line, key, what was found and what is allowed."""
     declaration = load_declaration(kb)
+    warnings = [f"source {s.name}: {s.private_start}" for s in declaration.sources if isinstance(s, SiteSource) and s.private_start]
     if as_json:
         sources = [{"name": s.name, "kind": s.kind, "yields": s.yields, "fields": list(s.declared_fields())} for s in declaration.sources]
-        print_json({"kb": declaration.name, "ok": True, "path": str(declaration.path), "sources": sources})
+        print_json({"kb": declaration.name, "ok": True, "path": str(declaration.path), "sources": sources, "warnings": warnings})
         return
-    rows = [(s.name, s.kind, s.yields, ", ".join(s.declared_fields()) or "–") for s in declaration.sources]
+    rows = [(s.name, s.kind, s.yields, ", ".join(s.declared_fields()) or ("their own" if s.takes_own_fields else "–")) for s in declaration.sources]
     print_table(f"{declaration.name}: valid ({declaration.path})", ("source", "kind", "yields", "fields"), rows)
+    for warning in warnings:
+        say(f"a run will refuse {warning}")
 
 
 def test_url(

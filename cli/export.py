@@ -49,10 +49,20 @@ def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> 
     if what == "documents":
         return list(_DOCUMENT_COLUMNS), _read(folder / DOCUMENTS, _DOCUMENT_COLUMNS)
     if what == "records":
-        names = list(dict.fromkeys(n for s in declaration.sources if s.yields == "records" for n in s.declared_fields()))
+        names = _field_names(declaration, folder / RECORDS)
         return ["document_id", "source", "url", *(_export_name(n) for n in names if n != "url")], _records(folder / RECORDS, names)
     store = VectorStore(data.vectors, read_manifest(data.index(declaration.name), version).embedder)
     return ["chunk_id", "text_sha256", "vector"], _vectors(folder / CHUNKS, store)
+
+
+def _field_names(declaration: Declaration, path: Path) -> list[str]:
+    """The columns that records have: declared fields, then those that files name themselves, in order of appearance."""
+    sources = [source for source in declaration.sources if source.yields == "records"]
+    names = dict.fromkeys(name for source in sources for name in source.declared_fields())
+    if any(source.takes_own_fields for source in sources):
+        for row in _read(path, ("fields",)):
+            names |= dict.fromkeys(json.loads(row["fields"]))
+    return list(names)
 
 
 def _read(path: Path, columns: tuple[str, ...]) -> Rows:

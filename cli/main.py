@@ -57,6 +57,7 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
     except AlmanacError as error:
+        error.about(next((word for word in arguments[1:] if not word.startswith("-")), "KB"))
         print_error(error, as_json=as_json)
         return error.exit_code
     except Exit as finished:

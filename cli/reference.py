@@ -12,8 +12,9 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
+from schemas.credentials import Auth
 from schemas.declaration import Chunk, Declaration, Embed, Expectation, Gate, Generate, Index, Retrieve, Validate
-from schemas.fields import FieldRule, Selector
+from schemas.fields import FieldRule, Script, Selector
 from schemas.model import Declared
 from schemas.settings import project_root
 from schemas.sources import FilesSource, Follow, Limits, Listing, Pagination, Politeness, SiteSource
@@ -24,11 +25,13 @@ _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "Files": (FilesSource, "sources[], kind: files"),
     "A field": (FieldRule, "fields.NAME"),
     "A selector": (Selector, "each, link, next, body"),
+    "Script": (Script, "from"),
     "Follow": (Follow, "sources[].follow"),
     "Pagination": (Pagination, "sources[].pagination"),
     "Listing": (Listing, "sources[].listing"),
     "Limits": (Limits, "sources[].limits"),
     "Politeness": (Politeness, "sources[].politeness"),
+    "Auth": (Auth, "sources[].politeness.auth"),
     "Validate": (Validate, "validate"),
     "An expectation": (Expectation, "validate.expect[]"),
     "Chunk": (Chunk, "chunk"),
@@ -74,7 +77,7 @@ def _type_name(annotation: Any) -> str:
         if issubclass(annotation, Declared):
             title = next((t for t, (m, _) in _SECTIONS.items() if m is annotation), annotation.__name__)
             return f"[{title.lower()}](#{title.lower().replace(' ', '-')})"
-        return {"str": "text", "int": "integer", "float": "number", "bool": "true, false", "NoneType": "null", "dict": "mapping"}.get(
+        return {"str": "text", "SecretStr": "text", "int": "integer", "float": "number", "bool": "true, false", "NoneType": "null", "dict": "mapping"}.get(
             annotation.__name__, annotation.__name__
         )
     arguments = get_args(annotation)

@@ -15,7 +15,7 @@ _RECORDS = {"yields": "records", "fields": {"name": {"css": "h1", "required": Tr
 
 def _declare(folder: Path, **source: Any) -> str:
     path = folder / "shop.yaml"
-    YAML().dump({"name": "shop", "sources": [{"name": "pages", "kind": "site", "politeness": {"robots": False}, **source}]}, path)
+    YAML().dump({"name": "shop", "sources": [{"name": "pages", "kind": "site", "politeness": {"allow_private": True, "robots": False}, **source}]}, path)
     return str(path)
 
 
@@ -51,11 +51,9 @@ def test_a_malformed_declaration(almanac: Almanac, tmp_path: Path) -> None:
     _refused(almanac("run", str(tmp_path / "bad.yaml"), "--json"), 2, "declaration_error", "bad.yaml:", "not valid YAML")
 
 
-def test_an_unknown_key_and_one_that_is_not_supported_yet(almanac: Almanac, tmp_path: Path) -> None:
+def test_an_unknown_key(almanac: Almanac, tmp_path: Path) -> None:
     declared = _declare(tmp_path, start_urls=["http://127.0.0.1:9/"], selector="h1")
     _refused(almanac("validate", declared, "--json"), 2, "declaration_error", "sources[0].selector: unknown key")
-    declared = _declare(tmp_path, start_urls=["http://127.0.0.1:9/"], sitemaps=["http://127.0.0.1:9/sitemap.xml"])
-    _refused(almanac("validate", declared, "--json"), 2, "declaration_error", "not supported yet")
 
 
 @pytest.mark.parametrize("arguments", [["search", "handbook", "--json"], ["run", "handbook", "--fast", "--json"], ["fly", "--json"]])

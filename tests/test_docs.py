@@ -1,0 +1,19 @@
+"""What the guides show works: every declared source in them loads."""
+
+import re
+
+import pytest
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from schemas.sources import Source
+from tests.conftest import ROOT
+
+_BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/sources.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("block", _BLOCKS, ids=lambda block: block.split("\n")[0])
+def test_recipe_is_a_valid_source(block: str) -> None:
+    declared = YAML(typ="safe").load(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", block))
+    source: Source = TypeAdapter(Source).validate_python(declared)
+    assert source.name == declared["name"]
