@@ -40,7 +40,7 @@ class Chain:
 
 
 def marks_of(content: Content, road: Road) -> Iterator[str]:
-    """What counts as added by a page: its cards, its items, or else its text and the links that are followed from it."""
+    """What counts as added by a page: its cards, its items, or else the links that are followed from it, and its text where it is an item."""
     source = road.source
     if source.listing is not None:
         yield from (url for _, url in road.cards(content))
@@ -51,7 +51,9 @@ def marks_of(content: Content, road: Road) -> Iterator[str]:
         if not _is_hollow(body):
             yield json.dumps(body, sort_keys=True)
     else:
-        yield from _texts(content)
+        # Where items or links are declared, they are what counts: a clock on the page would be something new for ever.
+        if road.may_be_item(content.url):
+            yield from _texts(content)
         here = urlsplit(content.url).path
         # Links to the same path are most often the numbers of pages.
         yield from (link.url for link in road.links(content) if link.role == "link" and urlsplit(link.url).path != here)

@@ -10,6 +10,7 @@ from spiders.content import Content
 from spiders.embedded import find
 from spiders.patterns import TooSlow, first_group
 from spiders.select import markup_of, text_of
+from spiders.urls import spellings
 from spiders.values import convert
 
 _REDUCING = frozenset({"first", "last", "count", "join"})
@@ -104,7 +105,7 @@ def _raw_values(rule: FieldRule, scope: Scope, wants_list: bool) -> Iterable[Any
     if rule.const is not None:
         return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
     if rule.url is not None:
-        return [_by_pattern(rule.url, scope.content.url)]
+        return [_by_pattern(rule.url, spelled) for spelled in spellings(scope.content.url)]
     matches = find(scope.content, rule, scope.node, many=wants_list)
     if rule.json_ is not None:
         # A list is one value of its own, unless its entries are asked for.

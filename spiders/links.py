@@ -42,6 +42,7 @@ class Road:
         self._canonical = lru_cache(maxsize=4096)(partial(canonical_url, ignore_parameters=tuple(source.ignore_parameters)))
         self._starts = {self.canonical(url) for url in source.start_urls}
         self._is_listing = url_matcher(source.listing.match if source.listing else None)
+        self._is_item = url_matcher(source.match)
         self._allowed = [url_matcher(pattern) for pattern in source.follow.allow]
         self._denied = [url_matcher(pattern, when_slow=True) for pattern in source.follow.deny]
 
@@ -59,6 +60,10 @@ class Road:
         """Whether a URL is that of a listing, as declared; the number of a page makes no difference."""
         numbering = self.source.pagination.parameter
         return self._is_listing(url) or (numbering is not None and self._is_listing(with_parameter(url, numbering, None)))
+
+    def may_be_item(self, url: str) -> bool:
+        """Whether a page may be an item itself. Beside declared links it is one only where `match` says so."""
+        return self._is_item(url) if self.source.match else not self.source.follow.allow
 
     def is_denied(self, url: str) -> bool:
         return any(denied(url) for denied in self._denied)

@@ -5,7 +5,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from urllib.parse import parse_qsl, quote_plus, unquote_plus, urlsplit
+from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
 from spiders.patterns import TooSlow, search
 
@@ -15,6 +15,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PATH_SAFE = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
 _QUERY_SAFE = _PATH_SAFE | frozenset("?")
+_LETTERS = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
 _CHARACTER = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 # Browsers drop these wherever they stand in an address.
 _INVISIBLE = str.maketrans("", "", "\t\r\n")
@@ -129,6 +130,19 @@ def with_parameter(url: str, name: str, value: str | None) -> str:
     return parts._replace(query="&".join([*kept[:place], *new, *kept[place:]])).geturl()
 
 
+def spellings(url: str) -> list[str]:
+    """The URL as people read it, letters of all scripts decoded, and as it is sent where that differs: declared patterns may mean either."""
+    readable = _LETTERS.sub(lambda match: _decoded(match[0]), url)
+    return [readable] if readable == url else [readable, url]
+
+
+def _decoded(escapes: str) -> str:
+    try:
+        return unquote(escapes, errors="strict")
+    except UnicodeDecodeError:  # not UTF-8
+        return escapes
+
+
 def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[str], bool]:
     """A test whether a declared regular expression is found anywhere in a URL; without one, nothing matches.
 
@@ -139,7 +153,7 @@ def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[st
 
     def matches(url: str) -> bool:
         try:
-            return search(pattern, url) is not None
+            return any(search(pattern, spelled) is not None for spelled in spellings(url))
         except TooSlow:
             return when_slow
 
