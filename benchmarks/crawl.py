@@ -101,8 +101,8 @@ def _bare(arguments: argparse.Namespace) -> None:
 
 def _almanac(arguments: argparse.Namespace) -> None:
     from schemas.sources import SiteSource
-    from spiders.crawl import crawl_site
-    from spiders.mapping import map_pages
+    from spiders.crawling.crawl import crawl_site
+    from spiders.mapping.pages import map_pages
     from spiders.raw import RawStore
 
     fields = {

@@ -59,7 +59,7 @@ def test_url(
     as_json: Json = False,
 ) -> None:
     """Show what one page yields, which rule gave each field, and what matched nothing."""
-    from spiders.inspect_url import inspect_url
+    from spiders.mapping.inspect_url import inspect_url
     from transforms.prepare import prepare_items
 
     declaration = load_declaration(kb)

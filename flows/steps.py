@@ -27,12 +27,12 @@ from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import ChunkCounts
 from schemas.sources import SiteSource, Source
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, read_table, write_table
-from spiders.crawl import crawl_site
-from spiders.diagnose import require_matches
-from spiders.earlier import earlier_crawls
-from spiders.mapping import map_pages
+from spiders.crawling.crawl import crawl_site
+from spiders.crawling.earlier import earlier_crawls
+from spiders.mapping.diagnose import require_matches
+from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore
-from spiders.read_files import read_files
+from spiders.reading.read_files import read_files
 from transforms.chunk import chunk_item
 from transforms.compare import ItemKey, Known, compare_items, keep_first_seen
 from transforms.deduplicate import deduplicate

@@ -14,10 +14,10 @@ from w3lib.url import safe_url_string
 
 from schemas.fields import Selector
 from schemas.sources import SiteSource
-from spiders.content import Content
-from spiders.embedded import find
-from spiders.paging import numbered_next, told_next
-from spiders.select import text_of
+from spiders.crawling.paging import numbered_next, told_next
+from spiders.mapping.embedded import find
+from spiders.mapping.select import text_of
+from spiders.reading.content import Content
 from spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]

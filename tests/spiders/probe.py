@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 
 from schemas.addresses import private_kind
 from schemas.sources import SiteSource
-from spiders import addresses
-from spiders.crawl_settings import settings_for
+from spiders.crawling import addresses
+from spiders.crawling.crawl_settings import settings_for
 from spiders.urls import is_on_domains
 
 

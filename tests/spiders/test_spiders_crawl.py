@@ -18,11 +18,11 @@ from schemas.errors import NoRecords, OperationalError, Unreachable
 from schemas.reports import CrawlOutcome
 from schemas.settings import project_root
 from schemas.sources import SiteSource
-from spiders import crawl
-from spiders.crawl import crawl_site
-from spiders.crawl_process import Job
-from spiders.inspect_url import inspect_url
-from spiders.mapping import map_pages
+from spiders.crawling import crawl
+from spiders.crawling.crawl import crawl_site
+from spiders.crawling.crawl_process import Job
+from spiders.mapping.inspect_url import inspect_url
+from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore
 from tests.spiders.conftest import Answer
 
@@ -264,7 +264,9 @@ def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(lo
     declared, raw = source(site, politeness={"per_domain": 2}), RawStore(tmp_path / "raw")
     job = tmp_path / "job.json"
     job.write_text(Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id="r1").model_dump_json())
-    process = subprocess.Popen([sys.executable, "-m", "spiders.crawl_process", str(job)], cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "spiders.crawling.crawl_process", str(job)], cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     _wait_for(lambda: len(list(raw.pages("r1"))) >= 10)
     process.kill()
     process.communicate()
@@ -281,7 +283,8 @@ def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: P
     for n in range(500):
         loopback_site.page(f"/{n}", "x", delay_s=0.2)
     program = (
-        "import sys; from pathlib import Path; from schemas.sources import SiteSource; from spiders.raw import RawStore; from spiders.crawl import crawl_site;"
+        "import sys; from pathlib import Path; from schemas.sources import SiteSource; from spiders.raw import RawStore;"
+        "from spiders.crawling.crawl import crawl_site;"
         "crawl_site(SiteSource.model_validate_json(sys.argv[1]), RawStore(Path(sys.argv[2])), 'r1')"
     )
     declared = source(loopback_site).model_dump_json(by_alias=True, exclude_defaults=True)
@@ -331,7 +334,7 @@ def _crawls_of(parent: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         try:
             state, ppid = (entry / "stat").read_text().rpartition(")")[2].split()[:2] if entry.name.isdigit() else ("", "")
-            if ppid == str(parent) and state != "Z" and b"spiders.crawl_process" in (entry / "cmdline").read_bytes():
+            if ppid == str(parent) and state != "Z" and b"spiders.crawling.crawl_process" in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except OSError:  # it has just ended
             continue
@@ -340,6 +343,6 @@ def _crawls_of(parent: int) -> list[int]:
 
 def _is_running(pid: int) -> bool:
     try:
-        return b"spiders.crawl_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"spiders.crawling.crawl_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False

@@ -16,9 +16,9 @@ import pytest
 from schemas.reports import PageCounts
 from schemas.settings import project_root
 from schemas.sources import SiteSource
-from spiders.crawl import crawl_site
-from spiders.crawl_process import Job
-from spiders.earlier import Earlier, earlier_crawls
+from spiders.crawling.crawl import crawl_site
+from spiders.crawling.crawl_process import Job
+from spiders.crawling.earlier import Earlier, earlier_crawls
 from spiders.raw import RawStore
 from tests.spiders.test_spiders_crawl import links, source
 
@@ -44,7 +44,7 @@ def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earl
     path = folder / f"{run_id}.json"
     job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, earlier=earlier)
     path.write_text(job.model_dump_json())
-    command = [sys.executable, "-m", "spiders.crawl_process", str(path)]
+    command = [sys.executable, "-m", "spiders.crawling.crawl_process", str(path)]
     with subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True) as process:
         deadline = time.monotonic() + 30
         while not raw.journal_path(run_id).exists() or raw.journal_path(run_id).read_bytes().count(b"\n") < pages:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from schemas.fields import FieldRule, Selector
 from schemas.items import Page
-from spiders.content import Content
-from spiders.embedded import find
-from spiders.fields import Scope, read_field
-from spiders.scripts import named_data
+from spiders.mapping.embedded import find
+from spiders.mapping.fields import Scope, read_field
+from spiders.mapping.scripts import named_data
+from spiders.reading.content import Content
 
 
 def page(body: str, **keys: Any) -> Content:

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 
 from schemas.items import Draft, Reject
 from schemas.sources import FilesSource
-from spiders.delimited import read_rows
-from spiders.diagnose import require_matches
-from spiders.formats import format_of
-from spiders.mapping import map_pages
-from spiders.markdown import split_front_matter
+from spiders.mapping.diagnose import require_matches
+from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore
-from spiders.read_files import read_files
+from spiders.reading.delimited import read_rows
+from spiders.reading.formats import format_of
+from spiders.reading.markdown import split_front_matter
+from spiders.reading.read_files import read_files
 from tests.spiders.files import column, docx, paragraph, pdf, table
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from schemas.declaration import Declaration
 from schemas.items import Item, Page
-from spiders.content import Content
-from spiders.items import map_page
-from spiders.language import detect_language, language_of
+from spiders.mapping.items import map_page
+from spiders.reading.content import Content
+from spiders.reading.language import detect_language, language_of
 from transforms.prepare import prepare_items
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from schemas.items import Page
 from schemas.sources import SiteSource
-from spiders.content import Content
 from spiders.links import Link, Road
+from spiders.reading.content import Content
 
 
 def links(body: str, **keys: Any) -> list[Link]:

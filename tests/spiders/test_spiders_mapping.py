@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 from schemas.errors import NoRecords
 from schemas.items import Extraction, Page
 from schemas.sources import FilesSource, SiteSource, Source
-from spiders.diagnose import require_matches
-from spiders.mapping import map_pages
-from spiders.markdown import heading_of
+from spiders.mapping.diagnose import require_matches
+from spiders.mapping.pages import map_pages
+from spiders.reading.markdown import heading_of
 
 CASES = Path(__file__).parent / "pages"
 TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".jsonl": "application/jsonl"}

@@ -27,10 +27,10 @@ from schemas.errors import DeclarationError, NoRecords
 from schemas.load import load_declaration
 from schemas.settings import project_root
 from schemas.sources import SiteSource
-from spiders.crawl import crawl_site
-from spiders.crawl_settings import settings_for
-from spiders.manners import RETRY_AFTER_MAX_S, retry_after_s
-from spiders.middlewares import may_see_credentials
+from spiders.crawling.crawl import crawl_site
+from spiders.crawling.crawl_settings import settings_for
+from spiders.crawling.manners import RETRY_AFTER_MAX_S, retry_after_s
+from spiders.crawling.middlewares import may_see_credentials
 from spiders.raw import RawStore
 
 
@@ -549,5 +549,5 @@ def test_no_unsafe_default_of_scrapy_is_left() -> None:
     assert {scheme for scheme, handler in handlers.items() if handler} == {"http", "https"}
     assert (settings.getint("DOWNLOAD_MAXSIZE"), settings.getfloat("DOWNLOAD_TIMEOUT")) == (16 << 20, 30)
     assert settings.getint("CLOSESPIDER_TIMEOUT") == 3600 and settings["JOBDIR"] is None
-    assert settings["TWISTED_DNS_RESOLVER"] == "spiders.addresses.GuardedResolver"
+    assert settings["TWISTED_DNS_RESOLVER"] == "spiders.crawling.addresses.GuardedResolver"
     assert OSError not in settings["RETRY_EXCEPTIONS"]

@@ -11,11 +11,11 @@ import pytest
 
 from schemas.items import Page
 from schemas.sources import Pagination, SiteSource
-from spiders.content import Content
+from spiders.crawling.paging import numbered_next, told_next
 from spiders.links import Road
-from spiders.mapping import map_pages
-from spiders.paging import numbered_next, told_next
+from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore
+from spiders.reading.content import Content
 from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import crawled, links, source
 

@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import NoRecords
 from schemas.sources import FilesSource
 from spiders.raw import RawStore
-from spiders.read_files import read_files
+from spiders.reading.read_files import read_files
 
 
 def files(glob: str, **keys: Any) -> FilesSource:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schemas.errors import NoRecords, Unreachable
-from spiders import sitemaps
-from spiders.sitemaps import read_sitemap
+from spiders.crawling import sitemaps
+from spiders.crawling.sitemaps import read_sitemap
 from tests.spiders.test_spiders_crawl import crawled, links
 
 if TYPE_CHECKING:

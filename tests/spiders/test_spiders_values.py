@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.fields import FieldType
 from schemas.templates import fill
-from spiders.values import convert
+from spiders.mapping.values import convert
 
 
 @pytest.mark.parametrize(

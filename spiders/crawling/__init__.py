@@ -1,0 +1,1 @@
+"""From a declared site to stored pages: one Scrapy spider in a process of its own, its manners, and its queue."""

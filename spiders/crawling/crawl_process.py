@@ -1,0 +1,76 @@
+"""One crawl, one process: Twisted's reactor cannot start twice. `python -m spiders.crawling.crawl_process JOBFILE`.
+
+Progress goes to stdout as JSON lines, warnings to stderr, the outcome into the stats file that the job names. Exit codes say
+little (Scrapy ends with 0 on most failures): a crawl without a stats file has failed.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from scrapy.crawler import AsyncCrawlerProcess
+
+from schemas.durable import write_file
+from schemas.lifetime import end_with_parent
+from schemas.sources import SiteSource
+from spiders.crawling.crawl_settings import settings_for
+from spiders.crawling.earlier import Earlier, EarlierPages
+from spiders.crawling.site_spider import SiteSpider
+from spiders.raw import RawStore
+
+STORAGE_FAILED = 74  # EX_IOERR
+_PROGRESS_EVERY_S = 0.2
+
+
+class Job(BaseModel):
+    """What to crawl, and where its pages go."""
+
+    source: dict[str, Any]
+    raw: Path
+    run_id: str
+    earlier: Earlier = Earlier()
+
+
+class Progress:
+    """Writes `{done, queued}` lines, a few a second at most."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, done: int, queued: int) -> None:
+        if time.monotonic() >= self._next or not queued:
+            self._next = time.monotonic() + _PROGRESS_EVERY_S
+            sys.stdout.write(json.dumps({"done": done, "queued": queued}) + "\n")
+            sys.stdout.flush()
+
+
+def crawl(job: Job) -> int:
+    """Crawls, and writes the stats file if the crawl came to its own end. Returns the exit code."""
+    source = SiteSource.model_validate(job.source)
+    raw = RawStore(job.raw)
+    pages = EarlierPages(raw, job.run_id, job.earlier)
+    with raw.journal(job.run_id) as journal:
+        process = AsyncCrawlerProcess(settings_for(source))
+        crawler = process.create_crawler(SiteSpider)
+        process.crawl(crawler, source=source, journal=journal, earlier=pages, progress=Progress())
+        process.start()
+    spider = crawler.spider
+    if not isinstance(spider, SiteSpider):
+        return 1
+    if spider.fatal is not None:
+        sys.stderr.write(f"{spider.fatal}\n")
+        return STORAGE_FAILED
+    reason = crawler.stats.get_value("finish_reason") if crawler.stats else None
+    if reason not in ("finished", "closespider_timeout"):
+        sys.stderr.write(f"the crawl was stopped: {reason}\n")
+        return 1
+    write_file(raw.stats_path(job.run_id), spider.finished(reason).model_dump_json(indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    end_with_parent()
+    sys.exit(crawl(Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))))

@@ -1,0 +1,130 @@
+"""What a crawl has still to ask for, each page once: sitemaps, the declared road, and plain links behind it."""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spiders.crawling.chain import Chain
+from spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS
+from spiders.links import Link, Road
+from spiders.urls import canonical_url
+
+_SMALL_DEPTH = 5
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A URL in the queue. `chain` is that of the pagination which leads to it; a sitemap's `depth` counts the indexes around it."""
+
+    url: str
+    depth: int = 0
+    chain: Chain | None = None
+
+
+class Frontier:
+    """URLs in the order in which they are asked for, breadth first.
+
+    Plain links wait until every page that is less deep has been answered, where that matters: behind a listing, so that its pages are
+    met by the pagination before they are met as plain links, whose cards would not be read; and under a small limit of depth, so that
+    a page has the depth of the shortest way to it, whatever the order of the answers. Elsewhere nobody waits for one slow page.
+    """
+
+    def __init__(self, road: Road) -> None:
+        self._road = road
+        self._limits = road.source.limits
+        self._sitemaps: deque[Waiting] = deque()
+        self._ahead: deque[Waiting] = deque()
+        self._levels: dict[int, dict[str, Waiting]] = {}  # plain links by depth; no level is empty
+        self._seen: set[str] = set()
+        self._named: set[str] = set()
+        self._beyond: set[str] = set()
+        self._in_step = road.source.listing is not None or self._limits.depth <= _SMALL_DEPTH
+        self._taken: Counter[int] = Counter()  # pages that are not done, by depth
+
+    def __len__(self) -> int:
+        return len(self._ahead) + sum(map(len, self._levels.values()))
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._sitemaps or self._ahead or self._levels)
+
+    @property
+    def beyond_depth(self) -> int:
+        """How many pages were only met beyond the declared depth."""
+        return len(self._beyond - self._seen)
+
+    def take_sitemap(self) -> Waiting | None:
+        """The next sitemap, while more pages may be fetched than are known."""
+        return self._sitemaps.popleft() if self._sitemaps and len(self) < self._limits.pages else None
+
+    def take(self) -> Waiting | None:
+        """The next page; None where there is none, or none before those that were taken are done."""
+        waiting = self._ahead.popleft() if self._ahead else self._take_link()
+        if waiting is not None:
+            self._taken[waiting.depth] += 1
+        return waiting
+
+    def _take_link(self) -> Waiting | None:
+        level = min(self._levels, default=0)
+        if not self._levels or (self._in_step and any(depth < level for depth in self._taken)):
+            return None
+        return self._without(next(iter(self._levels[level])), level)
+
+    def _without(self, key: str, level: int) -> Waiting:
+        """Takes a link out of its level."""
+        links = self._levels[level]
+        waiting = links.pop(key)
+        if not links:
+            del self._levels[level]
+        return waiting
+
+    def done(self, waiting: Waiting) -> None:
+        """Says that a page that was taken has been answered and its links are queued."""
+        self._taken[waiting.depth] -= 1
+        if not self._taken[waiting.depth]:
+            del self._taken[waiting.depth]
+
+    def claim(self, url: str, way: Iterable[str]) -> bool:
+        """Whether a redirect's target is new. A hop that only differs in how it is written is the same page, on its way."""
+        key = self._key(url)
+        if key in map(self._key, way):
+            return True
+        is_new = key not in self._seen
+        self._seen.add(key)
+        return is_new
+
+    def add(self, waiting: Waiting, *, is_link: bool = False) -> None:
+        """Queues a page that was not met before. Plain links stand behind what the declaration leads to."""
+        key = self._road.key(waiting.url)
+        if key not in self._seen:
+            self._seen.add(key)
+            if is_link:
+                self._levels.setdefault(waiting.depth, {})[key] = waiting
+            else:
+                self._ahead.append(waiting)
+            return
+        level = next((level for level, links in self._levels.items() if key in links), None)
+        if level is not None and (not is_link or waiting.depth < level):
+            self._without(key, level)
+            self._seen.remove(key)
+            self.add(waiting, is_link=is_link)
+
+    def add_links(self, links: Iterable[Link], page: Waiting, chain: Chain | None) -> None:
+        """Queues the links of a page; the pages of one pagination are equally deep."""
+        for link in links:
+            if link.role == "next":
+                self.add(Waiting(link.url, page.depth, chain))
+            elif page.depth < self._limits.depth:
+                self.add(Waiting(link.url, page.depth + 1), is_link=link.role == "link")
+            else:
+                self._beyond.add(self._road.key(link.url))
+
+    def add_sitemap(self, url: str, depth: int = 0) -> None:
+        """Queues a sitemap, once. Raises ValueError where it is no URL; too many, or nested too deep, are left."""
+        canonical = canonical_url(url)
+        if canonical not in self._named and depth <= MAX_NESTING and len(self._named) < MAX_SITEMAPS:
+            self._named.add(canonical)
+            self._sitemaps.append(Waiting(canonical, depth))
+
+    def _key(self, url: str) -> str:
+        return self._road.key(self._road.canonical(url))

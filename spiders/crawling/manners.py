@@ -1,0 +1,182 @@
+"""Manners towards a host: the pace it asks for, rests when it is overloaded, second attempts, and an end when time is up."""
+
+import asyncio
+import math
+import random
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import monotonic
+from typing import Any
+
+from scrapy import signals
+from scrapy.core.downloader import Slot
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.retry import RetryMiddleware
+from scrapy.http import Request, Response
+from scrapy.utils.asyncio import CallLaterResult, call_later
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.python.failure import Failure
+
+from spiders.crawling.refusal import Refusal
+
+CRAWL_DELAY_MAX_S = 30.0  # a robots.txt that asks for more is crawled at this pace
+RETRY_AFTER_MAX_S = 60.0  # a host that asks for a longer rest is asked again after this one
+BACKOFF_S = 0.5  # before the second attempt, doubled before each further one; between half and all of it is waited
+_AFTER_SCRAPY_S = 0.1
+_OVERLOADED = frozenset({429, 503})  # of the host, not of the page
+
+
+class Pace:
+    """When requests to a host may leave, kept upon Scrapy's slots, of which there is one for each host name."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._limit_s = crawler.settings.getfloat("CLOSESPIDER_TIMEOUT")
+        self._deadline = math.inf
+        self._alarm: CallLaterResult | None = None
+        self._rests_until: dict[str, float] = {}
+        self._own_pace: set[str] = set()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Pace":
+        pace = cls(crawler)
+        crawler.signals.connect(pace.spider_opened, signal=signals.spider_opened)
+        crawler.signals.connect(pace.spider_closed, signal=signals.spider_closed)
+        return pace
+
+    def spider_opened(self) -> None:
+        if self._limit_s:
+            # A moment later than Scrapy, which is to find the crawl unfinished and to say that time ended it.
+            limit_s = self._limit_s + _AFTER_SCRAPY_S
+            self._deadline = monotonic() + limit_s
+            self._alarm = call_later(limit_s, self._give_up_waiting)
+
+    def spider_closed(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def process_request(self, request: Request) -> None:
+        if self.remaining_s <= 0:
+            raise Refusal(None, "the crawl's time is up")
+        if urlparse_cached(request).hostname in self._own_pace:
+            request.meta["autothrottle_dont_adjust_delay"] = True
+
+    @property
+    def remaining_s(self) -> float:
+        """What is left of `limits.seconds`."""
+        return self._deadline - monotonic()
+
+    def slow_down(self, host: str, delay_s: float) -> None:
+        """Requests to the host leave at least `delay_s` apart from now on, on whatever port and on loopback too."""
+        known = self._downloader.per_slot_settings.get(host, {}).get("delay", self._crawler.settings.getfloat("DOWNLOAD_DELAY"))
+        pace: dict[str, Any] = {"delay": max(known, min(delay_s, CRAWL_DELAY_MAX_S)), "jitter": 0.0}
+        self._own_pace.add(host)
+        self._downloader.per_slot_settings[host] = pace  # for a slot that is made anew
+        slot = self._downloader.slots.get(host)
+        if slot is not None:
+            slot.delay, slot.jitter = pace["delay"], pace["jitter"]
+
+    def rest(self, request: Request, seconds: float) -> None:
+        """Nothing leaves for the request's host for so long, not even what its slot holds already; other hosts go on."""
+        host = request.meta.get("download_slot", "")
+        slot = self._downloader.slots.get(host)
+        until = monotonic() + seconds
+        if slot is None or until <= self._rests_until.get(host, 0.0):
+            return
+        self._rests_until[host] = until
+        if slot.latercall is not None:
+            slot.latercall.cancel()
+        # A slot that is to be called later sends nothing before: that is how Scrapy keeps a delay, too.
+        slot.latercall = call_later(seconds, self._downloader._latercall, slot)
+
+    def _give_up_waiting(self) -> None:
+        """Scrapy ends when the last request has ended, and those that wait for their turn would be waited for."""
+        for slot in self._downloader.slots.values():
+            for deferred in _drained(slot):
+                deferred.errback(Failure(Refusal(None, "the crawl's time is up")))  # type: ignore[no-untyped-call]
+
+    @property
+    def _downloader(self) -> Any:
+        assert self._crawler.engine is not None
+        return self._crawler.engine.downloader
+
+
+def _drained(slot: Slot) -> Iterator[Any]:
+    while slot.queue:
+        yield slot.queue.popleft()[1]
+
+
+class PatientRetry(RetryMiddleware):
+    """Tries again what may go better, after a while: the pause that the host asks for, else one that doubles.
+
+    An overloaded host (429, 503) rests as a whole; other pauses are the request's own. What no second attempt mends (4xx,
+    refusals, certificates) and what would come after the crawl's time is final.
+    """
+
+    crawler: Crawler
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy awaits it
+        if response.status not in self.retry_http_codes or request.meta.get("dont_retry"):
+            return response
+        overloaded = response.status in _OVERLOADED
+        pause_s = (overloaded and retry_after_s(response)) or _backoff_s(request)
+        if overloaded:
+            self._pace.rest(request, pause_s)
+        if pause_s >= self._pace.remaining_s:
+            return response
+        again = self._retry(request, f"answered {response.status}")
+        if again is not None and not overloaded:
+            await asyncio.sleep(pause_s)
+        return again or response
+
+    async def process_exception(self, request: Request, exception: Exception) -> Request | Response | None:  # type: ignore[override]
+        problem = certificate_problem(exception)
+        if problem is not None:
+            raise Refusal("unreachable", f"its certificate is not trusted: {problem}") from exception
+        pause_s = _backoff_s(request)
+        if pause_s >= self._pace.remaining_s:
+            return None
+        again = super().process_exception(request, exception)
+        if isinstance(again, Request):
+            await asyncio.sleep(pause_s)
+        return again
+
+    @property
+    def _pace(self) -> Pace:
+        return pace_of(self.crawler)
+
+
+def pace_of(crawler: Crawler) -> Pace:
+    """The crawl's one Pace."""
+    pace = crawler.get_downloader_middleware(Pace)
+    assert pace is not None
+    return pace
+
+
+def _backoff_s(request: Request) -> float:
+    full_s = BACKOFF_S * 2 ** int(request.meta.get("retry_times", 0))
+    return random.uniform(full_s / 2, full_s)  # jitter, lest they all come at once
+
+
+def retry_after_s(response: Response, now: datetime | None = None) -> float:
+    """How long the answer asks to wait, in seconds, RETRY_AFTER_MAX_S at most; 0 where it says nothing that can be read (RFC 9110, 10.2.3)."""
+    value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
+        return min(float(value), RETRY_AFTER_MAX_S)
+    try:
+        moment = parsedate_to_datetime(value)
+        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0.0
+    return min(max(seconds, 0.0), RETRY_AFTER_MAX_S)
+
+
+def certificate_problem(error: BaseException) -> str | None:
+    """What is wrong with the server's certificate, if that is why the request failed."""
+    for reason in getattr(error.__cause__, "reasons", ()):
+        text = str(reason.value)
+        if "certificate" in text.lower() or "VerificationError" in type(reason.value).__name__:
+            return " ".join(text.split())[:200]
+    return None

@@ -1,0 +1,189 @@
+"""Where Scrapy's own handling of robots.txt, of redirects and of credentials is not what is declared."""
+
+import base64
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import DownloadTimeoutError, StopDownload
+from scrapy.http import Request, Response
+from scrapy.robotstxt import ProtegoRobotParser, RobotParser
+from scrapy.utils.httpobj import urlparse_cached
+
+from schemas.sources import SiteSource
+from spiders.crawling.manners import pace_of
+from spiders.crawling.refusal import Refusal
+from spiders.urls import is_on_domains
+
+__all__ = ["Credentials", "DeclaredRedirects", "Refusal", "StrictRobots"]
+
+_ALLOW_ALL = b""
+_DISALLOW_ALL = b"User-agent: *\nDisallow: /\n"
+_ROBOTS_BYTES = 500 << 10  # RFC 9309, 2.5: at least so much must be parsed
+_ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2
+_PORTS = {"http": 80, "https": 443}
+
+
+class StrictRobots(RobotsTxtMiddleware):
+    """robots.txt by RFC 9309: unavailable (4xx) allows everything, unreachable (5xx, no answer) allows nothing.
+
+    Pages of an unreachable robots.txt are not refused by it but failed: they are as they were, only out of reach. Its Crawl-delay is
+    kept. Of a robots.txt beyond 500 KiB, the first 500 KiB count.
+    """
+
+    def __init__(self, crawler: Any) -> None:
+        super().__init__(crawler)
+        self._unreachable: dict[str, Refusal] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "StrictRobots":
+        robots = cls(crawler)
+        crawler.signals.connect(robots.stop_long, signal=signals.bytes_received)
+        return robots
+
+    async def process_request(self, request: Request) -> None:  # type: ignore[override]  # Scrapy calls it without the spider
+        if _is_robots_txt(request):
+            # The limits of a page are not those of robots.txt, which would then count as unreachable.
+            request.meta["download_maxsize"] = 32 * _ROBOTS_BYTES
+            request.meta["robots_bytes"] = 0
+        await super().process_request(request)
+
+    def stop_long(self, data: bytes, request: Request) -> None:
+        """Ends the download of a robots.txt where reading it ends."""
+        if "robots_bytes" in request.meta:
+            request.meta["robots_bytes"] += len(data)
+            if request.meta["robots_bytes"] > _ROBOTS_BYTES:
+                raise StopDownload(fail=False)
+
+    async def robot_parser(self, request: Request) -> RobotParser | None:
+        parser = await super().robot_parser(request)
+        refusal = self._unreachable.get(urlparse_cached(request).netloc)
+        if refusal is not None:
+            raise Refusal(refusal.reason, refusal.detail, refusal.status)
+        return parser
+
+    async def _parse_robots(self, response: Response, netloc: str, request: Request) -> None:
+        rules = response.body
+        if len(rules) > _ROBOTS_BYTES:
+            rules = rules[:_ROBOTS_BYTES].rpartition(b"\n")[0]  # half a line could mean the opposite
+        if response.status >= 500 or response.status == 429:
+            rules = _DISALLOW_ALL
+            detail = f"robots.txt answered {response.status}, so nothing may be fetched (RFC 9309)"
+            self._unreachable[netloc] = Refusal("server_error", detail, response.status)
+        elif response.status >= 300:
+            rules = _ALLOW_ALL
+        await super()._parse_robots(response.replace(body=rules), netloc, request)
+        self._keep_pace(netloc, urlparse_cached(request).hostname or "")
+
+    def _keep_pace(self, netloc: str, host: str) -> None:
+        parser = self._parsers[netloc]
+        if isinstance(parser, ProtegoRobotParser):
+            delay_s = parser.rp.crawl_delay(self._default_useragent)
+            if delay_s:
+                pace_of(self.crawler).slow_down(host, delay_s)
+
+    def _robots_error(self, exc: Exception, netloc: str) -> None:
+        # A robots.txt that leads in a circle or where nothing may be fetched says nothing (RFC 9309, 2.3.1.2).
+        if not isinstance(exc, Refusal):
+            reason = "timeout" if isinstance(exc, DownloadTimeoutError) else "unreachable"
+            self._unreachable[netloc] = Refusal(reason, f"robots.txt gave no answer, so nothing may be fetched (RFC 9309): {str(exc)[:200]}")
+        super()._robots_error(exc, netloc)
+
+
+class DeclaredRedirects(RedirectMiddleware):
+    """Redirects stay on the declared road: each hop is allowed, new, and no step in a circle."""
+
+    def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
+        redirected = _without_userinfo(redirected)
+        if _is_robots_txt(request):  # robots.txt itself may stand anywhere
+            if request.meta.get("redirect_times", 0) >= _ROBOTS_REDIRECTS:
+                raise Refusal("error", f"robots.txt redirects more than {_ROBOTS_REDIRECTS} times", int(reason))
+        else:
+            self._check(redirected.url, [*request.meta.get("redirect_urls", []), request.url], int(reason))
+        if request.meta.get("redirect_times", 0) >= self.max_redirect_times:
+            raise Refusal("error", f"more than {self.max_redirect_times} redirects", int(reason))
+        return super()._redirect(redirected, request, reason)
+
+    def _check(self, target: str, way: list[str], status: int) -> None:
+        spider: Any = self.crawler.spider
+        if target in way:
+            raise Refusal("error", f"redirects in a circle, back to {target}", status)
+        refusal = spider.refusal_of(target)
+        if refusal is not None:
+            raise Refusal(refusal, f"redirects to {target}", status)
+        if not spider.claim(target, way):
+            raise Refusal(None)
+
+
+class Credentials:
+    """Declared headers, cookies and basic authentication, for the source's own hosts and nobody else.
+
+    They are laid on each request as it leaves, and taken off one that leaves for another host, which a redirect may have made. A
+    host whose declared URLs are https gets none over http, and none on a port that no declared URL names.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._headers: dict[str, str] | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "Credentials":
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> None:
+        source: SiteSource = self._crawler.spider.source  # type: ignore[union-attr]  # the one spider has it
+        if self._headers is None:
+            self._headers = declared_headers(source)
+        own = may_see_credentials(source, request.url)
+        for name, value in self._headers.items():
+            if own:
+                request.headers[name] = value
+            else:
+                request.headers.pop(name, None)
+
+
+def declared_headers(source: SiteSource) -> dict[str, str]:
+    """What `politeness` adds to a request, the secrets in clear."""
+    manners = source.politeness
+    headers = {name: value.get_secret_value() for name, value in manners.headers.items()}
+    if manners.cookies:
+        headers["Cookie"] = "; ".join(f"{name}={value.get_secret_value()}" for name, value in manners.cookies.items())
+    if manners.auth is not None:
+        pair = f"{manners.auth.user.get_secret_value()}:{manners.auth.password.get_secret_value()}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"  # RFC 7617: UTF-8
+    return headers
+
+
+def may_see_credentials(source: SiteSource, url: str) -> bool:
+    """Whether the URL's server is one that the source declares: its host, its port, and over http only where http is declared."""
+    if not is_on_domains(url, source.domains):
+        return False
+    scheme, host, port = _origin(url)
+    declared = {_origin(start) for start in [*source.start_urls, *source.sitemaps]}
+    same_host = {origin for origin in declared if origin[1] == host}
+    schemes = {origin[0] for origin in same_host or declared}
+    ports = {_PORTS[scheme], *(origin[2] for origin in same_host)}
+    # An allowed domain that no declared URL is on gets no less than what all the declared URLs get.
+    may_be_plain = "http" in schemes if same_host else schemes == {"http"}
+    return port in ports and (scheme == "https" or may_be_plain)
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme]
+
+
+def _is_robots_txt(request: Request) -> bool:
+    """A request of StrictRobots' own, also where a redirect has led it elsewhere."""
+    first = request.meta.get("redirect_urls", [request.url])[0]
+    return bool(request.meta.get("dont_obey_robotstxt")) and urlsplit(first).path == "/robots.txt"
+
+
+def _without_userinfo(request: Request) -> Request:
+    parts = urlsplit(request.url)
+    if "@" not in parts.netloc:
+        return request
+    return request.replace(url=urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))

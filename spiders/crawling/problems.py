@@ -1,0 +1,71 @@
+"""Why a response is no page, and why there was no response: the reasons in a crawl's books."""
+
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+    StopDownload,
+)
+from scrapy.http import Response
+from twisted.internet.error import ConnectError, ConnectionDone, ConnectionLost
+
+from spiders.crawling.refusal import Refusal
+from spiders.reading.content import is_text_type, looks_like_text
+from spiders.reading.decode import is_binary
+
+REFUSED = frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied", "private_address"})
+_UNREACHABLE = (
+    CannotResolveHostError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    ResponseDataLossError,
+    ConnectError,
+    ConnectionDone,
+    ConnectionLost,
+)
+
+
+def header(response: Response, name: str) -> str | None:
+    """The text of a header; None where there is none."""
+    value = response.headers.get(name)
+    return None if value is None else value.decode("latin-1")
+
+
+def problem_of(response: Response) -> tuple[str, str] | None:
+    """Reason and detail why a response is no page, or None where it is one."""
+    if response.status in (404, 410):
+        return "gone", ""
+    if response.status >= 500 or response.status in (408, 429):
+        return "server_error", ""
+    if response.status != 200:
+        return "error", f"answered {response.status}"
+    kind = header(response, "Content-Type")
+    is_text = is_text_type(kind) and not is_binary(response.body) if kind else looks_like_text(response.body)
+    return None if is_text else ("not_text", kind or "binary")
+
+
+def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]:
+    """Reason, detail and status of a failed request; no reason where there is nothing to report."""
+    detail = str(error)[:300] or type(error).__name__
+    match error:
+        case Refusal():
+            return error.reason, error.detail, error.status
+        case StopDownload() if error.response is not None:
+            reason, detail = problem_of(error.response) or ("error", detail)
+            return reason, detail, error.response.status
+        case DownloadTimeoutError():
+            return "timeout", detail, None
+        case DownloadCancelledError():
+            return "too_large", detail, None
+        case IgnoreRequest() if "during decompression" in detail:
+            return "too_large", detail, None
+        case IgnoreRequest() if "robots.txt" in detail:
+            return "refused_by_robots", "", None
+        case _ if isinstance(error, _UNREACHABLE):
+            return "unreachable", detail, None
+        case _:
+            return "error", detail, None

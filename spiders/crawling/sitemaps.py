@@ -1,0 +1,135 @@
+"""Sitemaps, their indexes and feeds: bytes in, URLs out. Broken ones give what can be read of them.
+
+The forms are those of sitemaps.org (XML, text, gzip), RSS 2.0, RSS 1.0 and Atom. Nothing outside the file is ever read, and an
+entity that a file declares is never expanded.
+"""
+
+import io
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urljoin
+
+from lxml import etree
+
+from spiders.reading.decode import decode_markup
+
+MAX_BYTES = 50 << 20  # unzipped; sitemaps.org allows no more
+MAX_URLS = 50_000  # of one sitemap; the same
+MAX_NESTING = 3  # indexes of indexes
+MAX_SITEMAPS = 1_000  # of one source
+
+_GZIP = b"\x1f\x8b"
+_ENTRIES = frozenset({"url", "sitemap", "item", "entry"})
+_ROOTS = frozenset({"urlset", "sitemapindex", "rss", "feed", "rdf"})
+_BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
+
+
+@dataclass(slots=True)
+class Sitemap:
+    """What a sitemap names: pages, and in an index further sitemaps. Absolute URLs, in order."""
+
+    pages: list[str] = field(default_factory=list)
+    sitemaps: list[str] = field(default_factory=list)
+
+
+def read_sitemap(body: bytes, url: str, content_type: str = "") -> Sitemap:
+    """What a sitemap names. Raises ValueError where it is none, or larger than MAX_BYTES."""
+    _, text = decode_markup(_unzipped(body), content_type)
+    text = text.lstrip("\ufeff \t\r\n\0")
+    return _read_xml(text, url) if text.startswith("<") else _read_lines(text)
+
+
+def _unzipped(body: bytes) -> bytes:
+    """The body without gzip, by its magic bytes; of a torn file, as much as there is. Zipped twice is seen, too."""
+    for _ in range(2):
+        if body.startswith(_GZIP):
+            body = _gunzipped(body)
+    if len(body) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES >> 20} MiB")
+    return body
+
+
+def _gunzipped(body: bytes) -> bytes:
+    parts, room = [], MAX_BYTES + 1
+    while body.startswith(_GZIP) and room > 0:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(member.decompress(body, room))
+        except zlib.error as error:
+            if not parts:
+                raise ValueError(f"damaged gzip: {error}") from error
+            break
+        room -= len(parts[-1])
+        body = member.unused_data
+    return b"".join(parts)
+
+
+def _read_lines(text: str) -> Sitemap:
+    urls = [line.strip() for line in text.splitlines() if line.strip().lower().startswith(("http://", "https://"))]
+    if not urls:
+        raise ValueError("no sitemap: neither XML nor a list of URLs")
+    return Sitemap(pages=urls[:MAX_URLS])
+
+
+def _read_xml(text: str, url: str) -> Sitemap:
+    found, root = Sitemap(), ""
+    for element in _elements(text):
+        name = _name(element)
+        names = found.sitemaps if name == "sitemap" else found.pages
+        if name in _ENTRIES and len(names) < MAX_URLS and (address := _absolute(_address(element, name), url)):
+            names.append(address)
+        root = name
+    if root not in _ROOTS and not (found.pages or found.sitemaps):
+        raise ValueError(f"no sitemap: its first element is <{root[:40]}>" if root else "no sitemap: not XML")
+    return found
+
+
+def _elements(text: str) -> Iterator[Any]:
+    """Every element at its end, so the root comes last. Entries that were read are let go."""
+    markup = io.BytesIO(_BARE_AMPERSAND.sub("&amp;", text).encode("utf-8", "replace"))
+    events = etree.iterparse(markup, recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8")
+    try:
+        for _, element in events:
+            yield element
+            if _name(element) in _ENTRIES:
+                _let_go(element)
+    except etree.XMLSyntaxError:  # beyond recovering: what came before it counts
+        return
+
+
+def _let_go(entry: Any) -> None:
+    entry.clear()
+    parent = entry.getparent()
+    while parent is not None and _name(parent) not in _ENTRIES and entry.getprevious() is not None:
+        del parent[0]
+
+
+def _address(entry: Any, name: str) -> str:
+    """The URL of an entry, in whatever namespace; empty where it has none."""
+    children = [(_name(child), child) for child in entry]
+    if name == "entry":
+        links = (child.get("href") for kind, child in children if kind == "link" and child.get("rel", "alternate") == "alternate")
+        return next(filter(None, links), "")
+    texts = {kind: (child.text or "").strip() for kind, child in reversed(children) if kind != "guid" or child.get("isPermaLink", "true") == "true"}
+    if name == "item":
+        return texts.get("link") or texts.get("guid", "")
+    return texts.get("loc") or (entry.text or "").strip()  # some write the address without <loc>
+
+
+def _name(element: Any) -> str:
+    """The local name in lower case; empty for a comment. A prefix that is bound to nothing is no part of it."""
+    return element.tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(element.tag, str) else ""
+
+
+def _absolute(address: str, url: str) -> str | None:
+    """Sitemaps give whole addresses; a path is as clear. Anything else is no address."""
+    address = "".join(address.split()).replace("&amp;", "&")  # escaped twice, or escaped within CDATA
+    if address.lower().startswith(("http://", "https://")):
+        return address
+    try:
+        return urljoin(url, address) if address.startswith("/") else None
+    except ValueError:
+        return None

@@ -1,0 +1,84 @@
+"""Pages that are on disk already, as answers: those of a crawl that was cut off, and those that the server says are unchanged.
+
+The spider meets the same responses as ever. Where one came from disk, `meta["stored"]` holds its journal entry.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from scrapy.crawler import Crawler
+from scrapy.http import Request, Response
+
+from spiders.crawling.refusal import Refusal
+from spiders.raw import Entry
+
+_VALIDATORS = ("If-None-Match", "If-Modified-Since")
+
+
+class StoredPages:
+    """Answers from disk where a crawl that was cut off had the page; else asks conditionally for what an earlier crawl stored.
+
+    First of all middlewares: what comes from disk asks no robots.txt and waits for no one's turn. A redirect makes a new request,
+    so every hop has the validators of its own URL, and of no other.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "StoredPages":
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> Response | None:
+        spider: Any = self._crawler.spider
+        for header in _VALIDATORS:
+            request.headers.pop(header, None)
+        for key in ("stored", "known"):
+            request.meta.pop(key, None)
+        if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
+            return None
+        url = spider.road.canonical(request.url)
+        if (found := spider.earlier.arrived(url)) is not None and spider.refusal_of(found[0].url) is None:
+            entry, page = found
+            if entry.url != url and not spider.claim(entry.url, [url]):
+                raise Refusal(None)
+            return _answer(request, entry, page.body)
+        if not request.meta.get("unconditional") and (known := spider.earlier.concluded(url)) is not None:
+            _ask_conditionally(request, known)
+        return None
+
+    def process_response(self, request: Request, response: Response) -> Response | Request:
+        known: Entry | None = request.meta.pop("known", None)
+        if response.status != 304 or known is None:
+            return response
+        body = self._crawler.spider.earlier.body(known)  # type: ignore[union-attr]  # the one spider has it
+        if body is None:
+            return request.replace(meta={**request.meta, "unconditional": True}, dont_filter=True)
+        unchanged = replace(
+            known,
+            requested_url=request.cb_kwargs["waiting"].url,
+            redirects=list(request.meta.get("redirect_urls", [])),
+            etag=_text(response, "ETag") or known.etag,
+            last_modified=_text(response, "Last-Modified") or known.last_modified,
+            checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            unchanged=True,
+        )
+        return _answer(request, unchanged, body)
+
+
+def _ask_conditionally(request: Request, known: Entry) -> None:
+    for header, value in zip(_VALIDATORS, (known.etag, known.last_modified), strict=True):
+        if value:
+            request.headers[header] = value.encode("latin-1", "replace")
+    request.meta["known"] = known
+
+
+def _answer(request: Request, entry: Entry, body: bytes) -> Response:
+    request.meta["stored"] = entry
+    return Response(entry.url, status=200, headers={"Content-Type": entry.content_type.encode("latin-1", "replace")}, body=body, request=request)
+
+
+def _text(response: Response, name: str) -> str | None:
+    value = response.headers.get(name)
+    return None if value is None else value.decode("latin-1")

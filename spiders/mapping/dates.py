@@ -1,0 +1,128 @@
+"""Dates and times in the notation of a language. A date has a day, a month and a year; "yesterday" is none, since a page is read again later."""
+
+import re
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import dateparser  # type: ignore[import-untyped]  # ships no types
+
+from spiders.mapping.locales import is_month_first, primary
+from spiders.mapping.numbers import plain_digits, shown
+
+_NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
+_ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}
+_DECLARED = {"PARSERS": ["custom-formats"]}
+_BUDDHIST_ERA = 543
+_OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id"}  # as dateparser has them
+
+
+@lru_cache(maxsize=4096)
+def read_date(text: str, language: str, date_format: str | None = None) -> datetime:
+    """The moment that a text names; midnight where it names no time, and with an offset where it names one.
+
+    With a format, exactly that, with the month names of the language or English ones. Else ISO 8601, or the language's own notation.
+    03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere; where the language is not known,
+    what can be read in two ways is refused.
+    """
+    plain = plain_digits(text)
+    if date_format is not None:
+        return _by_format(plain, date_format, language)
+    if plain.isdigit():
+        return _compact(plain)
+    try:
+        return datetime.fromisoformat(plain)
+    except ValueError:
+        pass
+    if numeric := _NUMERIC.fullmatch(plain):
+        return _by_order(numeric, language)
+    return _by_words(plain, language)
+
+
+def _compact(digits: str) -> datetime:
+    """20240503, and no count of seconds."""
+    try:
+        if len(digits) == 8:
+            return datetime.strptime(digits, "%Y%m%d")
+    except ValueError:
+        pass
+    raise ValueError(f"not a date: {shown(digits)}")
+
+
+def _by_format(text: str, date_format: str, language: str) -> datetime:
+    try:
+        return datetime.strptime(text, date_format)
+    except ValueError as error:
+        if re.search("%[aAbBp]", date_format) and (found := _by_translated_names(text, date_format, language)):
+            return found
+        raise ValueError(f"{shown(text)} is not a date of the form {date_format}") from error
+
+
+def _by_translated_names(text: str, date_format: str, language: str) -> datetime | None:
+    """Names of months and days in the language. Short ones come back from translation in full, so that %b is tried as %B."""
+    full = date_format.replace("%b", "%B").replace("%a", "%A")
+    for written in dict.fromkeys((text, text.replace(".", ""))):
+        found = _dateparser(written, language, _DECLARED, [date_format, full, full.replace(".", "")])
+        if found is not None:
+            return found
+    return None
+
+
+def _by_order(match: re.Match[str], language: str) -> datetime:
+    """All digits: year first, or day and month by language. Dots are day first everywhere."""
+    first, mark, second, third = match[1], match[2], match[3], match[4]
+    time = [int(part) for part in match.groups()[4:] if part]
+    if len(first) > 2:
+        return _moment(first, second, third, time, match[0])
+    month_first = is_month_first(language) if mark != "." else False
+    readings = {}
+    for is_american in (True, False) if month_first is None else (month_first, not month_first):
+        day, month = (second, first) if is_american else (first, second)
+        try:
+            readings[is_american] = _moment(third, month, day, time, match[0])
+        except ValueError:
+            continue
+    distinct = list(dict.fromkeys(readings.values()))
+    if not distinct:
+        raise ValueError(f"not a date: {shown(match[0])}")
+    if month_first is None and len(distinct) > 1:
+        raise ValueError(f"day or month first in {shown(match[0])}? Declare the language, or a format such as %d/%m/%Y")
+    return distinct[0]
+
+
+def _moment(year: str, month: str, day: str, time: list[int], text: str) -> datetime:
+    if len(year) not in (2, 4):
+        raise ValueError(f"not a date: {shown(text)}")
+    full_year = int(year) if len(year) == 4 else datetime.strptime(year, "%y").year
+    try:
+        return datetime(full_year, int(month), int(day), *time)  # type: ignore[arg-type]  # hour, minute, second
+    except ValueError as error:
+        raise ValueError(f"not a date: {shown(text)}") from error
+
+
+def _by_words(text: str, language: str) -> datetime:
+    """Month names and all else that dateparser knows of the language; English where it is not known."""
+    order = "MDY" if is_month_first(language) else "DMY"
+    found = _dateparser(text, language, {**_ABSOLUTE, "DATE_ORDER": order})
+    if found is None:
+        raise ValueError(f"not a date: {shown(text)}")
+    if primary(language) == "th" and found.year > 2400:
+        return found.replace(year=found.year - _BUDDHIST_ERA)
+    return found
+
+
+def _dateparser(text: str, language: str, settings: dict[str, Any], formats: list[str] | None = None) -> datetime | None:
+    name = _OTHER_NAMES.get(primary(language), primary(language))
+    known = name if name in _known_languages() else "en"
+    try:
+        found: datetime | None = dateparser.parse(text, date_formats=formats, languages=[known], settings=settings)
+    except (ValueError, OverflowError, RecursionError):  # digits that no calendar has
+        return None
+    return found
+
+
+@lru_cache(maxsize=1)
+def _known_languages() -> frozenset[str]:
+    from dateparser.data.languages_info import language_order  # type: ignore[import-untyped]  # ships no types
+
+    return frozenset(language_order)

@@ -1,0 +1,113 @@
+"""Why a source yields nothing: selectors that match on no page, or content that scripts draw, and where its data lies."""
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from schemas.errors import NoRecords
+from schemas.items import Page
+from schemas.sources import SiteSource, Source
+from spiders.mapping.scripts import named_data
+from spiders.mapping.select import element_text
+from spiders.reading.content import Content
+from spiders.urls import url_matcher
+
+_HINT = "has the site changed? almanac test-url KB URL shows what each rule finds on a page"
+_LOOKED_AT = 3  # pages
+
+_ASSIGNED = re.compile(r"(?:\b(?:var|let|const)\s+|\b(?:window|self|globalThis)\s*\.\s*)([A-Za-z_$][\w$]*)\s*=\s*(?:JSON\s*\.\s*parse|[\[{])")
+_ENDPOINT = re.compile(r"""["'`]((?:https?://[^"'`\s]+|/)[^"'`\s]*(?:/api/|\.json|/graphql|/ajax/|/wp-json/)[^"'`\s]*|/api/[^"'`\s]*)["'`]""")
+_SCRIPT = "//script[not(@src) and (not(@type) or contains(@type, 'javascript') or @type = 'module')]"
+_DATA = "//script[@id and contains(@type, 'json')]"
+_SHOWN_KEYS = 6
+_MAX_SEARCHED = 10_000  # values of one script's data
+_LITTLE_TEXT = 400  # characters: what is left of a page that scripts draw
+
+
+def require_matches(source: Source, matched_total: dict[str, int], items_seen: int, pages: int, stored: Iterable[Page] = ()) -> None:
+    """Raises NoRecords where pages gave no item at all, or a required field was found on none of them.
+
+    `items_seen` counts drafts and rejects: a selector that finds nothing anywhere is a site that has changed, not a thousand
+    bad items. Of `stored`, the first pages that should have held an item are looked at for the reason.
+    """
+    if not pages:
+        return
+    place = f"sources.{source.name}"
+    if not items_seen:
+        match = getattr(source, "match", None)
+        declared = ", ".join(f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value)
+        finding = f"{pages} pages yield no item ({declared or 'no page is left to be one'})"
+        raise NoRecords(finding + _reason(source, stored), where=place, hint=_HINT)
+    for name, rule in source.declared_fields().items():
+        if rule.required and not matched_total.get(name):
+            finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} pages)"
+            raise NoRecords(finding + _reason(source, stored), where=f"{place}.fields.{name}", hint=_HINT)
+
+
+def _reason(source: Source, stored: Iterable[Page]) -> str:
+    """What a page says about it, as the end of a sentence; empty where it says nothing."""
+    is_item = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
+    looked_at = islice((page for page in stored if is_item(page.url)), _LOOKED_AT)
+    explained = ((page.url, explain_empty(Content(page), source)) for page in looked_at)
+    return next((f". {url}: {reason}" for url, reason in explained if reason), "")
+
+
+def _written(source: Source) -> str | None:
+    return None if source.each is None else source.each.css or source.each.xpath or source.each.json_
+
+
+def explain_empty(content: Content, source: Source) -> str | None:
+    """What to tell whoever declared selectors that find nothing on this page; None where scripts are not to blame."""
+    if content.form != "html" or not content.selector.xpath("//script"):
+        return None
+    drawn = "the page has no such content without a browser: scripts put it there"
+    if data := list(_lists_of_objects(content)):
+        name, path, rows = max(data, key=lambda found: len(found[2]))
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        named = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
+        place = f'{{json: "{path}", from: {{script: "{name}"}}}}'
+        use = f"read it with each: {place} and fields such as {{json: {keys[0]}}}" if _takes_each(source) else f"read it at {place}"
+        return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}"
+    if endpoints := list(dict.fromkeys(_ENDPOINT.findall(_scripts_text(content)))):
+        return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules"
+    if len(element_text(content.selector.root)) < _LITTLE_TEXT:
+        return f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with json rules"
+    return None
+
+
+def _takes_each(source: Source) -> bool:
+    return source.each is not None or source.yields == "records"
+
+
+def _lists_of_objects(content: Content) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    """Name of the script data, JMESPath inside it, and the objects."""
+    elements = content.selector.root.xpath("//script")
+    scripts = [(element.get("id"), element.text or "") for element in elements]
+    names = [f"#{element.get('id')}" for element in content.selector.root.xpath(_DATA)]
+    names += list(dict.fromkeys(_ASSIGNED.findall(_scripts_text(content))))
+    for name in names:
+        for path, rows in _lists(named_data(scripts, name)):
+            yield name, path, rows
+
+
+def _lists(data: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Lists of objects anywhere in the data, nearest to its root first."""
+    waiting = deque([("", data)])
+    for _ in range(_MAX_SEARCHED):
+        if not waiting:
+            return
+        path, value = waiting.popleft()
+        if isinstance(value, dict):
+            waiting.extend((f"{path}.{_identifier(key)}".lstrip("."), part) for key, part in value.items())
+        elif isinstance(value, list) and value and all(isinstance(entry, dict) and entry for entry in value):
+            yield f"{path}[]", value
+
+
+def _identifier(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z_]\w*", key) else '"' + key.replace('"', '\\"') + '"'
+
+
+def _scripts_text(content: Content) -> str:
+    return "\n".join(content.selector.xpath(f"{_SCRIPT}/text()").getall())

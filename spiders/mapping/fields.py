@@ -1,0 +1,204 @@
+"""Field rules evaluated: where a value stands on a page, what was found there, and what it means."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.fields import FieldRule, Process
+from spiders.mapping.embedded import find
+from spiders.mapping.select import markup_of, text_of
+from spiders.mapping.values import convert
+from spiders.patterns import TooSlow, first_group
+from spiders.reading.content import Content
+from spiders.urls import spellings
+
+_REDUCING = frozenset({"first", "last", "count", "join"})
+_SPREADING = frozenset({"split", "unique", "sort"})
+_LIST_STEPS = (_REDUCING | _SPREADING) - {"split"}
+_SEPARATOR = re.compile(r"[,;|\n，；、،؛•·]")
+_TEXT_STEPS: dict[Process, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "title": str.title}
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a rule reads in: a part of a page (an element or a JSON value), and the page around it."""
+
+    node: Any
+    content: Content
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one rule gave. `matched` says that the rule found something; `problem` why the value cannot be used."""
+
+    value: Any
+    rule: FieldRule
+    matched: bool = False
+    problem: str | None = None
+    found: Any = None
+    field: str = ""
+
+
+def read_fields(rules: dict[str, FieldRule], scope: Scope) -> dict[str, Reading]:
+    """Every field of an item, in declared order; problems are in the readings, not raised."""
+    return {name: read_field(name, rule, scope) for name, rule in rules.items()}
+
+
+def read_field(name: str, rule: FieldRule, scope: Scope) -> Reading:
+    """One field: found, typed, processed, and checked against what is declared."""
+    if rule.fields is not None:
+        return _read_nested(name, rule, scope)
+    wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)
+    try:
+        values, matched = _typed_values(rule, scope, wants_list)
+    except _BadValue as bad:
+        return Reading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name)
+    is_list = wants_list or "split" in rule.process
+    value = _processed(values if is_list else (values[0] if values else None), rule)
+    if not matched and (rule.default is not None or "count" not in rule.process):
+        value = _without_match(rule)
+    return _checked(Reading(value, rule, matched=matched, field=name))
+
+
+class _BadValue(Exception):
+    def __init__(self, reason: str, found: Any) -> None:
+        super().__init__(reason)
+        self.found = found
+
+
+def _typed_values(rule: FieldRule, scope: Scope, wants_list: bool) -> tuple[list[Any], bool]:
+    """Values in page order (no more than the first one, unless a list is wanted), and whether there was anything."""
+    found = _raw_values(rule, scope, wants_list)
+    if "count" in rule.process and "split" not in rule.process and rule.pattern is None:
+        matches = list(found)  # what is counted need have no text, such as a star drawn by a style
+        return matches, bool(matches)
+    values: list[Any] = []
+    for raw in found:
+        values += _values_of(rule, raw, scope)
+        if values and not wants_list:
+            break
+    return values, bool(values)
+
+
+def _values_of(rule: FieldRule, raw: Any, scope: Scope) -> list[Any]:
+    """What one match gives: a value, several with `split`, or none where the pattern or the type finds nothing in it."""
+    kept = _by_pattern(rule.pattern, raw)
+    if _is_nothing(kept):
+        return []
+    parts = [part.strip() for part in _SEPARATOR.split(str(kept))] if "split" in rule.process else [kept]
+    values = (_typed(part, rule, scope) for part in parts if not _is_nothing(part))
+    return [value for value in values if not _is_nothing(value)]
+
+
+def _typed(value: Any, rule: FieldRule, scope: Scope) -> Any:
+    try:
+        return convert(value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url)
+    except ValueError as error:
+        raise _BadValue(str(error), value) from error
+
+
+def _raw_values(rule: FieldRule, scope: Scope, wants_list: bool) -> Iterable[Any]:
+    """Texts, JSON values or (for type html) markup, as they stand on the page."""
+    if rule.const is not None:
+        return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
+    if rule.url is not None:
+        return [_by_pattern(rule.url, spelled) for spelled in spellings(scope.content.url)]
+    matches = find(scope.content, rule, scope.node, many=wants_list)
+    if rule.json_ is not None:
+        # A list is one value of its own, unless its entries are asked for.
+        spread = wants_list or rule.type is not None or rule.pattern is not None
+        return matches[0] if spread and matches and isinstance(matches[0], list) else matches
+    if rule.type == "html" and rule.attr is None:
+        return map(markup_of, matches)
+    return (text_of(match, rule.attr, lines="split" in rule.process) for match in matches)
+
+
+def _by_pattern(pattern: str | None, raw: Any) -> Any:
+    try:
+        return raw if pattern is None or raw is None else first_group(pattern, raw if isinstance(raw, str) else str(raw))
+    except TooSlow as error:
+        raise _BadValue(str(error), raw) from error
+
+
+def _without_match(rule: FieldRule) -> Any:
+    """The default; for a field of several values that says none, an empty list."""
+    gives_list = (rule.many or not _SPREADING.isdisjoint(rule.process)) and _REDUCING.isdisjoint(rule.process)
+    return [] if rule.default is None and gives_list else rule.default
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or value == [] or (isinstance(value, str) and not value.strip())
+
+
+def _processed(value: Any, rule: FieldRule) -> Any:
+    for step in rule.process:
+        value = _step(step, value)
+    return value
+
+
+def _step(step: Process, value: Any) -> Any:
+    if step in _TEXT_STEPS:
+        change = _TEXT_STEPS[step]
+        if isinstance(value, list):
+            return [change(part) if isinstance(part, str) else part for part in value]
+        return change(value) if isinstance(value, str) else value
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    match step:
+        case "split":  # done before the type
+            return values
+        case "count":
+            return len(values)
+        case "first" | "last":
+            return (values[0] if step == "first" else values[-1]) if values else None
+        case "unique":
+            return [part for number, part in enumerate(values) if part not in values[:number]]
+        case "sort":
+            return sorted(values, key=lambda part: (0, part, "") if isinstance(part, int | float) else (1, 0, str(part)))
+        case _:
+            return ", ".join(str(part) for part in values)
+
+
+def _read_nested(name: str, rule: FieldRule, scope: Scope) -> Reading:
+    """`fields` inside each container. A problem inside is the field's problem, named by its path."""
+    entries = []
+    for container in _containers(rule, scope):
+        readings = read_fields(rule.fields or {}, Scope(container, scope.content, scope.language))
+        for inner, reading in readings.items():
+            if reading.problem:
+                return Reading(None, reading.rule, matched=True, problem=reading.problem, found=reading.found, field=f"{name}.{reading.field or inner}")
+        if any(reading.matched for reading in readings.values()):  # a header row matches the container and none of its fields
+            entries.append({inner: reading.value for inner, reading in readings.items()})
+    if not entries:
+        return _checked(Reading(_without_match(rule), rule, field=name))
+    value = _processed(entries if rule.many else entries[0], rule)
+    return _checked(Reading(value, rule, matched=True, field=name))
+
+
+def _containers(rule: FieldRule, scope: Scope) -> list[Any]:
+    where = rule.each or rule
+    found = find(scope.content, where, scope.node, many=rule.many)
+    if where.json_ is not None and found and isinstance(found[0], list):
+        found = found[0]
+    return found if rule.many else found[:1]
+
+
+def _checked(reading: Reading) -> Reading:
+    """The reading with the problem that a required or a restricted field has, if any."""
+    rule = reading.rule
+    problem = None
+    if rule.required and _is_nothing(reading.value if reading.matched else rule.default):
+        problem = "required field is missing"
+    elif rule.one_of is not None and reading.value is not None:
+        values = reading.value if isinstance(reading.value, list) else [reading.value]
+        if strange := [value for value in values if value not in rule.one_of]:
+            problem = f"{_shown(strange[0])!r} is not one of {', '.join(map(str, rule.one_of))}"
+    if problem is None:
+        return reading
+    return Reading(reading.value, rule, matched=reading.matched, problem=problem, found=_shown(reading.value), field=reading.field)
+
+
+def _shown(value: Any) -> Any:
+    return f"{value[:_SHOWN]}…" if isinstance(value, str) and len(value) > _SHOWN else value

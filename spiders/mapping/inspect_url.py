@@ -1,0 +1,135 @@
+"""What one page yields, and which rule gave each field: the answer of `almanac test-url`."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from schemas.addresses import private_host, refusal
+from schemas.errors import NoRecords, UsageError
+from schemas.items import Draft, Page
+from schemas.sources import SiteSource
+from spiders.crawling.crawl import crawl_site
+from spiders.crawling.middlewares import may_see_credentials
+from spiders.links import Road
+from spiders.mapping.fields import Reading
+from spiders.mapping.items import Card, map_page
+from spiders.mapping.pages import read_cards
+from spiders.raw import RawStore
+from spiders.reading.content import Content
+from spiders.urls import url_matcher
+
+_SHOWN_LINKS = 10
+
+
+class FieldReport(BaseModel):
+    """A field's value, and the rule that gave it; `matched` is False where the rule found nothing."""
+
+    value: Any = None
+    rule: str
+    matched: bool = False
+
+
+class ItemReport(BaseModel):
+    """`draft` is the item as mapped, for whoever cleans it further; it is no part of the JSON."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    draft: Draft | None = Field(None, exclude=True)
+    text: str | None = None
+    document_id: str | None
+    title: str | None
+    fields: dict[str, FieldReport]
+
+
+class LinksReport(BaseModel):
+    """The links that a crawl would follow from the page."""
+
+    count: int
+    first: list[str]
+
+
+class PageReport(BaseModel):
+    url: str
+    final_url: str
+    status: int
+    content_type: str
+    role: Literal["listing", "item", "other"]
+    links: LinksReport
+    items: list[ItemReport]
+    rejects: list[dict[str, Any]]
+
+
+def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
+    """Fetches one page as a crawl would, maps it, and stores nothing. Raises as `crawl_site` does."""
+    with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
+        raw = RawStore(Path(folder))
+        crawl_site(_only(source, url), raw, "inspect")
+        page = next(raw.pages("inspect"), None)
+    if page is None:
+        raise NoRecords("the page was fetched and could not be read back", where=url, hint="is there space in the temporary folder?")
+    return report_page(page, source, url, language)
+
+
+def report_page(page: Page, source: SiteSource, url: str, language: str) -> PageReport:
+    """The report of a page that was fetched from `url`."""
+    content, road = Content(page), Road(source)
+    role = _role(page, source, road)
+    links = [link.url for link in road.links(content)]
+    items, rejects = _items(content, source, road, language, role)
+    return PageReport(
+        url=url,
+        final_url=page.url,
+        status=page.status,
+        content_type=page.content_type,
+        role=role,
+        links=LinksReport(count=len(links), first=links[:_SHOWN_LINKS]),
+        items=items,
+        rejects=rejects,
+    )
+
+
+def _only(source: SiteSource, url: str) -> SiteSource:
+    manners, host = source.politeness, urlsplit(url).hostname or ""
+    if not manners.allow_private and (finding := private_host(host)):
+        raise UsageError(refusal(finding), where=url)
+    if not may_see_credentials(source, url):
+        manners = manners.without_credentials()
+    limits = source.limits.model_copy(update={"pages": 1, "depth": 0})
+    only = {"start_urls": [url], "sitemaps": [], "allowed_domains": [*source.domains, host], "limits": limits, "politeness": manners}
+    return source.model_copy(update=only)
+
+
+def _role(page: Page, source: SiteSource, road: Road) -> Literal["listing", "item", "other"]:
+    if source.match is not None and url_matcher(source.match)(page.url):
+        return "item"
+    if road.is_listing(page.url):
+        return "listing"
+    # Without `match`, any page may be one that a card leads to.
+    return "item" if source.match is None else "other"
+
+
+def _items(content: Content, source: SiteSource, road: Road, language: str, role: str) -> tuple[list[ItemReport], list[dict[str, Any]]]:
+    if role == "listing":
+        return [ItemReport(document_id=url, title=None, fields=_fields(card)) for url, card in read_cards(content, road, source, language)], []
+    if role == "other":
+        return [], []
+    # The card that leads here is on another page: what only a card can give is reported as not matched, not as missing.
+    carried = source.listing.fields if source.listing else {}
+    unknown: Card = {name: Reading(rule.default, rule, field=name) for name, rule in carried.items()}
+    found = map_page(content, source, language, unknown)
+    reports = [
+        ItemReport(
+            document_id=item.draft.document_id if item.draft else item.reject.document_id if item.reject else None,
+            title=item.draft.title if item.draft else None,
+            fields=_fields(item.readings),
+            draft=item.draft,
+        )
+        for item in found.items
+    ]
+    return reports, [reject.as_json() for reject in [*found.rejects, *(item.reject for item in found.items if item.reject)]]
+
+
+def _fields(readings: dict[str, Reading]) -> dict[str, FieldReport]:
+    return {name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched) for name, reading in readings.items()}

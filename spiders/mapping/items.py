@@ -1,0 +1,182 @@
+"""Items of one page: the fields of each of its parts, and what becomes of it: a draft, or a reject with its reason."""
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import parsel
+
+from schemas.fields import FieldRule, Selector
+from schemas.items import Draft, Markup, Reject
+from schemas.sources import FilesSource, Source
+from schemas.templates import fill
+from spiders.mapping.embedded import find
+from spiders.mapping.fields import Reading, Scope, read_fields
+from spiders.mapping.parts import Part, read_parts
+from spiders.mapping.select import markup_of
+from spiders.mapping.titles import own_title
+from spiders.reading.content import Content
+from spiders.reading.language import AUTO, language_of
+from spiders.reading.outline import outline, text_of_lines
+
+Card = dict[str, Reading]
+
+_OWN = FieldRule.model_validate({"json": "@"})  # what stands as the rule of a field that the item names itself
+
+
+@dataclass(frozen=True, slots=True)
+class MappedItem:
+    """One item with the readings that it was made from: exactly one of draft and reject is there."""
+
+    readings: dict[str, Reading]
+    draft: Draft | None = None
+    reject: Reject | None = None
+
+
+@dataclass(slots=True)
+class PageItems:
+    """What one page yields. `rejects` are parts that could not be read at all."""
+
+    items: list[MappedItem] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+def map_page(content: Content, source: Source, language: str, card: Card | None = None) -> PageItems:
+    """The items of one page. `card` holds what a listing said about it."""
+    found = PageItems()
+    for item in map_parts(content, source, language, card):
+        if isinstance(item, Reject):
+            found.rejects.append(item)
+        else:
+            found.items.append(item)
+    return found
+
+
+def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
+    """The items of one page, one at a time; a reject for a part that could not be read at all."""
+    mapper = _Mapper(content, source, language, card or {})
+    for part in read_parts(content, source):
+        yield part if isinstance(part, Reject) else mapper.map(part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where an item is: the URL that cites it, and the id that it has unless another one is declared."""
+
+    url: str
+    item_id: str
+    is_own: bool
+
+
+class _Mapper:
+    """Makes items of the parts of one page."""
+
+    def __init__(self, content: Content, source: Source, language: str, card: Card) -> None:
+        self.content, self.source, self.language, self.card = content, source, language, card
+        self.digest = content.page.sha256
+        self.cites_parts = isinstance(source, FilesSource) or content.form == "jsonl"
+
+    def map(self, part: Part) -> MappedItem:
+        language = language_of(self.content, self.language, part.node)
+        readings = self._readings(part, language)
+        values = {name: reading.value for name, reading in readings.items()}
+        place = self._place(part, values)
+        problem = next(((name, reading) for name, reading in readings.items() if reading.problem), None)
+        if problem is not None:
+            return MappedItem(readings, reject=self._problem(*problem, place, values))
+        title = self._title(part, {**values, "url": place.url})
+        document_id = _without_controls(place.item_id if self.source.id == "url" else fill(self.source.id, {**values, "url": place.url, "title": title}))
+        if not document_id:
+            return MappedItem(readings, reject=self._reject(place.url, None, f"the id {self.source.id} is empty", "id", self.source.id))
+        url = place.url
+        if self.cites_parts and part.anchor and not place.is_own and self.source.id != "url":
+            url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
+        return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
+
+    def _readings(self, part: Part, language: str) -> dict[str, Reading]:
+        """The page's own readings, and the card's where the page has nothing to say."""
+        if self.source.takes_own_fields:
+            return {name: Reading(value, _OWN, matched=True, field=name) for name, value in part.own.items()}
+        own = read_fields(self.source.fields, Scope(part.node, self.content, language))
+        readings = {}
+        for name, rule in self.source.declared_fields().items():
+            carried, read = self.card.get(name), own.get(name)
+            if read is not None and (read.matched or carried is None or not carried.matched):
+                readings[name] = read
+            elif carried is not None:
+                readings[name] = carried
+            else:
+                problem = "required field is missing: no card of a listing leads here" if rule.required and rule.default is None else None
+                readings[name] = Reading(rule.default, rule, problem=problem, field=name)
+        return readings
+
+    def _place(self, part: Part, values: dict[str, Any]) -> _Place:
+        """A field `url` says where the item is; what a file names so is taken for one only where it is one."""
+        page_url = self.content.url
+        declared = values.get("url")
+        if isinstance(declared, str) and declared and (not self.source.takes_own_fields or declared.startswith(("http://", "https://"))):
+            return _Place(declared, declared, is_own=True)
+        here = page_url + (part.anchor or "")
+        return _Place(here if self.cites_parts else page_url, here, is_own=False)
+
+    def _fields(self, readings: dict[str, Reading], url: str) -> dict[str, Any]:
+        fields = {name: reading.value for name, reading in readings.items()}
+        if "url" in fields and not self.source.takes_own_fields:
+            fields["url"] = url
+        return fields
+
+    def _problem(self, name: str, reading: Reading, place: _Place, values: dict[str, Any]) -> Reject:
+        document_id = place.item_id if self.source.id == "url" else fill(self.source.id, values)
+        return self._reject(place.url, document_id or None, reading.problem or "", reading.field or name, reading.rule.rule, reading.found)
+
+    def _reject(self, url: str, document_id: str | None, reason: str, field_name: str, rule: str, value: Any = None) -> Reject:
+        return Reject(self.source.name, url, document_id, "map", reason, field=field_name, value=value, rule=rule)
+
+    def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any], language: str) -> Draft:
+        body: str | None = None
+        markup: Markup = "html" if self.content.form in ("html", "xml", "docx") else "plain"
+        if self.source.yields == "documents":
+            body, markup = self._body(part, {**fields, "url": url, "title": title})
+        return Draft(
+            source=self.source.name,
+            kind="document" if body is not None else "record",
+            document_id=document_id,
+            url=url,
+            title=title,
+            fields=fields,
+            body=body,
+            markup=markup,
+            raw_sha256=self.digest,
+            fetched_at=self.content.page.fetched_at,
+            language=language if self.language == AUTO else None,
+        )
+
+    def _body(self, part: Part, values: dict[str, Any]) -> tuple[str, Markup]:
+        where, content = self.source.body, self.content
+        if isinstance(where, Selector):
+            matches = find(content, where, part.node)
+            return "\n".join(map(markup_of, matches)), "plain" if where.json_ is not None else "html"
+        if where not in ("main", "all"):
+            return fill(where, values), "plain"
+        if part.body is not None:
+            return part.body, "markdown"
+        if isinstance(part.node, parsel.Selector):
+            return markup_of(part.node), "html"
+        if content.form == "docx":  # all of it is content: there is no navigation to be told from it
+            return text_of_lines(outline(content.selector.root), mark_headings=True), "markdown"
+        if content.form in ("html", "xml"):
+            return markup_of(content.selector), "html"  # as it was parsed: what is nested without end is flat there
+        return content.prose, "markdown" if content.form == "markdown" else "plain"
+
+    def _title(self, part: Part, values: dict[str, Any]) -> str:
+        if self.source.title is not None:
+            return fill(self.source.title, values)
+        declared = values.get("title")
+        if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
+            return str(declared)
+        return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
+
+
+def _without_controls(text: str) -> str:
+    return "".join(c for c in text if unicodedata.category(c) != "Cc")

@@ -1,0 +1,62 @@
+"""Numbers in any common notation: digits of any script, grouped or not, with either decimal mark."""
+
+import re
+import unicodedata
+from decimal import Decimal
+from typing import Any
+
+from spiders.mapping.locales import decimal_mark
+
+# Grouped by threes with a space or an apostrophe, or digits with points and commas, which are judged below.
+NUMBER = re.compile(
+    r"(?P<sign>(?<![\w.,])[-+])?"
+    r"(?P<digits>\d{1,3}(?:(?P<gap>[ '])\d{3})(?:(?P=gap)\d{3})*(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*|(?<![\d.,])[.,]\d+)"
+    r"(?P<exponent>[eE][-+]?\d{1,3}(?![\w.]))?"
+)
+# By threes, or as in India: 1,23,456.
+_GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
+_AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
+_MAX_DIGITS = 100
+INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u200e\u200f\u2060\u061c\ufeff\u202a\u202b\u202c\u2066\u2067\u2068\u2069"))
+_MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})
+
+
+def plain_digits(text: str) -> str:
+    """Digits of any script as ASCII ones, and marks and spaces of any width as one kind."""
+    text = text.translate(INVISIBLE).translate(_MARKS)
+    if not text.isascii():
+        text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() and c > "9" else c for c in text)
+    return " ".join(text.split())
+
+
+def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
+    """The one number in a text: `1 234,5` and `12,5 %` in French are 1234.5 and 12.5. With `whole`, one mark before three digits parts thousands."""
+    found = list(NUMBER.finditer(plain_digits(text)))
+    if len(found) != 1:
+        raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")
+    return to_decimal(found[0], "" if whole else decimal_mark(language), found[0]["sign"])
+
+
+def to_decimal(match: re.Match[str], ambiguous_mark: str, sign: str | None) -> Decimal:
+    """The value; `ambiguous_mark` parts decimals where three digits follow a single mark, and the other one thousands."""
+    digits = re.sub(r"[ ']", "", match["digits"])
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"too long for a number: {shown(digits)}")
+    points = [mark for mark in digits if mark in ".,"]
+    if len(set(points)) == 2 and points.count(points[-1]) == 1:
+        mark = points[-1]  # the last one parts the decimals
+    elif len(points) == 1 and not (_AMBIGUOUS.fullmatch(digits) and points[0] != ambiguous_mark and not match["gap"]):
+        mark = points[0]
+    else:
+        mark = ""
+    head, _, tail = digits.rpartition(mark) if mark else (digits, "", "")
+    if any(point in head for point in ".,") and not _GROUPED.fullmatch(head):
+        raise ValueError(f"not a number: {match[0]!r}")  # such as 1.2.3
+    whole = re.sub("[.,]", "", head) or "0"
+    return Decimal(f"{'-' if sign == '-' else ''}{whole}{'.' if tail else ''}{tail}{match['exponent'] or ''}")
+
+
+def shown(value: Any) -> str:
+    """A value for a message, cut."""
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,190 @@
+"""The parts of a page that are items: matches of `each`, rows, lines, entries, pairs of question and answer, or the page as a whole."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from schemas.fields import FieldRule, Selector
+from schemas.items import Reject
+from schemas.sources import FilesSource, Source
+from spiders.links import spread
+from spiders.mapping.embedded import find
+from spiders.reading.content import Content, media_type, parse_json
+from spiders.reading.delimited import read_rows
+from spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
+from spiders.reading.outline import outline
+
+_CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
+_SNIFFED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a page that is one item.
+
+    `node` is its element or JSON value, None for the whole page. `anchor` tells it from the page's other items; None where it is the
+    only one. `own` is what it says of itself, by name: front matter, columns, keys, question and answer. `body` is its text as a
+    document, where that is not taken from the page.
+    """
+
+    node: Any = None
+    anchor: str | None = None
+    own: dict[str, Any] = field(default_factory=dict)
+    title: str = ""
+    body: str | None = None
+
+
+def read_parts(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """The page's parts, in order; a reject for each that cannot be read, or for the page as a whole."""
+    if _has_no_body(content, source):
+        reason = f'body: {source.body} is for HTML and text, and this is {content.form}; say which field is the text: body: "{{text}}"'
+        yield Reject(source.name, content.url, content.url, "map", reason, field="body", rule=f"body: {source.body}")
+        return
+    try:
+        yield from _reader(content, source)(content, source)
+    except ValueError as error:
+        yield Reject(source.name, content.url, None, "read", str(error))
+
+
+def _has_no_body(content: Content, source: Source) -> bool:
+    """Whether the text of documents would have to be guessed: values have no main part. A table of a site is a text like any other."""
+    is_whole = source.yields == "documents" and source.body in ("main", "all")
+    return is_whole and (content.form in ("json", "jsonl") or (content.form == "csv" and isinstance(source, FilesSource)))
+
+
+def _reader(content: Content, source: Source) -> Callable[[Content, Source], Iterator[Part | Reject]]:
+    if isinstance(source, FilesSource):
+        if source.format == "faq":
+            return _pairs
+        if content.form == "csv":
+            return _rows
+        if content.form == "json" and source.each is None:
+            return _entries
+    return _lines if content.form == "jsonl" else _matches
+
+
+def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """What `each` finds, or the whole page."""
+    _check_readable(content, source)
+    if source.each is None:
+        own = content.json if source.takes_own_fields and content.form == "markdown" else {}
+        yield Part(own=own)
+        return
+    for number, node in enumerate(spread(find(content, source.each)), start=1):
+        yield Part(node, f"#{number}", own=node if source.takes_own_fields and isinstance(node, dict) else {})
+
+
+def _check_readable(content: Content, source: Source) -> None:
+    if content.form == "json" or _is_all_json(source, content):
+        try:
+            _ = content.json
+        except ValueError as error:
+            raise ValueError(f"not JSON: {error}") from error
+    elif content.form in ("pdf", "docx"):
+        _ = content.prose
+    elif isinstance(source, FilesSource) and (controls := _share_of_controls(content.text)) > 0.05:
+        raise ValueError(f"not text: {controls:.0%} control characters")
+
+
+def _share_of_controls(text: str) -> float:
+    beginning = text[:_SNIFFED]
+    return len(_CONTROLS.findall(beginning)) / max(1, len(beginning))
+
+
+def _is_all_json(source: Source, content: Content) -> bool:
+    """Whether only JSON can give what is declared: then a page in HTML is an error page, not an empty one."""
+    if content.form not in ("html", "xml", "plain") or (source.each is not None and not source.each.reads_body):
+        return False
+    rules: list[Selector | FieldRule] = [*source.fields.values(), *([source.each] if source.each else [])]
+    return any(rule.reads_body for rule in rules) and not any(rule.css or rule.xpath for rule in rules)
+
+
+def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """A JSON value a line. Only a line feed ends a line: JSON strings may hold the separators that Unicode adds."""
+    anchors = _Anchors(source)
+    for number, line in enumerate(content.page.body.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        anchor = f"#L{number}"
+        try:
+            value = parse_json(line.decode("utf-8"))
+        except ValueError as error:  # not JSON, or not UTF-8
+            yield Reject(source.name, content.url + anchor, None, "read", f"line {number} is not JSON: {error}")
+            continue
+        yield _value_part(content, source, value, anchors.of(value, anchor), anchor, f"line {number}")
+
+
+def _entries(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """The entries of a JSON array, or the one object that a file is."""
+    try:
+        value = content.json
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(value, list):
+        yield _value_part(content, source, value, None, "", "the file")
+        return
+    anchors = _Anchors(source)
+    for number, entry in enumerate(value, start=1):
+        anchor = f"#{number}"
+        yield _value_part(content, source, entry, anchors.of(entry, anchor), anchor, f"entry {number}")
+
+
+def _value_part(content: Content, source: Source, value: Any, anchor: str | None, place: str, name: str) -> Part | Reject:
+    """A JSON value as a part. Only an object names its fields; a list can be read where rules say how."""
+    if isinstance(value, dict) or (isinstance(value, list) and not source.takes_own_fields):
+        return Part(value, anchor, own=value if isinstance(value, dict) else {})
+    kind = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
+    return Reject(source.name, content.url + place, None, "read", f"{name} is {kind}, not a JSON object")
+
+
+def _rows(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """Rows of a table below its header."""
+    _check_readable(content, source)
+    anchors = _Anchors(source)
+    is_tabbed = media_type(content.page.content_type) == "text/tab-separated-values"
+    for row in read_rows(content.text, "\t" if is_tabbed else None):
+        anchor = f"#L{row.line}"
+        if row.problem is not None:
+            yield Reject(source.name, content.url + anchor, None, "read", row.problem)
+        else:
+            yield Part(row.values, anchors.of(row.values, anchor), own=row.values)
+
+
+def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """Questions with their answers."""
+    if not content.has_markup:
+        raise ValueError(f"questions and answers are read from Markdown, HTML and DOCX, not from {content.form}")
+    _check_readable(content, source)
+    root = content.selector.root
+    pairs = pairs_of_structured_data(_structured_data(content)) or pairs_of_lines(outline(root, line_feeds=content.form == "markdown"))
+    if not pairs:
+        raise ValueError("no question with an answer found: headings, bold lines or summaries that ask, or Q: and A:")
+    for pair in pairs:
+        own = {"question": pair.question, "answer": pair.answer}
+        yield Part(pair.as_json(), pair.anchor, own=own, title=pair.question, body=f"{pair.question}\n\n{pair.answer}")
+
+
+def _structured_data(content: Content) -> list[Any]:
+    found = []
+    for text in content.selector.xpath("//script[@type='application/ld+json']/text()").getall():
+        try:
+            found.append(parse_json(text))
+        except ValueError:  # the page shows its questions too
+            continue
+    return found
+
+
+class _Anchors:
+    """What tells the rows of a file apart: their own id, where they have one and name their fields themselves, else their place."""
+
+    def __init__(self, source: Source) -> None:
+        self._by_id = source.takes_own_fields and source.id == "url"
+        self._taken: set[str] = set()
+
+    def of(self, value: Any, place: str) -> str:
+        own_id = value.get("id") if self._by_id and isinstance(value, dict) else None
+        anchor = f"#{own_id}" if isinstance(own_id, str | int) and not isinstance(own_id, bool) and str(own_id).strip() else place
+        anchor = place if anchor in self._taken else anchor
+        self._taken.add(anchor)
+        return anchor

@@ -1,0 +1,164 @@
+"""Data in a page's scripts: what a variable is assigned, or what a script element with an id holds. Nothing is run."""
+
+import json
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+
+import chompjs
+
+from spiders.reading.content import parse_json
+
+# Strings and comments are passed over, so that an assignment in one of them is none. A quote in a regular expression literal can
+# mislead this, to the end of its line at most.
+_PASSED = r"""(?P<passed>//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)"""
+_GLOBAL = re.compile(r"^(?:(?:var|let|const)\s+)?(?:(?:window|self|globalThis|top|this)\s*\.\s*)?|\s*=\s*$")
+_GLOBALS = r"(?:(?:window|self|globalThis|top|this)\s*(?:\.\s*|\[\s*['\"]))?"
+_PATH = r"(?P<path>(?:\s*\.\s*[\w$]+|\s*\[\s*(?:'[^'\n]*'|\"[^\"\n]*\"|\d+)\s*\])*?)"
+_STEP = re.compile(r"\.\s*([\w$]+)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|(\d+))\s*\]")
+_OR = re.compile(r"\s*[\w$.\[\]'\"]+\s*(?:\|\||\?\?)\s*")
+_JSON_PARSE = re.compile(r"\s*JSON\s*\.\s*parse\s*\(\s*")
+_LITERAL = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]|\\.)*`|-?\d[\d.]*(?:[eE][-+]?\d+)?|true|false|null)(?=\s*(?:[;,)\n}]|$))""")
+_WRAPPING = re.compile(r"^\s*(?://|/\*)?\s*(?:<!\[CDATA\[|<!--)\s*(?:\*/)?")
+_BEFORE_VALUE = re.compile(r"[\s(]*")
+_NO_JSON_ESCAPE = re.compile(r"(\\\\)|\\x([0-9a-fA-F]{2})|\\\n")
+# What chompjs hands on as text, because JSON has no word for it.
+_NO_JSON = {"undefined": None, "void 0": None, "!0": True, "!1": False, "Infinity": None, "-Infinity": None}
+_MAX_ASSIGNMENTS = 1000
+_MAX_IN_VAIN = 64 << 20  # characters
+
+
+def named_data(scripts: list[tuple[str | None, str]], name: str) -> Any:
+    """What the page's scripts say that `name` holds, or None. `scripts` are ids and texts, in page order.
+
+    A script element with that id is data as a whole. Otherwise assignments count, whatever script they stand in: to the variable
+    itself, to parts of it (`data.items = …`), and `data.push(…)`. What is no plain data (a function call) is passed over.
+    """
+    wanted = _GLOBAL.sub("", name.strip()).removeprefix("#")
+    for own_id, text in scripts:
+        if own_id == wanted and (value := read_data(text)) is not None:
+            return value
+    return None if name.strip().startswith("#") else _assigned([text for _, text in scripts if wanted.split(".")[0] in text], wanted)
+
+
+def read_data(text: str) -> Any:
+    """The data that a script consists of, such as a JSON-LD block; None where it is none. Comments, stray commas and escapes are forgiven."""
+    text = _WRAPPING.sub("", text)
+    for written in (text, unescape(text)) if "&quot;" in text or "&#34;" in text else (text,):
+        if (begin := re.search(r"[\[{]", written)) and (value := _Reader(written).value_at(begin.start())[0]) is not None:
+            return value
+    return None
+
+
+def _assigned(scripts: list[str], name: str) -> Any:
+    """The variable after all assignments, in order."""
+    root: Any = None
+    for text in scripts:
+        for path, is_push, is_kept, value in _assignments(text, name):
+            if is_push:
+                root = _pushed(root, path, value)
+            elif not path:
+                root = root if is_kept and root is not None else value
+            else:
+                root = _with_part(root, path, value)
+    return root
+
+
+def _assignments(text: str, name: str) -> Iterator[tuple[list[str], bool, bool, Any]]:
+    """Path below the name, whether the value is appended, whether one that is there is kept (`x = x || …`), and the value."""
+    dotted = r"\s*\.\s*".join(map(re.escape, name.split(".")))
+    target = rf"(?<![\w$.]){_GLOBALS}{dotted}(?:['\"]\s*\])?{_PATH}\s*(?:=(?![=>])|(?P<push>\.\s*push\s*\())"
+    scan = re.compile(rf"{target}|{_PASSED}", re.DOTALL)
+    reader, count, position = _Reader(text), 0, 0
+    while count < _MAX_ASSIGNMENTS and (match := scan.search(text, position)):
+        position = match.end()
+        if match["passed"] is not None:
+            continue
+        count += 1
+        kept = _OR.match(text, position)
+        value, position = reader.value_at(kept.end() if kept else position)
+        if value is not None:
+            path = [next(part for part in step if part) for step in _STEP.findall(match["path"] or "") if any(step)]
+            yield path, match["push"] is not None, kept is not None, value
+
+
+def _with_part(root: Any, path: list[str], value: Any) -> Any:
+    """`root` with `value` at `path`; unchanged where there is no room for it."""
+    root = {} if root is None else root
+    node = root
+    for step in path[:-1]:
+        if not isinstance(node, dict):
+            return root
+        node = node.setdefault(step, {})
+    if isinstance(node, dict):
+        node[path[-1]] = value
+    return root
+
+
+def _pushed(root: Any, path: list[str], value: Any) -> Any:
+    root = ([] if not path else {}) if root is None else root
+    node = root
+    for step in path:
+        node = node.setdefault(step, []) if isinstance(node, dict) else None
+    if isinstance(node, list):
+        node.append(value)
+    return root
+
+
+class _Reader:
+    """Reads values out of a script. What it may look at in vain is bounded, so that a script of a thousand broken literals ends."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._left = _MAX_IN_VAIN
+
+    def value_at(self, position: int) -> tuple[Any, int]:
+        """The value that begins at `position`, and where the search goes on; None where no plain data stands there."""
+        if parse := _JSON_PARSE.match(self.text, position):
+            written, end = self.value_at(parse.end())
+            return (_loaded(written) if isinstance(written, str) else None), end
+        start = _BEFORE_VALUE.match(self.text, position).end()  # type: ignore[union-attr]  # matches the empty text, too
+        if self.text[start : start + 1] in ("{", "["):
+            return self._object_at(start)
+        literal = _LITERAL.match(self.text, start)
+        if literal is None:
+            return None, position
+        read = _Reader(f"[{literal[0]}]")._object_at(0)[0]
+        return (read[0] if read else None), literal.end()
+
+    def _object_at(self, start: int) -> tuple[Any, int]:
+        """An object or array: JSON, or else a JavaScript literal."""
+        try:
+            end = json.JSONDecoder(strict=False).raw_decode(self.text, start)[1]
+            return _loaded(self.text[start:end]), end
+        except (ValueError, RecursionError):
+            pass
+        if self._left <= 0:
+            return None, start + 1
+        self._left -= len(self.text) - start
+        written = _NO_JSON_ESCAPE.sub(lambda m: m[1] or (f"\\u00{m[2]}" if m[2] else ""), self.text[start:])
+        try:
+            return _plain(chompjs.parse_js_object(written, loader=_loaded)), start + 1
+        except (ValueError, RecursionError):
+            return None, start + 1
+
+
+def _loaded(text: str) -> Any:
+    """JSON as the page's own JSON is read, but that NaN is no value here, and line ends may stand in texts; None where it is none."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        pass
+    try:
+        return parse_json(json.dumps(json.loads(text, strict=False, parse_constant=lambda _: None)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return _NO_JSON.get(value, value) if isinstance(value, str) else value

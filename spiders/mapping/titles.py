@@ -1,0 +1,46 @@
+"""What a page or a file calls itself."""
+
+from typing import Any
+
+import parsel
+
+from spiders.mapping.select import element_text
+from spiders.reading.content import Content
+from spiders.reading.markdown import heading_of
+from spiders.urls import file_stem
+
+
+def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> str:
+    """What the page itself gives as a title: the first heading, else its <title>; for a file that has none, its name. A part has its own headings only."""
+    if isinstance(node, parsel.Selector):
+        return _first_text(node.css("h1, h2, h3"))
+    if is_part:
+        return ""
+    match content.form:
+        case "html" | "xml":
+            return _first_text(content.selector.css("h1")) or _first_text(content.selector.css("head > title, title")[:1]) or _file_name(content)
+        case "docx":
+            return _first_text(content.selector.css("h1")) or _first_text(content.selector.css("h2, h3")) or _file_name(content)
+        case "markdown":
+            return _said_title(content) or heading_of(content.prose) or _file_name(content)
+        case "pdf":
+            return content.pdf.title or _file_name(content)
+        case "plain":
+            return _file_name(content)
+        case _:
+            return ""
+
+
+def _said_title(content: Content) -> str:
+    """The title in a Markdown file's front matter."""
+    title = content.json.get("title")
+    return str(title) if isinstance(title, str | int | float) and not isinstance(title, bool) else ""
+
+
+def _file_name(content: Content) -> str:
+    """A file is called something, even where it says nothing; the last part of a page's URL is no title."""
+    return "" if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml") else file_stem(content.url)
+
+
+def _first_text(matches: parsel.SelectorList[parsel.Selector]) -> str:
+    return next((text for match in matches if (text := element_text(match.root))), "")

@@ -1,0 +1,277 @@
+"""Questions and answers of a page, whatever marks them: folded sections, Q: and A:, definitions, bold lines, or headings.
+
+A page uses one way, and what else is on it belongs to an answer or to none. A question mark says most about which way that is; a page
+without any is read by its structure alone.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import lxml.html
+
+from spiders.reading.labels import label_of, labels_in_use, without_label
+from spiders.reading.outline import Line, outline, text_of_lines
+
+_QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is Greek's own
+_ASKS = re.compile(f"[{_QUESTION_MARKS}]")
+_NUMBERING = re.compile(r"^\(?\d{1,3}(?:\.\d{1,3})*[.)]?\s+(?=\D)|^\(?\d{1,3}[.)]\s*(?=\D)")
+_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `{#id .class}` after a heading, as Pandoc and kramdown write it
+_MAX_QUESTION = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A question with its answer, the headings above it, its number on the page from 1, and an anchor that is its own."""
+
+    question: str
+    answer: str
+    section: str
+    number: int
+    anchor: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {"question": self.question, "answer": self.answer, "section": self.section or None, "number": self.number}
+
+
+@dataclass(slots=True)
+class _Found:
+    question: str
+    section: str
+    answer: list[Line] = field(default_factory=list)
+    is_labelled: bool = False
+
+
+def pairs_of_lines(lines: list[Line]) -> list[Pair]:
+    """The questions of an outline that have an answer, in order."""
+    return numbered((found.question, text_of_lines(found.answer), found.section) for found in _best_reading(lines))
+
+
+def pairs_of_structured_data(nodes: list[Any]) -> list[Pair]:
+    """The pairs of schema.org FAQPages among JSON-LD values."""
+    found: list[tuple[str, str, str]] = []
+    waiting = list(nodes)[::-1]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node[::-1]
+        elif isinstance(node, dict):
+            waiting += [node[key] for key in ("mainEntity", "@graph") if key in node][::-1]
+            if "Question" in _types(node) and isinstance(node.get("name"), str):
+                found.append((node["name"], _readable(_accepted_answer(node)), ""))
+    return numbered(found)
+
+
+def _accepted_answer(question: dict[str, Any]) -> str:
+    answers = question.get("acceptedAnswer") or question.get("suggestedAnswer")
+    answer = answers[0] if isinstance(answers, list) and answers else answers
+    text = answer.get("text") if isinstance(answer, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _readable(answer: str) -> str:
+    if "<" not in answer and "&" not in answer:
+        return answer
+    return text_of_lines(outline(lxml.html.fragment_fromstring(answer, create_parent="div")))
+
+
+def _types(node: dict[str, Any]) -> list[Any]:
+    kind = node.get("@type")
+    return kind if isinstance(kind, list) else [kind]
+
+
+def numbered(found: Iterable[tuple[str, str, str]]) -> list[Pair]:
+    """(question, answer, section) as pairs; those without a question or an answer are none."""
+    pairs: list[Pair] = []
+    taken: Counter[str] = Counter()
+    for question, answer, section in found:
+        question = _clean_question(question)
+        if not question or not answer.strip():
+            continue
+        slug = slug_of(question)
+        taken[slug] += 1
+        anchor = slug if taken[slug] == 1 else f"{slug}-{taken[slug]}"
+        pairs.append(Pair(question, answer.strip(), section, len(pairs) + 1, f"#{anchor}"))
+    return pairs
+
+
+def slug_of(question: str) -> str:
+    """A question as an anchor: its letters and digits, joined by hyphens."""
+    words = re.findall(r"\w+", unicodedata.normalize("NFC", question).casefold())
+    return "-".join(words)[:100].strip("-") or "question"
+
+
+def _clean_question(text: str) -> str:
+    return _NUMBERING.sub("", _ATTRIBUTES.sub("", " ".join(text.split()))).strip(" *_#")
+
+
+def _best_reading(lines: list[Line]) -> list[_Found]:
+    """The way of reading that finds the most questions with a question mark; without any, the first that finds something."""
+    ways = [_folded(lines), _labelled(lines), _defined(lines), _opened_by(lines, _bold_question), _under_headings(lines)]
+    best = max(([pair for pair in way if pair.answer] for way in ways), key=_score)
+    return best or [pair for pair in _opened_by(lines, _plain_question) if pair.answer]
+
+
+def _score(found: list[_Found]) -> float:
+    return sum(1.0 if pair.is_labelled or _ASKS.search(pair.question) else 0.01 for pair in found)
+
+
+def _folded(lines: list[Line]) -> list[_Found]:
+    """`<details>`: the summary asks, what is folded away answers. One that holds others is a section."""
+    found: list[_Found] = []
+
+    def read(some: list[Line], sections: "_Sections") -> None:
+        for line in some:
+            sections.see(line)
+            if line.tag != "details":
+                continue
+            if any(inner.tag == "details" for inner in line.folded):
+                read(line.folded, sections.below(line.text))
+            else:
+                found.append(_Found(line.text, sections.path, line.folded))
+
+    read(lines, _Sections())
+    return found
+
+
+def _labelled(lines: list[Line]) -> list[_Found]:
+    """`Q: …` and `A: …`, in any language; another heading ends an answer. A question goes on until its answer begins."""
+    asks, answers = labels_in_use(line.text for line in lines)
+    found: list[_Found] = []
+    sections = _Sections()
+    state = ""
+    for line in lines:
+        label = label_of(line.text)
+        if label and label == asks:
+            found.append(_Found(without_label(line.text), sections.path, is_labelled=len(asks) > 1 or asks == "q"))
+            state = "asking"
+        elif line.level:
+            sections.see(line)
+            state = ""
+        elif state and label and label == answers:
+            found[-1].answer.append(Line(without_label(line.text)))
+            state = "answering"
+        elif state == "asking" and not line.starts and answers:
+            found[-1].question += f" {line.text}"
+        elif state:
+            found[-1].answer.append(line)
+            state = "answering"
+    return found
+
+
+def _defined(lines: list[Line]) -> list[_Found]:
+    """Definition lists: the term asks, its definitions answer."""
+    found: list[_Found] = []
+    sections = _Sections()
+    for line in lines:
+        sections.see(line)
+        if line.tag == "dt":
+            if found and not found[-1].answer:
+                found[-1].question += f" {line.text}"
+            else:
+                found.append(_Found(line.text, sections.path))
+        elif line.tag == "dd" and found:
+            found[-1].answer.append(line)
+    return found
+
+
+def _bold_question(line: Line) -> tuple[str, str] | None:
+    """A line that begins with a bold question: the question, and what follows it on the line."""
+    bold = line.bold
+    rest = line.text[len(bold) :] if line.text.startswith(bold) else ""
+    mark = re.match(rf"\s*[{_QUESTION_MARKS}]", rest)
+    if mark is not None:
+        bold, rest = bold + mark[0], rest[mark.end() :]
+    return (bold, rest.strip()) if bold and not line.level and _ASKS.search(bold[-3:]) and len(bold) <= _MAX_QUESTION else None
+
+
+def _plain_question(line: Line) -> tuple[str, str] | None:
+    """A line of its own that ends with a question mark."""
+    is_question = line.starts and not line.level and line.text[-1:] in _QUESTION_MARKS[:4] and len(line.text) <= _MAX_QUESTION
+    return (line.text, "") if is_question else None
+
+
+def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] | None]) -> list[_Found]:
+    """Each question with the lines below it, up to the next one or a heading."""
+    found: list[_Found] = []
+    sections = _Sections()
+    is_open = False
+    for line in lines:
+        opened = question_of(line)
+        if opened is not None:
+            question, rest = opened
+            found.append(_Found(question, sections.path, [Line(rest)] if rest else []))
+            is_open = True
+        elif line.level:
+            sections.see(line)
+            is_open = False
+        elif is_open:
+            found[-1].answer.append(line if found[-1].answer else _starting(line))
+    return found
+
+
+def _starting(line: Line) -> Line:
+    """A line that goes on from a question, as the first one of its answer."""
+    return Line(line.text, line.bold, line.lead.lstrip() and line.lead, line.level, line.tag, True, False, line.is_link, line.folded)
+
+
+def _under_headings(lines: list[Line]) -> list[_Found]:
+    """Headings of the level that asks, each with the text below it. Headings above that level are sections, those below it a part of the answer."""
+    level = _asking_level(lines)
+    found: list[_Found] = []
+    sections = _Sections()
+    is_open = False
+    for line in lines:
+        if line.level and (line.level <= level or _ASKS.search(line.text)):
+            if is_open and found and not found[-1].answer:
+                found.pop()  # a heading right above another one is a section
+            is_open = line.level == level or (line.level > level and bool(_ASKS.search(line.text)))
+            sections.see(line)
+            if is_open:
+                found.append(_Found(line.text, sections.above(line.level)))
+        elif is_open:
+            found[-1].answer.append(line)
+    return [pair for pair in found if not all(line.is_link for line in pair.answer)]  # a table of contents
+
+
+def _asking_level(lines: list[Line]) -> int:
+    """The heading level that has the most questions; without question marks, the deepest one that is used twice or more and has text below it."""
+    asking: Counter[int] = Counter()
+    carrying: Counter[int] = Counter()
+    for line, below in pairwise([*lines, None]):
+        if line is not None and line.level and below is not None and not below.level and below.tag != "details":
+            carrying[line.level] += 1
+            asking[line.level] += bool(_ASKS.search(line.text))
+    if any(asking.values()):
+        return max(asking, key=lambda level: (asking[level], level))
+    return max((level for level, count in carrying.items() if count > 1), default=0)
+
+
+class _Sections:
+    """The headings above a place."""
+
+    def __init__(self, above: tuple[str, ...] = ()) -> None:
+        self._above = above
+        self._open: dict[int, str] = {}
+
+    def see(self, line: Line) -> None:
+        if line.level:
+            self._open = {level: text for level, text in self._open.items() if level < line.level} | {line.level: _ATTRIBUTES.sub("", line.text)}
+
+    def below(self, title: str) -> "_Sections":
+        return _Sections((*self._above, *self._titles(), title))
+
+    def above(self, level: int) -> str:
+        return " › ".join((*self._above, *(text for at, text in sorted(self._open.items()) if at < level and at > 1)))
+
+    @property
+    def path(self) -> str:
+        """The titles of the sections around this place, without the page's own."""
+        return " › ".join((*self._above, *self._titles()))
+
+    def _titles(self) -> Iterator[str]:
+        return (text for level, text in sorted(self._open.items()) if level > 1)
