@@ -5,6 +5,7 @@ whole tables. So its text is only a witness: the blocks of the page that it conf
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -19,8 +20,8 @@ NOT_MAIN = frozenset({"nav", "header", "footer", "aside", "script", "style", "no
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _WHOLE = _HEADINGS | {"ul", "ol", "dl", "menu", "dir", "table", "pre"}
 _ITEMS = ("li", "td", "th", "dt", "dd")
-# Between two confirmed blocks, so many in a row belong to the text as well; more of them are a box of something else.
-_LONGEST_GAP = 5
+# Between two confirmed blocks, so many in a row belong to the text as well, such as a note in a box; more are another text.
+_LONGEST_GAP = 15
 _SHORT = 40
 _NOT_LETTERS = re.compile(r"[\W_]+")
 
@@ -31,7 +32,15 @@ class _Unit:
 
     element: Any
     is_main: bool
-    may_belong: bool
+    is_marked: bool  # as something beside the text
+    size: int  # letters
+    linked: int  # letters of links
+
+    @classmethod
+    def of(cls, element: Any, *, is_main: bool) -> "_Unit":
+        is_marked = any(ancestor.tag in NOT_MAIN for ancestor in element.iterancestors())
+        linked = sum(len(letters(link.text_content())) for link in element.iter("a") if link.get("href"))
+        return cls(element, is_main, is_marked, len(letters(element.text_content())), linked)
 
     @property
     def is_heading(self) -> bool:
@@ -47,10 +56,10 @@ def main_tree(root: Any) -> Any:
     if found is None:
         return None
     witness = _Witness(found)
-    units = [_Unit(element, witness.confirms(element), _may_belong(element)) for element in _units(root)]
+    units = [_Unit.of(element, is_main=witness.confirms(element)) for element in _units(root)]
     _add_what_belongs(units)
     kept = [unit for unit in units if unit.is_main]
-    if sum(len(letters(unit.element.text_content())) for unit in kept) < 0.95 * witness.size:
+    if sum(unit.size for unit in kept) < 0.95 * witness.size:
         return lxml.html.document_fromstring(found)
     for unit in units:
         if not unit.is_main:
@@ -80,7 +89,7 @@ class _Witness:
 
 def letters(text: str) -> str:
     """Letters and digits alone, so that texts can be compared whatever their spaces and marks."""
-    return _NOT_LETTERS.sub("", text).lower()
+    return _NOT_LETTERS.sub("", unicodedata.normalize("NFC", text)).lower()
 
 
 def _units(element: Any) -> Iterator[Any]:
@@ -92,26 +101,23 @@ def _units(element: Any) -> Iterator[Any]:
             yield from _units(child)
 
 
-def _may_belong(element: Any) -> bool:
-    """Not marked as something beside the text, and not made of links."""
-    if any(ancestor.tag in NOT_MAIN for ancestor in element.iterancestors()):
-        return False
-    linked = sum(len(letters(link.text_content())) for link in element.iter("a") if link.get("href"))
-    return linked * 2 <= len(letters(element.text_content()))
+def _may_belong(units: list[_Unit]) -> bool:
+    """Not marked as something beside the text, and together not made of links: a line that is one link may stand in a note."""
+    return not any(unit.is_marked for unit in units) and sum(unit.linked for unit in units) * 2 <= sum(unit.size for unit in units)
 
 
 def _add_what_belongs(units: list[_Unit]) -> None:
     """Headings directly over main text, and a few blocks between two of its blocks."""
     for number in range(len(units) - 2, -1, -1):
         unit = units[number]
-        if unit.is_heading and not unit.is_main and unit.may_belong:
+        if unit.is_heading and not unit.is_main and _may_belong([unit]):
             unit.is_main = units[number + 1].is_main
     last: int | None = None
     for number, unit in enumerate(units):
         if not unit.is_main:
             continue
         gap: list[_Unit] = units[last + 1 : number] if last is not None else []
-        if len(gap) <= _LONGEST_GAP and all(one.may_belong for one in gap):
+        if len(gap) <= _LONGEST_GAP and _may_belong(gap):
             for one in gap:
                 one.is_main = True
         last = number
