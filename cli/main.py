@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
         traceback.print_exc()
         return 1
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code, too
-        sys.stderr.write("almanac: interrupted; what is published serves on, and the next run goes on from the vectors that are done\n")
+        sys.stderr.write("almanac: interrupted; what is published serves on, and the next run goes on from the pages and vectors that are done\n")
         if as_json:
             print_json({"error": {"kind": "interrupted", "message": "interrupted", "where": None, "hint": "run again to go on"}})
     return code if isinstance(code, int) else 0
