@@ -11,7 +11,7 @@ from cli.output import print_json, print_table, say
 from schemas.declaration import NAME_PATTERN, Declaration
 from schemas.durable import write_file
 from schemas.errors import UsageError
-from schemas.items import Item
+from schemas.items import Item, canonical_json
 from schemas.load import load_declaration
 from schemas.settings import project_root
 from schemas.sources import SiteSource, http_url
@@ -85,7 +85,7 @@ def test_url(
 
 
 def _short(value: object) -> str:
-    text = "" if value is None else str(value)
+    text = value if isinstance(value, str) else "" if value is None else canonical_json(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 

@@ -1,78 +1,36 @@
-"""Other people's sites and retrieval sets with known truth, where they lie beside the checkout; nothing of them is kept here."""
+"""Other people's sites, files and retrieval sets with known truth, where they lie beside the checkout; nothing of them is kept here."""
 
-import json
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
 from tests.conftest import ROOT, Almanac
+from tests.reference.journey import SHARED, served
+from tests.reference.measure import MEASURES
 
-_REFERENCE = ROOT.parent / "shared"
+_DECLARATIONS = ROOT / "tests/reference"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not _REFERENCE.is_dir(), reason=f"reference content is not at {_REFERENCE}"),
+    pytest.mark.skipif(not SHARED.is_dir(), reason=f"reference content is not at {SHARED}"),
 ]
 
-_BOOKS: dict[str, Any] = {
-    "match": "/product/\\d+$",
-    "yields": "records",
-    "id": "{upc}",
-    "title": "{name}",
-    "fields": {
-        "name": {"css": "h1", "required": True},
-        "price": {"xpath": "//p[starts-with(normalize-space(), 'Price:')]", "type": "price", "required": True},
-        "in_stock": {"xpath": "//p[@class='mb-0'][2]", "type": "boolean"},
-        "rating": {"css": ".star.filled", "process": ["count"]},
-        "upc": {"xpath": "//dt[normalize-space()='UPC']/following-sibling::dd[1]", "required": True},
-        "breadcrumbs": {"css": ".breadcrumb-item", "many": True},
-    },
-    "text": "{name}",  # short, so that the test is about the records
-}
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_what_is_read_meets_the_known_truth(name: str) -> None:
+    """Every figure reaches its floor; without one, the truth itself. `python -m tests.reference.measure` prints them all."""
+    assert [str(figure) for figure in MEASURES[name]() if not figure.holds] == []
 
 
-@pytest.fixture
-def books_shop() -> Iterator[str]:
-    """A thousand products, on loopback."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(_REFERENCE / "sites/serve.py"), str(_REFERENCE / "sites/books_shop"), str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    with socket.socket() as probe:
-        while probe.connect_ex(("127.0.0.1", port)):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-    yield f"http://127.0.0.1:{port}"
-    server.kill()
-    server.wait()
-
-
-def test_a_thousand_products_are_read_to_the_character(almanac: Almanac, tmp_path: Path, books_shop: str) -> None:
-    declared = tmp_path / "books.yaml"
-    source = {"name": "shop", "kind": "site", "start_urls": [f"{books_shop}/"], **_BOOKS}
-    YAML().dump({"name": "books", "sources": [source], "clean": "none", "validate": {"expect": [{"field": "upc", "unique": True}]}}, declared)
-    report = almanac("run", str(declared), "--json").json
-    assert (report["outcome"], report["items"]["added"], report["pages"]["fetched"]) == ("published", 1000, 1159)
-    rows = map(json.loads, almanac("export", str(declared), "records").stdout.splitlines())
-    found = {row["url"].removeprefix(books_shop): row for row in rows}
-    for wanted in json.loads((_REFERENCE / "sites/books_shop/expected.json").read_text(encoding="utf-8"))["records"]:
-        row = found[wanted["url"]]
-        price = row["price"]["currency"] + row["price"]["amount"]
-        assert (row["name"], price, row["in_stock"], row["rating"]) == (wanted["name"], wanted["price"], wanted["inStock"], wanted["rating"])
-        assert (row["upc"], row["breadcrumbs"]) == (wanted["properties"]["UPC"], wanted["breadcrumbs"])
+def test_a_page_that_only_a_script_fills_is_no_version(almanac: Almanac) -> None:
+    with served("quotes") as site:
+        done = almanac("run", str(_DECLARATIONS / "quotes_js_by_css.yaml"), "--json", SITE=site)
+    assert (done.code, done.json["outcome"], done.json["version"]) == (3, "no_records", None)
 
 
 def test_dense_retrieval_reaches_the_published_figure(almanac: Almanac, tmp_path: Path) -> None:
     """nDCG@10 of all-MiniLM-L6-v2 on XQuAD in English is .944."""
-    folder = _REFERENCE / "eval/xquad/en"
+    folder = SHARED / "eval/xquad/en"
     declared = tmp_path / "xquad.yaml"
     fields = {"id": {"json": "id", "required": True}, "title": {"json": "title", "default": ""}, "text": {"json": "text", "required": True}}
     source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "records", "id": "{id}", "title": "{title}"}

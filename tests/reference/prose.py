@@ -1,0 +1,105 @@
+"""Pages of prose: how much of what is to be read arrives, and how much of what surrounds it. Truth is read by lxml from the bytes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import lxml.etree
+import lxml.html
+
+from tests.reference.figures import Figure, contained, equal, kept_out, squeeze
+from tests.reference.journey import CONTENT, Found, served, travel
+
+_BLOCKS = frozenset(
+    {
+        *("div", "p", "blockquote", "pre", "br", "ul", "ol", "li", "dl", "dt", "dd"),
+        *("table", "thead", "tbody", "tr", "td", "th", "h1", "h2", "h3", "h4", "h5", "h6"),
+    }
+)
+_READ = 0.91  # of the handbook; the rest are long notes in boxes of their own, and lines that are one link
+_READABLE = 20  # characters; what is shorter stands on a page more than once
+
+
+def musee_ecole_fr() -> Iterator[Figure]:
+    """22 pages in sections; the truth names three paragraphs of each, the bytes all of them."""
+    with served("musee_ecole_fr") as site:
+        found = travel("musee_ecole_fr", SITE=site)["pages"]
+    truth = {unquote(row["url"]): row for row in _expected("musee_ecole_fr")["records"]}
+    items = {unquote(item.url.removeprefix(site)): item for item in found.items}
+    text_of = {path: item.text for path, item in items.items()}
+    yield Figure("pages stored", len(found.stored), 27, [f"{f.url}: {f.reason}" for f in found.outcome.failures])
+    yield Figure("documents", len(items), len(truth), [f"{r.url}: {r.reason}" for r in found.rejects])
+    titles = {path: (item.title, item.fields["subtitle"] or "", item.fields["author"] or "") for path, item in items.items()}
+    yield equal(
+        "titles, subtitles, authors", titles, {path: tuple(squeeze(row[name] or "") for name in ("title", "subtitle", "author")) for path, row in truth.items()}
+    )
+    tags = {path: [item.fields["tag"]] if item.fields["tag"] else [] for path, item in items.items()}
+    yield equal("tags", tags, {path: row["tags"] for path, row in truth.items()})
+    yield contained("paragraphs of the truth", text_of, ((path, text) for path, row in truth.items() for text in row["main_text_must_contain"]))
+    pages = {path: CONTENT / "musee_ecole_fr/www" / path.strip("/") / "index.html" for path in truth}
+    segments = _segments(pages, "//div[@class='body']")
+    yield contained("all segments", text_of, segments, floor=len(segments) - 5)  # a list of links, a signature
+    yield kept_out("pages without the site's name", text_of, ((path, "Il était une fois l'école") for path in truth))
+
+
+def deb_handbook_fr() -> Iterator[Figure]:
+    yield from _handbook("fr-FR", "deb_handbook_fr")
+
+
+def deb_handbook_vi() -> Iterator[Figure]:
+    yield from _handbook("vi-VN", "deb_handbook_vi")
+
+
+def _handbook(language: str, name: str) -> Iterator[Figure]:
+    with served("deb_handbook") as site:
+        found = travel(name, SITE=site)["book"]
+    folder = CONTENT / "deb_handbook/www" / language
+    pages = {path.name: path for path in sorted(folder.glob("*.html"))}
+    stats = _expected("deb_handbook", "stats.json")
+    text_of = {item.document_id: item.text for item in found.items}
+    yield Figure("pages stored", len(found.stored), stats["html_files"] // 3, [f"{f.url}: {f.reason}" for f in found.outcome.failures])
+    yield Figure("documents", len(found.kept), len(pages), _left_out(pages, found))
+    yield equal("titles", {item.document_id: squeeze(item.title) for item in found.items}, {page: _title(path) for page, path in pages.items()})
+    wanted = "//div[contains(@class, 'chapter') or contains(@class, 'section') or contains(@class, 'book') or contains(@class, 'preface')][1]"
+    segments = _segments(pages, wanted)
+    yield contained("segments of the text", text_of, segments, floor=int(_READ * len(segments)))
+    navigation = _segments(pages, "//ul[contains(@class, 'docnav')] | //div[@id='banner']")
+    yield kept_out("segments of navigation kept out", text_of, navigation, floor=len(navigation) - 1)  # the book's title is also its heading
+
+
+def _expected(site: str, name: str = "expected.json") -> Any:
+    return json.loads((CONTENT / site / name).read_text(encoding="utf-8"))
+
+
+def _left_out(pages: dict[str, Path], found: Found) -> list[str]:
+    kept = {item.document_id for item in found.kept}
+    return [f"{r.document_id}: {r.reason}" for r in found.rejects] + [f"{page}: not there" for page in pages if page not in kept]
+
+
+def _segments(pages: dict[str, Path], where: str) -> list[tuple[str, str]]:
+    """Runs of text between block elements, with their page, at least 20 characters long; tables of contents are left out."""
+    return [(page, run) for page, path in pages.items() for run in _runs(path, where) if len(run) >= _READABLE]
+
+
+def _runs(path: Path, where: str) -> Iterator[str]:
+    tree = lxml.html.parse(str(path), parser=lxml.html.HTMLParser(encoding="utf-8"))
+    for toc in tree.xpath("//div[@class='toc']"):
+        toc.drop_tree()
+    for root in tree.xpath(where)[:1] if where.endswith("[1]") else tree.xpath(where):
+        pieces: list[str] = []
+        for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
+            if element.tag in _BLOCKS and pieces:
+                yield squeeze("".join(pieces))
+                pieces = []
+            if isinstance(element.tag, str) and event == "start":
+                pieces.append(element.text or "")
+            elif event == "end" and element is not root:
+                pieces.append(element.tail or "")
+        yield squeeze("".join(pieces))
+
+
+def _title(path: Path) -> str:
+    tree = lxml.html.parse(str(path), parser=lxml.html.HTMLParser(encoding="utf-8"))
+    return squeeze(tree.findtext(".//title"))
