@@ -12,6 +12,7 @@ from cli import author, operate, questions
 from cli.demo import demo
 from cli.output import configure_logs, print_error, print_json, reserve_stdout
 from schemas.errors import AlmanacError, StorageError, UsageError
+from schemas.load import is_declared
 from schemas.settings import quiet_engines
 
 INTERRUPTED = 130
@@ -57,7 +58,7 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
     except AlmanacError as error:
-        error.about(next((word for word in arguments[1:] if not word.startswith("-")), "KB"))
+        error.about(next(filter(is_declared, arguments[1:]), "KB"))
         print_error(error, as_json=as_json)
         return error.exit_code
     except Exit as finished:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from schemas.model import Declared
 from schemas.settings import project_root
@@ -22,6 +22,14 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
 Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0)]
 
 
+def _regular_expression(value: str) -> str:
+    try:
+        re.compile(value)  # the engine that checks it
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return value
+
+
 class Expectation(Declared):
     """What every value of a field must be; an item that breaks it is quarantined."""
 
@@ -32,7 +40,7 @@ class Expectation(Declared):
     max_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at most")
     min: float | None = Field(None, description="smallest number")
     max: float | None = Field(None, description="largest number")
-    pattern: str | None = Field(None, description="regular expression that the text matches from its start")
+    pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(None, description="regular expression that the text matches from its start")
     one_of: list[Any] | None = Field(None, description="allowed values")
 
 

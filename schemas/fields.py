@@ -1,5 +1,6 @@
 """Declared selectors and field rules: where a value stands on a page, and what it has to be."""
 
+import math
 import re
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -132,6 +133,11 @@ class FieldRule(Declared):
         return {"css": self.css, "xpath": self.xpath, "json": self.json_, "url": self.url, "const": self.const, "each": self.each}
 
     @property
+    def looks(self) -> bool:
+        """Whether the value depends on what is on the page: a constant does not, nor does a part of the URL."""
+        return self.const is None and self.url is None
+
+    @property
     def reads_body(self) -> bool:
         """Whether this reads a JSON body, so that a page in HTML cannot have it."""
         return self.each.reads_body if self.each is not None else self.json_ is not None and self.from_ == "body"
@@ -171,7 +177,7 @@ def _check_format(text: str) -> None:
 
 def _unlike(value: Any, kind: FieldType) -> str:
     """What a value of the type looks like, where `value` does not; else nothing."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     match kind:
         case "integer":
             return "" if is_number and value == int(value) else "a whole number"

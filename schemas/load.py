@@ -15,20 +15,11 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from schemas.declaration import Declaration
 from schemas.errors import DeclarationError, NotFound
-from schemas.fields import FieldRule, Selector
 from schemas.model import Declared
 from schemas.settings import project_root
-from schemas.sources import FilesSource, SiteSource
 
-# Every key there is, for "did you mean".
-_KEYS = sorted(
-    {
-        field.alias or name
-        for model in (Declaration, SiteSource, FilesSource, FieldRule, Selector, *(f.annotation for f in Declaration.model_fields.values()))
-        if isinstance(model, type) and issubclass(model, Declared)
-        for name, field in model.model_fields.items()
-    }
-)
+# What stands below these is shown to nobody, even where it is written the wrong way.
+_SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -45,6 +36,14 @@ def find_declaration(kb: str) -> Path:
         names = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none yet"
         raise NotFound(f"no knowledge base '{kb}' under knowledge/", where=kb, hint=f"known: {names}; a path to a YAML file works too")
     return path
+
+
+def is_declared(kb: str) -> bool:
+    """Whether there is a declaration of that name, or at that path."""
+    try:
+        return find_declaration(kb).is_file()
+    except NotFound:
+        return False
 
 
 def load_declaration(kb: str) -> Declaration:
@@ -111,9 +110,11 @@ def _teach(path: Path, tree: Any, details: list[ErrorDetails]) -> DeclarationErr
 
 
 def _finding(detail: ErrorDetails, tree: Any) -> str:
-    at, kind, found = _dotted(_keys(detail, tree)), detail["type"], detail["input"]
+    keys = _keys(detail, tree)
+    # The name of a header may hold the value by mistake.
+    at, kind, found = _dotted(_without_names(keys)), detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        close = difflib.get_close_matches(str(detail["loc"][-1]), _KEYS, 1)
+        close = difflib.get_close_matches(str(detail["loc"][-1]), _keys_there_are(), 1)
         return f"{at}: unknown key" + (f"; did you mean {close[0]}?" if close else "")
     if kind == "union_tag_invalid":
         return f"{at}.kind: must be one of {detail['ctx']['expected_tags']}; found {detail['ctx']['tag']!r}"
@@ -122,8 +123,19 @@ def _finding(detail: ErrorDetails, tree: Any) -> str:
     if kind == "missing":
         return f"{at}: is required"
     message = detail["msg"].removeprefix("Value error, ")
-    shown = "" if isinstance(found, dict | list) or kind in ("not_supported_yet", "secret") else f"; found {found!r}"
+    is_secret = kind == "secret" or not _SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
+    shown = "" if isinstance(found, dict | list) or kind == "not_supported_yet" or is_secret else f"; found {found!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
+
+
+def _keys_there_are(model: type[Declared] = Declared) -> list[str]:
+    own = [field.alias or name for name, field in model.model_fields.items()]
+    return sorted({*own, *(key for part in model.__subclasses__() for key in _keys_there_are(part))})
+
+
+def _without_names(keys: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    below = next((number for number, key in enumerate(keys) if key in ("headers", "cookies")), len(keys))
+    return keys[: below + 1]
 
 
 def _keys(detail: ErrorDetails, tree: Any) -> tuple[str | int, ...]:

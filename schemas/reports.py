@@ -12,7 +12,7 @@ Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "g
 
 class PageCounts(BaseModel):
     """What became of the pages that a run asked for. `fetched` arrived, or had arrived in a crawl that was cut off; `unchanged` ones the server did not
-    send again (304); `gone` answered 404 or 410."""
+    send again (304); `gone` answered 404 or 410; `vanished` ones the last run had, and no way leads to them any more."""
 
     fetched: int = 0
     unchanged: int = 0
@@ -52,7 +52,7 @@ class ChunkCounts(BaseModel):
 
 
 class FailedPage(BaseModel):
-    """A page that did not arrive. `reason` is one of gone, server_error, timeout, unreachable, error, and for what was not
+    """A page or a sitemap that did not arrive, or a page whose links could not be read. `reason` is one of gone, server_error, timeout, unreachable, error, and for what was not
     wanted: refused_by_robots, denied, off_site, private_address, too_large, not_text, "unsupported format .xyz" (files)."""
 
     url: str

@@ -28,13 +28,35 @@ def _parse_bytes(value: Any) -> Any:
 
 def http_url(value: str) -> str:
     """A URL that can be fetched; ValueError says why not."""
+    if "@" in re.split(r"[/?#\\]", value.partition("://")[2], maxsplit=1)[0]:
+        raise PydanticCustomError("secret", "must not have a user or password in it; declare politeness: {auth: {user: …, password: …}}")
     parts = urlsplit(value)  # ValueError for brackets without an address
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in parts.netloc):
         raise ValueError("must be an http:// or https:// URL with a host")
     _ = parts.port  # ValueError for what is no port
-    if "@" in parts.netloc:
-        raise PydanticCustomError("secret", "must not have a user or password in it; declare politeness: {auth: {user: …, password: …}}")
     return value
+
+
+def ascii_host(host: str) -> str:
+    """A host as it is looked up: lower case, and letters of other scripts in their ASCII form. ValueError where it is none."""
+    if ":" in host:
+        return f"[{host.lower()}]"
+    try:
+        return host.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        # Underscores and long labels are no host names by IDNA, yet DNS serves some of them.
+        if host.isascii():
+            return host.lower()
+        raise ValueError(f"not a host name: {host!r}") from error
+
+
+def _domain(value: str) -> str:
+    """The host of a domain, however it is written: `https://Shop.example/`, `*.shop.example` and `shop.example:8080` are `shop.example`."""
+    host = urlsplit(value if "://" in value else f"//{value}").hostname or ""
+    host = host.removeprefix("*.").strip(".")
+    if not host or any(character.isspace() or character in "*/" for character in host):
+        raise ValueError("must be a host, such as shop.example; its subdomains are allowed with it")
+    return ascii_host(host).strip("[]")
 
 
 def _template(value: str) -> str:
@@ -45,6 +67,7 @@ def _template(value: str) -> str:
 
 Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
 HttpUrl = Annotated[str, AfterValidator(http_url)]
+Domain = Annotated[str, AfterValidator(_domain)]
 Template = Annotated[str, AfterValidator(_template)]
 FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "faq"]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -202,7 +225,7 @@ class SiteSource(_Source):
         description="sitemaps, indexes of sitemaps (gzipped, too), lists of URLs and feeds: what they name is fetched where `follow` allows it; "
         "without start_urls, other links are followed only with `follow.allow`",
     )
-    allowed_domains: list[str] = Field([], description="default: the hosts of start_urls and sitemaps")
+    allowed_domains: list[Domain] = Field([], description="default: the hosts of start_urls and sitemaps")
     follow: Follow = Field(Follow(), description="which links are followed")
     ignore_parameters: list[str] = Field([], description="query parameters dropped from URLs, `utm_*` style: one page, one URL")
     pagination: Pagination = Field(Pagination(), description="how a listing goes on")
@@ -239,7 +262,7 @@ class SiteSource(_Source):
     @property
     def domains(self) -> list[str]:
         """The hosts that a crawl may fetch from."""
-        return self.allowed_domains or sorted({urlsplit(url).hostname or "" for url in [*self.start_urls, *self.sitemaps]})
+        return self.allowed_domains or sorted({_domain(url) for url in [*self.start_urls, *self.sitemaps]})
 
 
 class FileLimits(Declared):

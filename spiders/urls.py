@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
+from schemas.sources import ascii_host
 from spiders.patterns import TooSlow, search
 
 MAX_URL_LENGTH = 2083  # what common servers and proxies still accept; longer ones are nearly always a loop of parameters
@@ -33,7 +34,7 @@ def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
     scheme = parts.scheme.lower()
     if scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError(f"not an http(s) URL with a host: {url[:200]!r}")
-    host = _ascii_host(parts.hostname)
+    host = ascii_host(parts.hostname)
     port = "" if parts.port in (None, _DEFAULT_PORTS[scheme]) else f":{parts.port}"
     path = _without_dot_segments(_normal_escapes(_without_path_parameters(parts.path, ignored), _PATH_SAFE)) or "/"
     query = _normal_escapes(_without_parameters(parts.query, ignored), _QUERY_SAFE)
@@ -54,18 +55,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def _ascii_host(host: str) -> str:
-    if ":" in host:
-        return f"[{host.lower()}]"
-    try:
-        return host.encode("idna").decode("ascii").lower()
-    except UnicodeError as error:
-        # Underscores and long labels are no host names by IDNA, yet DNS serves some of them.
-        if host.isascii():
-            return host.lower()
-        raise ValueError(f"not a host name: {host!r}") from error
 
 
 def _normal_escapes(text: str, safe: frozenset[str]) -> str:

@@ -107,7 +107,7 @@ def _may_belong(units: list[_Unit]) -> bool:
 
 
 def _add_what_belongs(units: list[_Unit]) -> None:
-    """Headings directly over main text, and a few blocks between two of its blocks."""
+    """Headings directly over main text, and what stands between two of its blocks, up to fifteen of them."""
     for number in range(len(units) - 2, -1, -1):
         unit = units[number]
         if unit.is_heading and not unit.is_main and _may_belong([unit]):

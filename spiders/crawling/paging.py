@@ -8,6 +8,8 @@ from schemas.sources import Pagination
 from spiders.urls import parameter_of, with_parameter
 
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
+# How sites call the number of a page. Another parameter that happens to have its value is something else.
+_NUMBERING = frozenset({"page", "p", "pg", "paged", "pagenumber", "page_number", "pageno", "page_no", "pageindex", "page_index"})
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -44,6 +46,6 @@ def told_next(value: Any, url: str, pagination: Pagination) -> str | None:
 
 
 def _numbering_parameter(url: str, following: int) -> str:
-    """The query parameter that holds the number of the current page."""
+    """The query parameter that holds the number of the current page; where there is none, `page`."""
     names = [name for name, value in parse_qsl(urlsplit(url).query) if value == str(following - 1)]
-    return "page" if "page" in names or not names else names[0]
+    return next((name for name in names if name.lower() in _NUMBERING), "page")

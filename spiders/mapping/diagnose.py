@@ -18,11 +18,13 @@ _HINT = "has the site changed? almanac test-url KB URL shows what each rule find
 _LOOKED_AT = 3  # pages
 
 _ASSIGNED = re.compile(r"(?:\b(?:var|let|const)\s+|\b(?:window|self|globalThis)\s*\.\s*)([A-Za-z_$][\w$]*)\s*=\s*(?:JSON\s*\.\s*parse|[\[{])")
-_ENDPOINT = re.compile(r"""["'`]((?:https?://[^"'`\s]+|/)[^"'`\s]*(?:/api/|\.json|/graphql|/ajax/|/wp-json/)[^"'`\s]*|/api/[^"'`\s]*)["'`]""")
+_QUOTED = re.compile(r"""["'`]((?:https?://|/)[^"'`\s]{1,2000}+)["'`]""")
+_ENDPOINT = re.compile(r"/api/|\.json\b|/graphql|/ajax/|/wp-json/")
 _SCRIPT = "//script[not(@src) and (not(@type) or contains(@type, 'javascript') or @type = 'module')]"
 _DATA = "//script[@id and contains(@type, 'json')]"
 _SHOWN_KEYS = 6
 _MAX_SEARCHED = 10_000  # values of one script's data
+_MAX_NAMES = 50  # variables of a page
 _LITTLE_TEXT = 400  # characters: what is left of a page that scripts draw
 
 
@@ -70,7 +72,7 @@ def explain_empty(content: Content, source: Source) -> str | None:
         place = f'{{json: "{path}", from: {{script: "{name}"}}}}'
         use = f"read it with each: {place} and fields such as {{json: {keys[0]}}}" if _takes_each(source) else f"read it at {place}"
         return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}"
-    if endpoints := list(dict.fromkeys(_ENDPOINT.findall(_scripts_text(content)))):
+    if endpoints := [url for url in dict.fromkeys(_QUOTED.findall(_scripts_text(content))) if _ENDPOINT.search(url)]:
         return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules"
     if len(element_text(content.selector.root)) < _LITTLE_TEXT:
         return f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with json rules"
@@ -87,7 +89,7 @@ def _lists_of_objects(content: Content) -> Iterator[tuple[str, str, list[dict[st
     scripts = [(element.get("id"), element.text or "") for element in elements]
     names = [f"#{element.get('id')}" for element in content.selector.root.xpath(_DATA)]
     names += list(dict.fromkeys(_ASSIGNED.findall(_scripts_text(content))))
-    for name in names:
+    for name in names[:_MAX_NAMES]:
         for path, rows in _lists(named_data(scripts, name)):
             yield name, path, rows
 

@@ -54,7 +54,7 @@ def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, *, m
         return None
     if isinstance(where.from_, Script):
         name = where.from_.script
-        return search_json(expression, _once(content, name, lambda: named_data(_scripts(page), name)))
+        return search_json(expression, _once(content, ("script", name), lambda: named_data(_scripts(page), name)))
     if where.from_ == "opengraph":
         properties: dict[str, list[str]] = _once(content, "opengraph", lambda: _opengraph(page))
         return search_json(expression, {name: values if many and len(values) > 1 else values[0] for name, values in properties.items()})

@@ -166,10 +166,12 @@ def _read_nested(name: str, rule: FieldRule, scope: Scope) -> Reading:
     entries = []
     for container in _containers(rule, scope):
         readings = read_fields(rule.fields or {}, Scope(container, scope.content, scope.language))
+        if rule.many and not any(reading.matched for reading in readings.values() if reading.rule.looks):
+            continue  # a header row matches the container and none of its fields
         for inner, reading in readings.items():
             if reading.problem:
                 return Reading(None, reading.rule, matched=True, problem=reading.problem, found=reading.found, field=f"{name}.{reading.field or inner}")
-        if any(reading.matched for reading in readings.values()):  # a header row matches the container and none of its fields
+        if any(reading.matched for reading in readings.values()):
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
         return _checked(Reading(_without_match(rule), rule, field=name))

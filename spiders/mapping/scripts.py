@@ -12,14 +12,14 @@ from spiders.reading.content import parse_json
 
 # Strings and comments are passed over, so that an assignment in one of them is none. A quote in a regular expression literal can
 # mislead this, to the end of its line at most.
-_PASSED = r"""(?P<passed>//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)"""
+_PASSED = r"""(?P<passed>//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*+(?:`|\\?\Z))"""
 _GLOBAL = re.compile(r"^(?:(?:var|let|const)\s+)?(?:(?:window|self|globalThis|top|this)\s*\.\s*)?|\s*=\s*$")
 _GLOBALS = r"(?:(?:window|self|globalThis|top|this)\s*(?:\.\s*|\[\s*['\"]))?"
 _PATH = r"(?P<path>(?:\s*\.\s*[\w$]+|\s*\[\s*(?:'[^'\n]*'|\"[^\"\n]*\"|\d+)\s*\])*?)"
 _STEP = re.compile(r"\.\s*([\w$]+)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|(\d+))\s*\]")
 _OR = re.compile(r"\s*[\w$.\[\]'\"]+\s*(?:\|\||\?\?)\s*")
 _JSON_PARSE = re.compile(r"\s*JSON\s*\.\s*parse\s*\(\s*")
-_LITERAL = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]|\\.)*`|-?\d[\d.]*(?:[eE][-+]?\d+)?|true|false|null)(?=\s*(?:[;,)\n}]|$))""")
+_LITERAL = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]|\\.)*+`|-?\d[\d.]*(?:[eE][-+]?\d+)?|true|false|null)(?=\s*(?:[;,)\n}]|$))""")
 _WRAPPING = re.compile(r"^\s*(?://|/\*)?\s*(?:<!\[CDATA\[|<!--)\s*(?:\*/)?")
 _BEFORE_VALUE = re.compile(r"[\s(]*")
 _NO_JSON_ESCAPE = re.compile(r"(\\\\)|\\x([0-9a-fA-F]{2})|\\\n")
@@ -116,8 +116,11 @@ class _Reader:
     def value_at(self, position: int) -> tuple[Any, int]:
         """The value that begins at `position`, and where the search goes on; None where no plain data stands there."""
         if parse := _JSON_PARSE.match(self.text, position):
-            written, end = self.value_at(parse.end())
+            written, end = self._plain_at(parse.end())
             return (_loaded(written) if isinstance(written, str) else None), end
+        return self._plain_at(position)
+
+    def _plain_at(self, position: int) -> tuple[Any, int]:
         start = _BEFORE_VALUE.match(self.text, position).end()  # type: ignore[union-attr]  # matches the empty text, too
         if self.text[start : start + 1] in ("{", "["):
             return self._object_at(start)
