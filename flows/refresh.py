@@ -72,7 +72,6 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
     with run.stage("crawl"):
         for source in run.declaration.sources:
             acquire(run, source)
-            report.pages += report.sources[-1].pages
     with run.stage("map"):
         map_and_clean(run)
     with run.stage("validate"):

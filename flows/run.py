@@ -15,8 +15,9 @@ import structlog
 from schemas.declaration import Declaration
 from schemas.durable import sync_folder, write_file
 from schemas.items import Item, Reject
-from schemas.reports import RunReport
+from schemas.reports import CrawlOutcome, PageCounts, RunReport
 from schemas.settings import DataDir
+from spiders.crawling.earlier import Ending
 
 log = structlog.get_logger("almanac.run")
 
@@ -56,10 +57,18 @@ class Run:
         """Tables lie here until they are complete."""
         return self.processed / ".staging" / self.run_id
 
-    def has_concluded(self, run_id: str) -> bool:
-        """Whether an earlier run came to a verdict; one that was killed or failed has not, and its pages are still to be used."""
+    def ending_of(self, run_id: str) -> Ending:
+        """How an earlier run ended: with a verdict, with an error that it told, or cut off by a kill or Ctrl-C."""
         report = read_report(self.data.runs(self.kb) / f"{run_id}.json")
-        return report is not None and report.outcome != "failed"
+        if report is None or (report.error or {}).get("kind") == "interrupted":
+            return "cut off"
+        return "failed" if report.outcome == "failed" else "concluded"
+
+    def keep_outcome(self, outcome: CrawlOutcome) -> None:
+        """Takes in what became of a source, also where that ends the run; a second attempt takes the place of the first."""
+        report = self.report
+        report.sources = [*(one for one in report.sources if one.source != outcome.source), outcome]
+        report.pages = sum((one.pages for one in report.sources), PageCounts())
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

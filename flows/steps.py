@@ -27,7 +27,7 @@ from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import ChunkCounts
 from schemas.sources import SiteSource, Source
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, read_table, write_table
-from spiders.crawling.crawl import crawl_site
+from spiders.crawling.crawl import fetch_site, require_pages
 from spiders.crawling.earlier import earlier_crawls
 from spiders.mapping.diagnose import require_matches
 from spiders.mapping.pages import map_pages
@@ -68,21 +68,32 @@ def acquire(run: Run, source: Source) -> None:
     raw = RawStore(run.data.raw(run.kb, source.name))
     with show_progress(run.kb, f"crawl {source.name}") as on_page:
         if isinstance(source, SiteSource):
-            earlier = earlier_crawls(raw, run.run_id, run.has_concluded)
-            outcome = crawl_site(source, raw, run.run_id, earlier=earlier, on_page=on_page)
+            earlier = earlier_crawls(raw, run.run_id, run.ending_of)
+            if earlier.interrupted:
+                log.info("pages of runs that were cut off are taken over", kb=run.kb, source=source.name, runs=earlier.interrupted)
+            outcome = fetch_site(source, raw, run.run_id, earlier=earlier, on_page=on_page)
         else:
             outcome = read_files(source, run.declaration.path.parent, raw, run.run_id, on_page=on_page)
-    run.report.sources.append(outcome)
+    run.keep_outcome(outcome)
+    if isinstance(source, SiteSource):
+        require_pages(source, outcome)
     if outcome.finish != "finished":
         log.warning("crawl cut short", kb=run.kb, source=source.name, limit=outcome.finish, pages=outcome.pages.present)
     if outcome.beyond_depth:
         log.info("links lead beyond the declared depth", kb=run.kb, source=source.name, links=outcome.beyond_depth)
+    if outcome.unqueued:
+        log.warning("far more links than limits.pages lets through", kb=run.kb, source=source.name, not_queued=outcome.unqueued)
 
 
 @_step("map and clean")
 def map_and_clean(run: Run) -> None:
     """Raw pages → items, de-duplicated; what cannot be an item becomes a reject."""
-    result = deduplicate(_mapped(run))
+    right = {
+        (source.name, url): right
+        for source in run.declaration.sources
+        for url, right in RawStore(run.data.raw(run.kb, source.name)).index(run.run_id).right_addresses.items()
+    }
+    result = deduplicate(_mapped(run), lambda item: right.get((item.source, item.url)))
     run.items = result.items
     run.rejects += result.rejects
     run.report.items.deduplicated = result.duplicates
@@ -126,7 +137,9 @@ def validate(run: Run) -> None:
     write_file(run.data.runs(run.kb) / f"{run.run_id}.validation.json", canonical_json(validation.report))
     show_validation(run.kb, validation.report)
     if not run.items:
-        raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint="almanac test-url KB URL shows what one page yields")
+        has_sites = any(isinstance(source, SiteSource) for source in run.declaration.sources)
+        hint = "almanac test-url KB URL shows what one page yields" if has_sites else "mend the files, or the rules that are declared for them"
+        raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint=hint)
 
 
 def _nothing_left(run: Run) -> str:
@@ -134,7 +147,8 @@ def _nothing_left(run: Run) -> str:
     if not run.rejects:
         return f"no items in {pages.present} pages: no page matched, or none held an item"
     first = run.rejects[0]
-    return f"all {len(run.rejects)} items of {pages.present} pages were quarantined; the first: {first.reason}, field {first.field}, {first.url}"
+    field = f", field {first.field}" if first.field else ""
+    return f"all {len(run.rejects)} items of {pages.present} pages were quarantined; the first: {first.url}: {first.reason}{field}"
 
 
 @_step("compare and chunk")

@@ -10,6 +10,7 @@ AlmanacError
 ├── GateRefused             4  look at the verdict; the live version serves on
 ├── RunLocked               6  wait for the other run
 └── OperationalError        7  mend the world outside
+    ├── CredentialRefused      a site wants another user, password, header or cookie
     ├── StorageError           disk, permission
     ├── DamagedVersion         roll back, or run again
     └── Retriable              try again; the only kind that flows retry
@@ -97,6 +98,10 @@ class RunLocked(AlmanacError):
 
 class OperationalError(AlmanacError):
     exit_code = 7
+
+
+class CredentialRefused(OperationalError):
+    pass
 
 
 class StorageError(OperationalError):

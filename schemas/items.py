@@ -22,7 +22,7 @@ def canonical_json(value: Any) -> str:
 @dataclass(frozen=True, slots=True)
 class Page:
     """What was fetched, as it was. `url` is where the content came from, after redirects; `canonical` the right address of the page as
-    it states it itself."""
+    it states it itself; `aliases` are further URLs that redirect to it."""
 
     url: str
     body: bytes
@@ -33,6 +33,7 @@ class Page:
     etag: str | None = None
     last_modified: str | None = None
     canonical: str | None = None
+    aliases: tuple[str, ...] = ()
 
     @property
     def sha256(self) -> str:

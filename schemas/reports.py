@@ -52,8 +52,9 @@ class ChunkCounts(BaseModel):
 
 
 class FailedPage(BaseModel):
-    """A page or a sitemap that did not arrive, or a page whose links could not be read. `reason` is one of gone, server_error, timeout, unreachable, error, and for what was not
-    wanted: refused_by_robots, denied, off_site, private_address, too_large, not_text, "unsupported format .xyz" (files)."""
+    """A page or a sitemap that did not arrive, or a page whose links could not be read. `reason` is one of gone, server_error, timeout,
+    unreachable, error, and for what was not wanted: refused_by_robots, denied, off_site, private_address, too_large, not_text,
+    "unsupported format .xyz" (files)."""
 
     url: str
     reason: str
@@ -74,6 +75,7 @@ class CrawlOutcome(BaseModel):
     without_text: int = 0  # pages in which there was nothing to read, where no `match` says that they are items
     bytes: int = 0  # of the pages that there are
     beyond_depth: int = 0
+    unqueued: int = 0  # links that were met while far more pages were waiting than the limit lets through
 
 
 class RunReport(BaseModel):

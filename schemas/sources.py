@@ -52,6 +52,8 @@ def ascii_host(host: str) -> str:
 
 def _domain(value: str) -> str:
     """The host of a domain, however it is written: `https://Shop.example/`, `*.shop.example` and `shop.example:8080` are `shop.example`."""
+    if value.count(":") > 1 and "[" not in value and "://" not in value:  # an IPv6 address on its own
+        value = f"[{value}]"
     host = urlsplit(value if "://" in value else f"//{value}").hostname or ""
     host = host.removeprefix("*.").strip(".")
     if not host or any(character.isspace() or character in "*/" for character in host):
@@ -86,7 +88,7 @@ class Follow(Declared):
 
 
 class Pagination(Declared):
-    """How a listing goes on: one of `next`, `parameter` and `json`. Each ends where a page adds nothing."""
+    """How a listing goes on: one of `next`, `parameter` and `json`. Numbers end where a page adds nothing, links after three such pages."""
 
     next: Selector | None = Field(None, description="the link to the next page: where pages have one, the way to declare it")
     parameter: str | None = Field(

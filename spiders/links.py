@@ -1,7 +1,9 @@
 """The links that a crawl follows from a page: pure, so that a stored page gives the same ones again."""
 
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any, Literal
@@ -22,6 +24,9 @@ from spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
 _BINARY = frozenset(f".{extension}" for extension in IGNORED_EXTENSIONS)
+_LINKED = re.compile(r"""<([^<>]*)>((?:[^<,"]|"[^"]*")*)""")  # <target>; name=value; name="value", …
+_IS_CANONICAL = re.compile(r"""(?:^|;)\s*rel\s*=\s*(?:canonical\s*(?:;|$)|"(?:[^"]*\s)?canonical(?:\s[^"]*)?")""", re.IGNORECASE)
+_HAS_ANCHOR = re.compile(r"(?:^|;)\s*anchor\s*=", re.IGNORECASE)  # then it speaks of another page
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +137,19 @@ class Road:
             references = [numbered_next(content.url, pagination)] if pagination.parameter else []
         return list(self._absolute(filter(None, references), content))
 
+    def linked_address(self, header: str, url: str) -> str | None:
+        """The canonical URL in a `Link` header (RFC 8288), where it names one, and only one, as the right address of what was sent."""
+        stated = set()
+        for target, parameters in _LINKED.findall(header):
+            if _IS_CANONICAL.search(parameters) and not _HAS_ANCHOR.search(parameters):
+                with suppress(ValueError):
+                    stated.add(self.canonical(safe_url_string(urljoin(url, target.strip()))))
+        return stated.pop() if len(stated) == 1 else None
+
     def stated_address(self, content: Content) -> str | None:
-        """The canonical URL that a page gives as its own right address, where it gives one, and only one."""
+        """The canonical URL that a page gives as its own right address, where it gives one, and only one; what its headers said comes first."""
+        if content.page.canonical is not None:
+            return self.canonical(content.page.canonical)
         if content.form != "html" or "canonical" not in content.text.lower():
             return None
         hrefs = content.selector.xpath("//link[contains(concat(' ', normalize-space(translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href").getall()

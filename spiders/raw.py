@@ -1,7 +1,8 @@
 """Pages as they were fetched, on disk: bodies by their content, and one journal for each crawl.
 
     bodies/<ab>/<sha256>.gz      a body, once for all crawls that met it
-    crawls/<run_id>.jsonl        a line for each page, in order of arrival
+    crawls/<run_id>.jsonl        a line for each page, in order of arrival, and for each further URL that redirects to one; of a
+                                 site, the seal of who asked stands before them
     crawls/<run_id>.stats.json   how the crawl ended; without it, it did not end
 
 A line follows its body and is handed to the system at once, so killing a crawl loses nothing that had arrived. A power cut
@@ -13,9 +14,9 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from schemas.durable import sync_folder
 from schemas.errors import StorageError
@@ -65,15 +66,17 @@ _NEEDED = _KNOWN - {one.name for one in fields(Entry) if one.default is not MISS
 class CrawlIndex:
     """The entries of a crawl by URL: their places in memory, the entries themselves on disk.
 
-    Where a URL was stored twice, the later one counts.
+    Where a URL was stored twice, the later one counts. `seal` is empty where the journal has none.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._places: dict[str, int] = {}
         self._requested: dict[str, int] = {}
+        self._aliases: dict[str, list[str]] = {}
         self._stated: dict[str, str] = {}
         self.checked_at = ""
+        self.seal = ""
         for place, entry in self._scan():
             self._places[entry.url] = place
             if entry.requested_url != entry.url:
@@ -82,10 +85,28 @@ class CrawlIndex:
                 self._stated[entry.url] = str(entry.canonical)
             self.checked_at = max(self.checked_at, entry.checked_at or entry.fetched_at)
 
+    @property
+    def urls(self) -> set[str]:
+        return set(self._places)
+
+    @property
+    def requested(self) -> set[str]:
+        """URLs that redirects led on from."""
+        return set(self._requested)
+
+    @property
+    def right_addresses(self) -> dict[str, str]:
+        """Pages that call another stored page the right one, and which: URL to URL."""
+        return {url: right for url, right in self._stated.items() if right in self._places}
+
     def find(self, url: str) -> Entry | None:
         """The page that was stored under a URL, or that a redirect from it led to."""
         place = self._places.get(url, self._requested.get(url))
         return None if place is None else self._at(place)
+
+    def aliases(self, entry: Entry) -> list[str]:
+        """Further URLs that redirect to a page, sorted."""
+        return sorted({alias for url in (entry.url, entry.requested_url) for alias in self._aliases.get(url, ())})
 
     def in_order(self) -> Iterator[Entry]:
         """Entries by URL, those last that call another stored page the right one.
@@ -105,25 +126,32 @@ class CrawlIndex:
             place = 0
             with self._path.open("rb") as file:
                 for line in file:
-                    entry = _parsed(line)
-                    if entry is not None:
+                    values = _values(line)
+                    if (entry := _entry(values)) is not None:
                         yield place, entry
+                    elif "alias" in values:
+                        self._aliases.setdefault(str(values.get("of")), []).append(str(values["alias"]))
+                    elif place == 0:
+                        self.seal = str(values.get("seal", ""))
                     place += len(line)
 
     def _at(self, place: int) -> Entry | None:
         with _as_storage_error(self._path), self._path.open("rb") as file:
             file.seek(place)
-            return _parsed(file.readline())
+            return _entry(_values(file.readline()))
 
 
-def _parsed(line: bytes) -> Entry | None:
+def _entry(values: dict[str, Any]) -> Entry | None:
+    return Entry(**{name: value for name, value in values.items() if name in _KNOWN}) if values.keys() >= _NEEDED else None
+
+
+def _values(line: bytes) -> dict[str, Any]:
+    """What a line says; nothing where it was torn by a kill."""
     try:
         values = json.loads(line)
-    except ValueError:  # torn by a kill
-        return None
-    if not isinstance(values, dict) or not values.keys() >= _NEEDED:
-        return None
-    return Entry(**{name: value for name, value in values.items() if name in _KNOWN})
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 @dataclass(slots=True)
@@ -142,8 +170,15 @@ class Journal:
 
     def repeat(self, entry: Entry) -> None:
         """Notes a page whose body is stored already."""
+        self._write(asdict(entry))
+
+    def alias(self, url: str, of: str) -> None:
+        """Notes that a URL redirects to a page that another way leads to."""
+        self._write({"alias": url, "of": of})
+
+    def _write(self, values: dict[str, Any]) -> None:
         with _as_storage_error(self.store.root):
-            self.file.write(json.dumps(asdict(entry)) + "\n")
+            self.file.write(json.dumps(values) + "\n")
             self.file.flush()
 
 
@@ -168,16 +203,18 @@ class RawStore:
         return CrawlIndex(self.journal_path(run_id))
 
     @contextmanager
-    def journal(self, run_id: str) -> Iterator[Journal]:
-        """The journal of a crawl, opened for adding; what an earlier attempt wrote is kept."""
+    def journal(self, run_id: str, *, seal: str = "") -> Iterator[Journal]:
+        """The journal of a crawl, opened for adding; what an earlier attempt wrote is kept. A new one begins with `seal`, if there is one."""
         path = self.journal_path(run_id)
         with _as_storage_error(self.root):
             path.parent.mkdir(parents=True, exist_ok=True)
-            is_torn = path.is_file() and _last_byte(path) not in (b"\n", b"")
+            last = _last_byte(path) if path.is_file() else b""
             file = path.open("a", encoding="utf-8")
         with file:
-            if is_torn:
+            if last not in (b"\n", b""):  # torn by a kill
                 file.write("\n")
+            if seal and not last:
+                file.write(json.dumps({"seal": seal}) + "\n")
             yield Journal(self, file)
             with _as_storage_error(self.root):
                 file.flush()
@@ -186,10 +223,11 @@ class RawStore:
 
     def pages(self, run_id: str) -> Iterator[Page]:
         """The pages of a crawl, one at a time, in the order of `CrawlIndex.in_order`."""
-        for entry in self.index(run_id).in_order():
+        index = self.index(run_id)
+        for entry in index.in_order():
             body = self.body(entry.sha256)
             if body is not None:
-                yield entry.page(body)
+                yield replace(entry.page(body), aliases=tuple(index.aliases(entry)))
 
     def keep_body(self, digest: str, body: bytes) -> None:
         """Stores a body under its hash, unless it is there and whole."""

@@ -1,6 +1,6 @@
 """One item once: the same item found twice is dropped and counted; two different items under one id are not both right."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from schemas.items import Item, Reject, canonical_json, sha256
@@ -13,11 +13,12 @@ class Deduplicated:
     rejects: list[Reject] = field(default_factory=list)
 
 
-def deduplicate(items: Iterable[Item]) -> Deduplicated:
+def deduplicate(items: Iterable[Item], right_address: Callable[[Item], str | None] = lambda _: None) -> Deduplicated:
     """Keeps the first of equal items, in order of arrival.
 
     Documents of one source are equal when their text is (a page under a second URL); records when their text and all their fields are. An item
-    whose id another, different one of its source already has is quarantined: publishing either silently would be a guess.
+    whose id another, different one of its source already has is quarantined: publishing either silently would be a guess. It is none where the
+    item's page calls the other's the right one (`right_address`): then the other is kept.
     """
     result = Deduplicated()
     seen_content: set[str] = set()
@@ -25,7 +26,7 @@ def deduplicate(items: Iterable[Item]) -> Deduplicated:
     for item in items:
         content = sha256(canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None]))
         first = seen_ids.get((item.source, item.document_id))
-        if content in seen_content:
+        if content in seen_content or (first is not None and first.url == right_address(item)):
             result.duplicates += 1
         elif first is not None:
             reason = f"id is taken by another item, from {first.url}"

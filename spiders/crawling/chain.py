@@ -1,4 +1,4 @@
-"""When a pagination ends: where a page adds nothing to what the pages before it held.
+"""When a pagination ends: where a page adds nothing to what the pages before it held, or three in a row that each name a next one.
 
 Servers that are asked for a page too many answer 404, an empty list, or the last page again, for ever.
 """
@@ -11,11 +11,13 @@ from urllib.parse import parse_qsl, urlsplit
 
 import parsel
 
+from schemas.reports import FailedPage
 from spiders.links import Road, json_of, spread
 from spiders.mapping.embedded import find
 from spiders.reading.content import Content
 
 _FAILURES = 3
+_REPEATS = 3
 _TEXTS = "//text()[normalize-space() and not(ancestor::a or ancestor::script or ancestor::style or ancestor::option)]"
 
 
@@ -25,6 +27,8 @@ class Chain:
 
     seen: set[int] = field(default_factory=set)
     failures: int = 0  # in a row
+    repeats: int = 0  # pages in a row that added nothing
+    doubtful: list[FailedPage] = field(default_factory=list)  # numbers beyond the last page, unless a later one is a page
 
     def may_pass_over(self) -> bool:
         """Whether to try the number after one that failed: a single broken page must not end a listing, a broken server should."""
@@ -36,7 +40,13 @@ class Chain:
         new = {hash(mark) for mark in marks} - self.seen
         self.seen |= new
         self.failures = 0
+        self.repeats = 0 if new else self.repeats + 1
         return bool(new)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether a page's own word that there is a next one still counts: a page of sold-out offers is not the end, three are."""
+        return self.repeats < _REPEATS
 
 
 def marks_of(content: Content, road: Road) -> Iterator[str]:
@@ -47,9 +57,7 @@ def marks_of(content: Content, road: Road) -> Iterator[str]:
     elif source.each is not None:
         yield from map(_written, spread(find(content, source.each)))
     elif content.form == "json":
-        body = json_of(content)
-        if not _is_hollow(body):
-            yield json.dumps(body, sort_keys=True)
+        yield from map(_written, _entries(json_of(content)))
     else:
         # Where items or links are declared, they are what counts: a clock on the page would be something new for ever.
         if road.may_be_item(content.url):
@@ -63,12 +71,19 @@ def _written(match: Any) -> str:
     return str(match.get()) if isinstance(match, parsel.Selector) else json.dumps(match, sort_keys=True)
 
 
-def _is_hollow(value: Any) -> bool:
-    """Whether a JSON value is only the frame of an empty answer: `[]`, or `{"page": 9, "items": [], "total": 0}`."""
-    if isinstance(value, dict):
-        inner = list(value.values())
-        return all(_is_hollow(one) or isinstance(one, int | float) for one in inner) and (not inner or any(isinstance(one, list | dict) for one in inner))
-    return value in (None, "", [])
+def _entries(body: Any) -> list[Any]:
+    """What a JSON body holds: the entries of its lists; without any list, its texts. Numbers and times of the frame around them are new for ever."""
+    lists, texts = [], []
+    waiting = [body]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            lists.append(value)
+        elif isinstance(value, str) and value:
+            texts.append(value)
+    return [entry for entries in lists for entry in entries] if lists else texts
 
 
 def _texts(content: Content) -> Iterator[str]:

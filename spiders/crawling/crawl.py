@@ -16,7 +16,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from schemas.credentials import REVEALED
-from schemas.errors import DeclarationError, NoRecords, OperationalError, StorageError, Unreachable
+from schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable
 from schemas.reports import CrawlOutcome, FailedPage
 from schemas.settings import project_root
 from schemas.sources import SiteSource
@@ -37,11 +37,17 @@ def _silent(_done: int, _seen: int) -> None:
 
 
 def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earlier = _NONE, on_page: Callable[[int, int], None] = _silent) -> CrawlOutcome:
+    """As `fetch_site`, and raises what `require_pages` raises."""
+    outcome = fetch_site(source, raw, run_id, earlier=earlier, on_page=on_page)
+    require_pages(source, outcome)
+    return outcome
+
+
+def fetch_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earlier = _NONE, on_page: Callable[[int, int], None] = _silent) -> CrawlOutcome:
     """Fetches a site into `raw`; a crawl of the same id that was killed goes on where it was.
 
     `earlier` names the crawls whose pages need not be fetched again. `on_page(done, seen)` is called as pages arrive. Raises
-    DeclarationError where it would begin at a private address, Unreachable where the host does not answer, NoRecords where start
-    URLs and sitemaps give nothing, OperationalError where the crawl itself failed.
+    DeclarationError where it would begin at a private address, OperationalError where the crawl itself failed.
     """
     if source.private_start:
         raise DeclarationError(source.private_start, where=f"source {source.name}", hint="private addresses are fetched from only where that is declared")
@@ -52,17 +58,28 @@ def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earli
     with _job_file(job) as path, _running(path) as process:
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
     outcome = _outcome(raw, run_id, source, process.returncode, errors)
-    if not outcome.pages.present:
-        _explain_nothing(source, outcome)
+    if earlier.concluded is not None and outcome.finish == "finished":
+        outcome.pages.vanished = len(raw.index(earlier.concluded).urls - _met(raw, run_id, outcome))
     return outcome
+
+
+def _met(raw: RawStore, run_id: str, outcome: CrawlOutcome) -> set[str]:
+    """The pages that a crawl came upon, whatever became of them."""
+    index = raw.index(run_id)
+    return {*index.urls, *index.requested, *(failure.url for failure in outcome.failures)}
 
 
 @contextmanager
 def _job_file(job: Job) -> Iterator[Path]:
-    with tempfile.NamedTemporaryFile("w", suffix=".crawl.json", encoding="utf-8") as file:
-        file.write(job.model_dump_json())
-        file.flush()
-        yield Path(file.name)
+    """A file that only its owner can read, for it holds secrets. The crawl removes it once it is read; here is seen to it where it never began."""
+    descriptor, name = tempfile.mkstemp(suffix=".crawl.json")
+    path = Path(name)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(job.model_dump_json())
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -141,8 +158,11 @@ def _outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: 
         raise OperationalError(finding, where=where, hint="run it again") from error
 
 
-def _explain_nothing(source: SiteSource, outcome: CrawlOutcome) -> None:
-    """Raises what a crawl without a single page means."""
+def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
+    """Raises what a crawl without a single page means: Unreachable where the host does not answer, CredentialRefused where it wants
+    others, NoRecords where start URLs and sitemaps give nothing."""
+    if outcome.pages.present:
+        return
     starts = {canonical_url(url, source.ignore_parameters) for url in source.start_urls}
     failures = [failure for failure in outcome.failures if source.sitemaps or failure.url in starts]
     where, first = f"source {source.name}", (source.start_urls or source.sitemaps)[0]
@@ -152,8 +172,17 @@ def _explain_nothing(source: SiteSource, outcome: CrawlOutcome) -> None:
     findings = "; ".join(_finding(failure) for failure in failures[:5]) or f"no page arrived within {source.limits.seconds} s"
     if not failures or any(failure.reason in _TRANSIENT for failure in failures):
         raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=f"is the site up? curl -I {first}")
+    if any(failure.status in _wants_credentials(source) for failure in failures):
+        hint = "look at politeness: auth, headers and cookies of this source; ${VARIABLES} in them are read from the environment"
+        raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
     what = "start URL or sitemap" if source.sitemaps else "start URL"
-    raise NoRecords(f"no {what} gives a page: {findings}", where=where, hint=f"almanac test-url KB {first}")
+    raise NoRecords(f"no {what} gives a page: {findings}", where=where, hint=f"almanac test-url KB {first}" if source.start_urls else f"curl -I {first}")
+
+
+def _wants_credentials(source: SiteSource) -> set[int]:
+    """The statuses that speak of credentials. Without any, 403 is how sites turn away a crawl, whoever asks."""
+    manners = source.politeness
+    return {401, 407, 403} if manners.auth or manners.headers or manners.cookies else {401, 407}
 
 
 def _finding(failure: FailedPage) -> str:

@@ -18,6 +18,7 @@ from schemas.lifetime import end_with_parent
 from schemas.sources import SiteSource
 from spiders.crawling.crawl_settings import settings_for
 from spiders.crawling.earlier import Earlier, EarlierPages
+from spiders.crawling.seal import seal_of
 from spiders.crawling.site_spider import SiteSpider
 from spiders.raw import RawStore
 
@@ -51,8 +52,9 @@ def crawl(job: Job) -> int:
     """Crawls, and writes the stats file if the crawl came to its own end. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
     raw = RawStore(job.raw)
-    pages = EarlierPages(raw, job.run_id, job.earlier)
-    with raw.journal(job.run_id) as journal:
+    seal = seal_of(source)
+    pages = EarlierPages(raw, job.run_id, job.earlier, seal)
+    with raw.journal(job.run_id, seal=seal) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
         process.crawl(crawler, source=source, journal=journal, earlier=pages, progress=Progress())
@@ -71,6 +73,13 @@ def crawl(job: Job) -> int:
     return 0
 
 
+def read_job(path: Path) -> Job:
+    """The job in a file, which is removed: it holds secrets, and a crawl that is killed removes nothing."""
+    written = path.read_text(encoding="utf-8")
+    path.unlink(missing_ok=True)
+    return Job.model_validate_json(written)
+
+
 if __name__ == "__main__":
     end_with_parent()
-    sys.exit(crawl(Job.model_validate_json(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    sys.exit(crawl(read_job(Path(sys.argv[1]))))

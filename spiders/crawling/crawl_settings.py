@@ -28,6 +28,7 @@ DOWNLOAD_TIMEOUT = 30
 DOWNLOAD_MAXSIZE = 16 << 20
 DOWNLOAD_WARNSIZE = 0
 
+DOWNLOADER = "spiders.crawling.downloader.Downloader"
 ROBOTSTXT_OBEY = True
 ROBOTSTXT_PARSER = "scrapy.robotstxt.ProtegoRobotParser"
 COOKIES_ENABLED = False

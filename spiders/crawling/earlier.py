@@ -1,7 +1,8 @@
-"""What earlier crawls of a source are good for: pages of those that were cut off, validators of the last one that counts."""
+"""What earlier crawls of a source are good for: pages of those that were cut off, validators of the last ones that were not."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from pydantic import BaseModel
 
@@ -11,20 +12,30 @@ from spiders.raw import CrawlIndex, Entry, RawStore
 STILL_FRESH = timedelta(hours=24)
 
 
+Ending = Literal["cut off", "failed", "concluded"]  # of the run that a crawl belongs to
+
+
 class Earlier(BaseModel):
-    """Crawls by their run ids. Pages of the `interrupted` ones, newest first, are taken over; `concluded` is the newest of a run
-    that came to its end, and what it stored is asked for with its validators."""
+    """Crawls by their run ids. Pages of the `interrupted` ones, newest first, are taken over. What the newest of a run that `failed`
+    and that of one that came to its end, `concluded`, have stored is asked for with its validators."""
 
     interrupted: list[str] = []
+    failed: str | None = None
     concluded: str | None = None
 
+    @property
+    def newest_first(self) -> list[str]:
+        return sorted({*self.interrupted, *filter(None, (self.failed, self.concluded))}, reverse=True)
 
-def earlier_crawls(raw: RawStore, run_id: str, is_concluded: Callable[[str], bool]) -> Earlier:
-    """The crawls before `run_id`. A crawl whose last page is older than a day is not taken over: the site has moved on."""
-    before = [one for one in raw.crawls() if one < run_id]
-    concluded = next((one for one in reversed(before) if is_concluded(one)), None)
-    cut_off = [one for one in reversed(before) if concluded is None or one > concluded]
-    return Earlier(interrupted=[one for one in cut_off if _is_fresh(raw.index(one).checked_at)], concluded=concluded)
+
+def earlier_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> Earlier:
+    """The crawls before `run_id`. Pages older than a day are not taken over: the site has moved on. Nor are those of a run that failed and
+    said so: what was wrong with it may have been another source, for days."""
+    before = [(one, ending_of(one)) for one in reversed(raw.crawls()) if one < run_id]
+    newest = {ending: one for one, ending in reversed(before)}
+    failed, concluded = newest.get("failed", ""), newest.get("concluded", "")
+    cut_off = [one for one, _ in before if one > max(failed, concluded) and _is_fresh(raw.index(one).checked_at)]
+    return Earlier(interrupted=cut_off, failed=failed if failed > concluded else None, concluded=concluded or None)
 
 
 def _is_fresh(checked_at: str) -> bool:
@@ -35,31 +46,35 @@ def _is_fresh(checked_at: str) -> bool:
 
 
 class EarlierPages:
-    """Pages that need not be fetched again, for a running crawl."""
+    """Pages that need not be fetched again, for a running crawl. What was sent to somebody else, by another seal, is none of its business."""
 
-    def __init__(self, raw: RawStore, run_id: str, earlier: Earlier) -> None:
+    def __init__(self, raw: RawStore, run_id: str, earlier: Earlier, seal: str) -> None:
         self._raw = raw
         self._own = raw.index(run_id)  # of a killed attempt at this same crawl
-        self._interrupted = [raw.index(one) for one in earlier.interrupted]
-        self._concluded = raw.index(earlier.concluded) if earlier.concluded else None
+        ours = {one: index for one in earlier.newest_first if (index := raw.index(one)).seal == seal}
+        self._interrupted = [index for one, index in ours.items() if one in earlier.interrupted]
+        self._known = list(ours.values())
 
     def arrived(self, url: str) -> tuple[Entry, Page] | None:
         """The page that a crawl which was cut off had stored for a URL."""
-        for index in [self._own, *self._interrupted]:
-            found = self._whole(index, url)
-            if found is not None:
-                return found
-        return None
+        found = self._whole(self._own, url)
+        for index in self._interrupted:
+            # A crawl may have taken over pages itself: it is young, and they need not be.
+            if found is None and (older := self._whole(index, url)) is not None and _is_fresh(older[0].checked_at or older[0].fetched_at):
+                found = older
+        return found
 
     def is_own(self, entry: Entry) -> bool:
         """Whether the entry stands in this crawl's own journal already."""
         return self._own.find(entry.url) == entry
 
-    def concluded(self, url: str) -> Entry | None:
-        """What is known of exactly this URL, where it has a validator and its body is there."""
-        entry = self._concluded.find(url) if self._concluded else None
-        is_known = entry is not None and entry.url == url and (entry.etag or entry.last_modified) and self._raw.has_body(entry.sha256)
-        return entry if is_known else None
+    def known(self, url: str) -> Entry | None:
+        """What was last known of exactly this URL, where it has a validator and its body is there."""
+        for index in self._known:
+            entry = index.find(url)
+            if entry is not None and entry.url == url and (entry.etag or entry.last_modified) and self._raw.has_body(entry.sha256):
+                return entry
+        return None
 
     def body(self, entry: Entry) -> bytes | None:
         """The stored body; None where it is gone or damaged."""

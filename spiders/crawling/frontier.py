@@ -10,6 +10,7 @@ from spiders.links import Link, Road
 from spiders.urls import canonical_url
 
 _SMALL_DEPTH = 5
+_MIN_ROOM = 10_000
 
 
 @dataclass(slots=True)
@@ -40,6 +41,9 @@ class Frontier:
         self._beyond: set[str] = set()
         self._in_step = road.source.listing is not None or self._limits.depth <= _SMALL_DEPTH
         self._taken: Counter[int] = Counter()  # pages that are not done, by depth
+        # Every page of a shop may have a thousand links of its own; so many are never fetched under the limit of pages.
+        self._room = max(_MIN_ROOM, 20 * self._limits.pages)
+        self.unqueued = 0
 
     def __len__(self) -> int:
         return len(self._ahead) + sum(map(len, self._levels.values()))
@@ -97,6 +101,9 @@ class Frontier:
         """Queues a page that was not met before. Plain links stand behind what the declaration leads to."""
         key = self._road.key(waiting.url)
         if key not in self._seen:
+            if is_link and len(self) >= self._room:
+                self.unqueued += 1
+                return
             self._seen.add(key)
             if is_link:
                 self._levels.setdefault(waiting.depth, {})[key] = waiting
@@ -116,15 +123,19 @@ class Frontier:
                 self.add(Waiting(link.url, page.depth, chain))
             elif page.depth < self._limits.depth:
                 self.add(Waiting(link.url, page.depth + 1), is_link=link.role == "link")
-            else:
+            elif len(self._beyond) < self._room:
                 self._beyond.add(self._road.key(link.url))
 
-    def add_sitemap(self, url: str, depth: int = 0) -> None:
-        """Queues a sitemap, once. Raises ValueError where it is no URL; too many, or nested too deep, are left."""
+    def add_sitemap(self, url: str, depth: int = 0) -> bool:
+        """Queues a sitemap, once; false where it is one too many, or nested too deep. Raises ValueError where it is no URL."""
         canonical = canonical_url(url)
-        if canonical not in self._named and depth <= MAX_NESTING and len(self._named) < MAX_SITEMAPS:
-            self._named.add(canonical)
-            self._sitemaps.append(Waiting(canonical, depth))
+        if canonical in self._named:
+            return True
+        if depth > MAX_NESTING or len(self._named) >= MAX_SITEMAPS:
+            return False
+        self._named.add(canonical)
+        self._sitemaps.append(Waiting(canonical, depth))
+        return True
 
     def _key(self, url: str) -> str:
         return self._road.key(self._road.canonical(url))

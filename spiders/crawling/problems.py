@@ -66,6 +66,7 @@ def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]
         case IgnoreRequest() if "robots.txt" in detail:
             return "refused_by_robots", "", None
         case _ if isinstance(error, _UNREACHABLE):
-            return "unreachable", detail, None
+            closed = "ConnectionDone" in detail or "ConnectionLost" in detail
+            return "unreachable", "the server closed the connection without a whole answer" if closed else detail, None
         case _:
             return "error", detail, None

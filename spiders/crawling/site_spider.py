@@ -2,7 +2,7 @@
 
 It keeps its own queue and gives Scrapy no more requests than the page limit leaves room for: so the limit
 is exact, and every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl. None of these
-are a redirect to a page that is stored already, and the page with the next number where a pagination has come to its end.
+are a redirect to a page that is stored already, and pages with the next numbers where a pagination has come to its end.
 """
 
 import time
@@ -26,7 +26,7 @@ from spiders.crawling.earlier import EarlierPages
 from spiders.crawling.frontier import Frontier, Waiting
 from spiders.crawling.paging import numbered_next
 from spiders.crawling.problems import REFUSED, header, problem_of, reason_of
-from spiders.crawling.sitemaps import MAX_BYTES, Sitemap, read_sitemap
+from spiders.crawling.sitemaps import MAX_BYTES, MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
 from spiders.links import Link, Road
 from spiders.raw import Entry, Journal
 from spiders.reading.content import Content, is_text_type
@@ -34,6 +34,8 @@ from spiders.urls import is_on_domains
 
 # How servers answer a number beyond the last page.
 _NO_SUCH_NUMBER = frozenset({400, 404, 410, 416, 422})
+# And how some do; it is a failure where a later number is a page.
+_MAYBE_NO_SUCH_NUMBER = frozenset({403, 405, 406, 409, 500, 501})
 _WORTH_STOPPING = 64 << 10  # bytes; a smaller body has arrived before a download could be stopped
 
 
@@ -83,8 +85,11 @@ class SiteSpider(scrapy.Spider):
             yield request
 
     def claim(self, url: str, way: list[str]) -> bool:
-        """Whether a redirect's target is new; it is not when the page was met before."""
-        return self._frontier.claim(url, way)
+        """Whether a redirect's target is new; it is not when the page was met before, and then only the way to it is noted."""
+        if self._frontier.claim(url, way):
+            return True
+        self._guarded(lambda: self._journal.alias(self.road.canonical(way[0]), self.road.canonical(url)))
+        return False
 
     def refusal_of(self, url: str) -> str | None:
         """Why a redirect's target may not be fetched, or None."""
@@ -144,7 +149,9 @@ class SiteSpider(scrapy.Spider):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
-        return self.outcome.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), "beyond_depth": self._frontier.beyond_depth})
+        return self.outcome.model_copy(
+            update={"finish": finish, "pages": PageCounts(**self._counts), "beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued}
+        )
 
     @property
     def _done(self) -> int:
@@ -186,6 +193,10 @@ class SiteSpider(scrapy.Spider):
         read = self._read(Content(page), waiting)
         if self._is_guess(waiting) and not read.adds:
             return
+        if waiting.chain is not None:
+            for failure in waiting.chain.doubtful:
+                self._count(failure)
+            waiting.chain.doubtful.clear()
         self._store(replace(page, canonical=read.canonical), stored, list(response.meta.get("redirect_urls", [])))
         if read.problem:
             self.outcome.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
@@ -205,16 +216,19 @@ class SiteSpider(scrapy.Spider):
             adds = chain.adds(marks_of(content, self.road))
         except Exception as error:
             return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
-        # What a page says of the next one is worth a try, even where its own list is empty; beyond that, and for a guess, it is not.
-        goes_on = adds or (waiting.chain is None and not self.source.pagination.is_guessed)
+        goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
         return _Read(links if goes_on else [link for link in links if link.role != "next"], chain, canonical, adds)
 
     def _store(self, page: Page, stored: Entry | None, redirects: list[str]) -> None:
+        if stored is None:
+            self._guarded(lambda: self._journal.add(page, redirects=redirects))
+        elif not self.earlier.is_own(stored):
+            self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical)))
+
+    def _guarded(self, write: Callable[[], None]) -> None:
+        """A journal that cannot be written ends the crawl."""
         try:
-            if stored is None:
-                self._journal.add(page, redirects=redirects)
-            elif not self.earlier.is_own(stored):
-                self._journal.repeat(replace(stored, canonical=page.canonical))
+            write()
         except StorageError as error:
             self.fatal = error
             raise CloseSpider("storage") from error
@@ -224,10 +238,13 @@ class SiteSpider(scrapy.Spider):
             self._frontier.add(Waiting(url))
         for url in found.sitemaps:
             refusal = self.refusal_of(url)
-            if refusal is None:
-                self._frontier.add_sitemap(url, sitemap.depth + 1)
-            else:
+            if refusal is not None:
                 self._fail_sitemap(url, refusal, f"named by {sitemap.url}", status=None)
+            elif not self._frontier.add_sitemap(url, sitemap.depth + 1):
+                detail = f"named by {sitemap.url}: more than {MAX_SITEMAPS} sitemaps, or indexes nested deeper than {MAX_NESTING}"
+                self._fail_sitemap(url, "error", detail, status=None)
+        if found.left:
+            self._fail_sitemap(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {found.left} were left", status=None)
 
     def _page(self, response: Response, waiting: Waiting) -> Page:
         return Page(
@@ -239,16 +256,27 @@ class SiteSpider(scrapy.Spider):
             requested_url=waiting.url,
             etag=header(response, "ETag"),
             last_modified=header(response, "Last-Modified"),
+            canonical=self.road.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
         )
 
     def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None) -> None:
-        self._counts["gone" if reason == "gone" else "refused" if reason in REFUSED else "failed"] += 1
-        self.outcome.failures.append(FailedPage(url=waiting.url, reason=reason, status=status, detail=detail))
-        if self._is_guess(waiting) and waiting.chain is not None and waiting.chain.may_pass_over():
+        failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
+        if not self._is_guess(waiting) or waiting.chain is None:
+            self._count(failure)
+            return
+        if status in _MAYBE_NO_SUCH_NUMBER:
+            waiting.chain.doubtful.append(failure)
+        else:
+            self._count(failure)
+        if waiting.chain.may_pass_over():
             following = numbered_next(waiting.url, self.source.pagination)
             self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)
+
+    def _count(self, failure: FailedPage) -> None:
+        self._counts["gone" if failure.reason == "gone" else "refused" if failure.reason in REFUSED else "failed"] += 1
+        self.outcome.failures.append(failure)
 
     def _fail_sitemap(self, url: str, reason: str, detail: str, *, status: int | None) -> None:
         """A sitemap that is gone is no page that is gone: what it named is out of reach."""
         self._counts["refused" if reason in REFUSED else "failed"] += 1
-        self.outcome.failures.append(FailedPage(url=url, reason=reason, status=status, detail=f"sitemap: {detail}"))
+        self.outcome.failures.append(FailedPage(url=url, reason=reason, status=status, detail=f"sitemap: {detail}" if detail else "sitemap"))

@@ -29,10 +29,11 @@ _BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA
 
 @dataclass(slots=True)
 class Sitemap:
-    """What a sitemap names: pages, and in an index further sitemaps. Absolute URLs, in order."""
+    """What a sitemap names: pages, and in an index further sitemaps. Absolute URLs, in order; `left` counts those beyond MAX_URLS."""
 
     pages: list[str] = field(default_factory=list)
     sitemaps: list[str] = field(default_factory=list)
+    left: int = 0
 
 
 def read_sitemap(body: bytes, url: str, content_type: str = "") -> Sitemap:
@@ -71,7 +72,7 @@ def _read_lines(text: str) -> Sitemap:
     urls = [line.strip() for line in text.splitlines() if line.strip().lower().startswith(("http://", "https://"))]
     if not urls:
         raise ValueError("no sitemap: neither XML nor a list of URLs")
-    return Sitemap(pages=urls[:MAX_URLS])
+    return Sitemap(pages=urls[:MAX_URLS], left=max(0, len(urls) - MAX_URLS))
 
 
 def _read_xml(text: str, url: str) -> Sitemap:
@@ -79,8 +80,11 @@ def _read_xml(text: str, url: str) -> Sitemap:
     for element in _elements(text):
         name = _name(element)
         names = found.sitemaps if name == "sitemap" else found.pages
-        if name in _ENTRIES and len(names) < MAX_URLS and (address := _absolute(_address(element, name), url)):
-            names.append(address)
+        if name in _ENTRIES and (address := _address(element, name, url)):
+            if len(names) < MAX_URLS:
+                names.append(address)
+            else:
+                found.left += 1
         root = name
     if root not in _ROOTS and not (found.pages or found.sitemaps):
         raise ValueError(f"no sitemap: its first element is <{root[:40]}>" if root else "no sitemap: not XML")
@@ -107,21 +111,35 @@ def _let_go(entry: Any) -> None:
         del parent[0]
 
 
-def _address(entry: Any, name: str) -> str:
-    """The URL of an entry, in whatever namespace; empty where it has none."""
-    children = [(_name(child), child) for child in entry]
-    if name == "entry":
-        links = (child.get("href") for kind, child in children if kind == "link" and child.get("rel", "alternate") == "alternate")
-        return next(filter(None, links), "")
-    texts = {kind: (child.text or "").strip() for kind, child in reversed(children) if kind != "guid" or child.get("isPermaLink", "true") == "true"}
-    if name == "item":
-        return texts.get("link") or texts.get("guid", "")
-    return texts.get("loc") or (entry.text or "").strip()  # some write the address without <loc>
+def _address(entry: Any, name: str, url: str) -> str | None:
+    """The absolute URL of an entry, in whatever namespace; None where it has none."""
+    if name in ("entry", "item"):
+        return _feed_address(entry, url)
+    named = next((child.text for child in entry if _name(child) == "loc" and child.text), None)
+    return _absolute(named or entry.text or "", url)  # some write the address without <loc>
+
+
+def _feed_address(entry: Any, url: str) -> str | None:
+    for child in entry:
+        reference = (child.get("href") or child.text or "").strip() if _name(child) == "link" and child.get("rel", "alternate") == "alternate" else ""
+        if reference and (address := _resolved(reference, child.base or "", url)):
+            return address
+    permanent = (child.text for child in entry if _name(child) == "guid" and child.get("isPermaLink", "true") == "true")
+    return _absolute(next(filter(None, permanent), ""), url)
 
 
 def _name(element: Any) -> str:
     """The local name in lower case; empty for a comment. A prefix that is bound to nothing is no part of it."""
     return element.tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(element.tag, str) else ""
+
+
+def _resolved(reference: str, base: str, url: str) -> str | None:
+    """What a feed's link leads to: it may be relative, to an xml:base too (RFC 4287, 2)."""
+    try:
+        address = urljoin(urljoin(url, base), "".join(reference.split()))
+    except ValueError:
+        return None
+    return address if address.lower().startswith(("http://", "https://")) else None
 
 
 def _absolute(address: str, url: str) -> str | None:

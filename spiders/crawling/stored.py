@@ -44,7 +44,7 @@ class StoredPages:
             if entry.url != url and not spider.claim(entry.url, [url]):
                 raise Refusal(None)
             return _answer(request, entry, page.body)
-        if not request.meta.get("unconditional") and (known := spider.earlier.concluded(url)) is not None:
+        if not request.meta.get("unconditional") and (known := spider.earlier.known(url)) is not None:
             _ask_conditionally(request, known)
         return None
 

@@ -94,7 +94,7 @@ def _map_behind_listing(pages: Iterable[Page], source: SiteSource, language: str
 
 
 def _card_of(page: Page, cards: dict[str, Card], road: Road) -> Card | None:
-    return next((cards[url] for url in (page.url, _requested(page, road)) if url in cards), None)
+    return next((cards[url] for url in (page.url, _requested(page, road), *page.aliases) if url in cards), None)
 
 
 def _share_cards(held: list[Page], cards: dict[str, Card], road: Road) -> None:

@@ -8,11 +8,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spiders.raw import RawStore
 from tests.conftest import ROOT, Almanac, Finished
+
+if TYPE_CHECKING:
+    from tests.spiders.conftest import Site
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +153,71 @@ def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_ki
     assert other("run", declared, "--json").code == 0
     digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac, other)}
     assert len(digests) == 1
+
+
+def _site(folder: Path, site: "Site", pages: int) -> str:
+    """A declaration of a slow site: a start page, and so many pages that it leads to, each a record."""
+    site.page("/", "".join(f"<a href='/{n}'>{n}</a>" for n in range(pages)))
+    for n in range(pages):
+        site.page(f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.1)
+    path = folder / "slow.yaml"
+    path.write_text(f"""
+name: slow
+sources:
+  - name: pages
+    kind: site
+    start_urls: ["{site.base}/"]
+    match: '/[0-9]+$'
+    yields: records
+    fields: {{name: {{css: h1, required: true}}, text: {{css: p, required: true}}}}
+    text: "{{name}}. {{text}}"
+    politeness: {{allow_private: true, per_domain: 2}}
+""")
+    return str(path)
+
+
+def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
+    site, raw = loopback_site, RawStore(almanac.data / "raw/slow/pages")
+    declared = _site(tmp_path, site, pages=60)
+
+    def stored() -> set[str]:
+        return {page.url.removeprefix(site.base) for run_id in raw.crawls() for page in raw.pages(run_id)}
+
+    process = _start(almanac, declared)
+    _until(lambda: len(stored()) > 20, process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    _until_still(lambda: site.asked.total())
+    had = stored()
+    assert 20 < len(had) < 61
+    site.asked.clear()
+
+    done = almanac("run", declared, "--json").json
+    assert (done["outcome"], done["version"], done["pages"]["fetched"], done["items"]["added"]) == ("published", "v0001", 61, 60)
+    assert site.asked.keys() - {"/robots.txt"} == {"/", *(f"/{n}" for n in range(60))} - had
+    other = Almanac(tmp_path / "other", almanac.environment)
+    assert other("run", declared, "--json").code == 0
+    digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac, other)}
+    assert len(digests) == 1
+
+
+def test_a_site_that_wants_other_credentials_ends_a_run_as_such_and_the_report_names_the_page(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
+    declared = _site(tmp_path, loopback_site, pages=1)
+    loopback_site.page("/", status=401)
+    done = almanac("run", declared, "--json")
+    assert (done.code, done.json["error"]["kind"]) == (7, "credential_refused")
+    (report,) = (json.loads(path.read_text()) for path in (almanac.data / "processed/slow/runs").glob("*-??????.json"))
+    assert report["pages"]["failed"] == 1
+    assert [(failure["url"], failure["status"]) for failure in report["sources"][0]["failures"]] == [(f"{loopback_site.base}/", 401)]
+
+
+def _until_still(count: Callable[[], int]) -> None:
+    """Waits until a count has not moved for a second."""
+    before, since = count(), time.monotonic()
+    while time.monotonic() - since < 1:
+        time.sleep(0.05)
+        if (now := count()) != before:
+            before, since = now, time.monotonic()
 
 
 def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac: Almanac, tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ def test_the_same_site_again_changes_nothing(voyago: Example) -> None:
     report = done.json
     assert (done.code, report["outcome"], report["version"]) == (0, "unchanged", "v0001")
     assert (report["items"]["unchanged"], report["items"]["added"], report["chunks"]["embedded"]) == (32, 0, 0)
+    before = voyago.first_run.json["pages"]
+    assert report["pages"] == {**before, "fetched": 0, "unchanged": before["fetched"]}  # the server answered 304
     assert [v["version"] for v in voyago.almanac("versions", "voyago", "--json").json["versions"]] == ["v0001"]
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.errors import NoRecords, OperationalError, Unreachable
+from schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
 from schemas.reports import CrawlOutcome
 from schemas.settings import project_root
 from schemas.sources import SiteSource
@@ -89,7 +90,7 @@ def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", 
     assert pages["/ok"].etag == '"e1"' and pages["/new"].requested_url == f"{site.base}/moved"
 
 
-@pytest.mark.parametrize("limit", [1, 4, 7])
+@pytest.mark.parametrize("limit", [1, 7])
 def test_page_limit_is_exact(loopback_site: "Site", tmp_path: Path, limit: int) -> None:
     """Also where some of the requests give no page: a failure does not use up the limit."""
     loopback_site.page("/", links("/missing", *(f"/{n}" for n in range(20))))
@@ -135,17 +136,50 @@ def test_canonical_pages_are_fetched_and_their_aliases_come_last(loopback_site: 
     """In the order of mapping, so that the page under the right address is kept where both are the same."""
     site = loopback_site
     page = "<link rel='Canonical' href='{}'><p>text</p>"
-    site.page("/", links("/a?x=1", "/list?p=2", "/off", "/denied-alias", "/self"))
+    site.page("/", links("/a?x=1", "/list?p=2", "/off", "/denied-alias", "/self", "/by-header"))
     site.page("/a?x=1", page.format("/z"))
     site.page("/z", page.format("/z"))
     site.page("/list?p=2", page.format("/z") + "more")
     site.page("/off", page.format("http://127.0.0.2:9/"))
     site.page("/denied-alias", page.format("/denied"))
     site.page("/self", page.format("#top") + page.format("/"))
+    site.page("/by-header", "text", content_type="text/plain", headers={"Link": '</z>; rel="canonical"'})
     outcome, stored = crawled(site, tmp_path, follow={"deny": ["/denied$"]})
-    assert stored == ["/", "/denied-alias", "/off", "/self", "/z", "/a?x=1", "/list?p=2"]
+    assert stored == ["/", "/denied-alias", "/off", "/self", "/z", "/a?x=1", "/by-header", "/list?p=2"]
     assert outcome.failures == []
     assert RawStore(tmp_path).index("r1").find(f"{site.base}/a?x=1").canonical == f"{site.base}/z"  # type: ignore[union-attr]
+
+
+def test_a_host_is_asked_for_as_many_pages_at_once_as_declared(loopback_site: "Site", tmp_path: Path) -> None:
+    lock, at_once, peak = threading.Lock(), 0, 0
+
+    def answer(path: str) -> Answer:
+        nonlocal at_once, peak
+        with lock:
+            at_once += 1
+            peak = max(peak, at_once)
+        time.sleep(0.05)
+        with lock:
+            at_once -= 1
+        return Answer(links(*(f"/{n}" for n in range(20))) if path == "/" else "x")
+
+    loopback_site.otherwise = answer
+    _, stored = crawled(loopback_site, tmp_path, politeness={"per_domain": 3})
+    assert (len(stored), peak) == (21, 3)
+
+
+def test_a_card_whose_link_redirects_to_a_page_that_was_met_before_is_not_lost(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", links("/p/1", "/tours"))
+    site.page("/p/1", "<h1>One</h1>")
+    site.page("/tours", "<li><a href=/go/1>1</a><b>05/06/2025</b></li>", delay_s=0.3)
+    site.page("/go/1", status=302, headers={"Location": "/p/1?ref=go"})
+    listing = {"match": "/tours$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"date": {"css": "b"}}}
+    keys: dict[str, Any] = {"listing": listing, "yields": "records", "fields": {"name": {"css": "h1"}}, "follow": {"allow": ["/p/", "/tours"]}}
+    outcome, stored = crawled(site, tmp_path, **keys, ignore_parameters=["ref"])
+    assert (stored, outcome.failures, site.asked["/p/1"]) == (["/", "/p/1", "/tours"], [], 1)
+    drafts = [draft for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en") for draft in found.drafts]
+    assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [("/p/1", "05/06/2025")]
 
 
 def test_canonical_page_has_the_card_of_its_alias(loopback_site: "Site", tmp_path: Path) -> None:
@@ -195,6 +229,18 @@ def test_start_url_that_is_gone_means_no_records(loopback_site: "Site", tmp_path
     with pytest.raises(NoRecords, match=r"/: gone \(status 404\)") as caught:
         crawled(loopback_site, tmp_path)
     assert caught.value.hint == f"almanac test-url KB {loopback_site.base}/"
+
+
+@pytest.mark.parametrize(
+    ("status", "manners", "error"), [(401, {}, CredentialRefused), (403, {"cookies": {"a": "b"}}, CredentialRefused), (403, {}, NoRecords)]
+)
+def test_refused_credentials_are_told_from_a_page_that_is_not_there(
+    loopback_site: "Site", tmp_path: Path, status: int, manners: dict[str, Any], error: type[Exception]
+) -> None:
+    loopback_site.page("/", status=status)
+    with pytest.raises(error, match=f"status {status}") as caught:
+        crawled(loopback_site, tmp_path, politeness=manners)
+    assert ("politeness: auth" in str(caught.value)) is (error is CredentialRefused)
 
 
 def test_start_url_refused_by_robots_means_no_records(loopback_site: "Site", tmp_path: Path) -> None:

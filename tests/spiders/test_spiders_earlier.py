@@ -18,7 +18,8 @@ from schemas.settings import project_root
 from schemas.sources import SiteSource
 from spiders.crawling.crawl import crawl_site
 from spiders.crawling.crawl_process import Job
-from spiders.crawling.earlier import Earlier, earlier_crawls
+from spiders.crawling.earlier import Earlier, Ending, earlier_crawls
+from spiders.crawling.seal import seal_of
 from spiders.raw import RawStore
 from tests.spiders.test_spiders_crawl import links, source
 
@@ -47,14 +48,14 @@ def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earl
     command = [sys.executable, "-m", "spiders.crawling.crawl_process", str(path)]
     with subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True) as process:
         deadline = time.monotonic() + 30
-        while not raw.journal_path(run_id).exists() or raw.journal_path(run_id).read_bytes().count(b"\n") < pages:
+        while len(list(raw.index(run_id).in_order())) < pages:
             assert process.poll() is None and time.monotonic() < deadline, "the crawl ended before it was killed"
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def never(_run_id: str) -> bool:
-    return False
+def never(_run_id: str) -> Ending:
+    return "cut off"
 
 
 def stored(raw: RawStore, run_id: str) -> dict[str, bytes]:
@@ -104,6 +105,53 @@ def test_what_the_road_no_longer_reaches_is_not_taken_over(loopback_site: "Site"
     assert not [url for url in stored(raw, "r2") if url.endswith(("below", "new"))]
 
 
+def test_an_old_page_that_a_young_crawl_took_over_is_asked_for_again(loopback_site: "Site", tmp_path: Path) -> None:
+    """Nights that all fail after their crawl must not serve the first night's pages for ever."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/1", "/2"))
+    site.page("/1", "x")
+    site.page("/2", "x")
+    crawl_site(source(site), raw, "r1")
+    lines = raw.journal_path("r1").read_text().splitlines()
+    raw.journal_path("r1").write_text("".join((re.sub(r'_at": "20\d\d', '_at": "2001', line) if '/1"' in line else line) + "\n" for line in lines))
+    site.asked.clear()
+    crawl_site(source(site), raw, "r2", earlier=earlier_crawls(raw, "r2", never))
+    assert set(site.asked) == {"/1", "/robots.txt"}
+
+
+def test_pages_of_a_run_that_failed_are_asked_for_with_their_validators(loopback_site: "Site", tmp_path: Path) -> None:
+    """It may have failed over another source, night after night; and what it did not come to, the last one that counts knows."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/1", "/2"), headers={"ETag": '"a"'})
+    site.page("/1", "x", headers={"ETag": '"b"'})
+    site.page("/2", "x", headers={"ETag": '"c"'})
+    crawl_site(source(site), raw, "r1")
+    site.page("/1", "y", headers={"ETag": '"b2"'})
+    crawl_site(source(site, follow={"deny": ["/2"]}), raw, "r2", earlier=Earlier(concluded="r1"))
+    site.asked.clear()
+    outcome = crawl_site(source(site), raw, "r3", earlier=Earlier(failed="r2", concluded="r1"))
+    assert outcome.pages == PageCounts(unchanged=3)
+    assert set(site.asked) == {"/robots.txt", "/", "/1", "/2"}
+
+
+def test_pages_that_no_way_leads_to_any_more_are_counted(loopback_site: "Site", tmp_path: Path) -> None:
+    """Those that are gone, that failed or that redirect now are accounted for already."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/1", "/2", "/3", "/4", "/5"))
+    for n in range(1, 6):
+        site.page(f"/{n}", "x")
+    assert crawl_site(source(site), raw, "r1").pages.vanished == 0
+    site.page("/", links("/1", "/2", "/3", "/6"))
+    site.page("/2", status=410)
+    site.page("/3", status=302, headers={"Location": "/7"})
+    site.page("/6", "x")
+    site.page("/7", "x")
+    pages = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1")).pages
+    assert pages == PageCounts(fetched=4, gone=1, vanished=2)
+    cut = crawl_site(source(site, limits={"pages": 1}), raw, "r3", earlier=Earlier(concluded="r1"))
+    assert (cut.finish, cut.pages.vanished) == ("pages", 0)
+
+
 def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> None:
     raw = RawStore(tmp_path)
     now = datetime.now(UTC)
@@ -112,15 +160,21 @@ def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> No
         raw.journal_path(run_id).parent.mkdir(exist_ok=True)
         raw.journal_path(run_id).write_text(json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n")
     raw.journal_path("r6").touch()
-    assert earlier_crawls(raw, "r7", lambda run_id: run_id == "r2") == Earlier(interrupted=["r5", "r3"], concluded="r2")
-    assert earlier_crawls(raw, "r5", lambda run_id: run_id == "r4") == Earlier(interrupted=[], concluded="r4")
+    endings: dict[str, Ending] = {"r2": "concluded"}
+    assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5", "r3"], concluded="r2")
+    endings |= {"r1": "failed", "r3": "failed", "r4": "failed"}
+    assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5"], failed="r4", concluded="r2")
+    endings |= {"r4": "concluded"}
+    assert earlier_crawls(raw, "r5", endings.__getitem__) == Earlier(concluded="r4")
     assert earlier_crawls(RawStore(tmp_path / "none"), "r1", never) == Earlier()
 
 
-@pytest.mark.parametrize("validator", [{"ETag": '"v1"'}, {"Last-Modified": "Sat, 01 Mar 2025 10:00:00 GMT"}], ids=["etag", "date"])
-def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site: "Site", tmp_path: Path, validator: dict[str, str]) -> None:
+def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site: "Site", tmp_path: Path) -> None:
+    """Some have an ETag, some a date."""
     site, raw = loopback_site, RawStore(tmp_path)
-    serve_pages(site, delay_s=0, headers=validator)
+    serve_pages(site, delay_s=0, headers={"ETag": '"v1"'})
+    for n in range(_PAGES):
+        site.page(f"/{n}/below", f"below {n}", headers={"Last-Modified": "Sat, 01 Mar 2025 10:00:00 GMT"})
     crawl_site(source(site), raw, "r1")
     path = raw.journal_path("r1")
     path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
@@ -130,7 +184,7 @@ def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site:
     outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
     pages = {page.url.removeprefix(site.base): page for page in raw.pages("r2")}
     # Pages 7 and 8 no longer lead to those below them.
-    assert outcome.pages == PageCounts(fetched=1, unchanged=2 * _PAGES + 3 - 4, gone=1)
+    assert outcome.pages == PageCounts(fetched=1, unchanged=2 * _PAGES + 3 - 4, gone=1, vanished=2)
     assert set(site.sent) == {"/7", "/8", "/old", "/robots.txt"}
     assert pages["/7"].body == b"<h1>changed</h1>" and pages["/9"].fetched_at.startswith("2001") and pages["/9"].content_type == "text/html; charset=utf-8"
     assert (pages["/new"].requested_url, pages["/9"].status) == (f"{site.base}/old", 200)
@@ -148,10 +202,34 @@ def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_s
     path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
     crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
     site.asked.clear()
-    earlier = earlier_crawls(raw, "r3", lambda run_id: run_id == "r1")
+    earlier = earlier_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
     assert earlier == Earlier(interrupted=["r2"], concluded="r1")
     outcome = crawl_site(source(site), raw, "r3", earlier=earlier)
     assert (outcome.pages, site.asked.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
+
+
+def test_pages_that_were_sent_to_somebody_else_are_asked_for_anew(loopback_site: "Site", tmp_path: Path) -> None:
+    """Neither taken over nor asked for with their validators, until the same one asks again."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/1"), headers={"ETag": '"a"'})
+    site.page("/1", "<h1>1</h1>", headers={"ETag": '"b"'})
+    ann, bob = (source(site, politeness={"cookies": {"session": session}}) for session in ("ann", "bob"))
+    crawl_site(ann, raw, "r1")
+    assert crawl_site(bob, raw, "r2", earlier=Earlier(interrupted=["r1"], concluded="r1")).pages == PageCounts(fetched=2)
+    assert site.sent["/1"] == 2
+    assert crawl_site(ann, raw, "r3", earlier=Earlier(interrupted=["r2"], concluded="r1")).pages == PageCounts(unchanged=2)
+
+
+def test_a_seal_is_of_all_that_is_sent_and_of_nothing_else() -> None:
+    def seal(**manners: Any) -> str:
+        return seal_of(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "politeness": manners}))
+
+    auths: list[dict[str, Any]] = [{"auth": {"user": "u", "password": password}} for password in "pq"]
+    cookies: list[dict[str, Any]] = [{"cookies": {"a": value}} for value in "bc"]
+    headers: list[dict[str, Any]] = [{"headers": {name: "b"}} for name in "AB"]
+    sent = [{}, {"user_agent": "other"}, *auths, *cookies, *headers]
+    assert len({seal(**manners) for manners in sent}) == len(sent)
+    assert seal() == seal(delay_s=9, robots=False)
 
 
 @pytest.mark.parametrize("damage", ["missing", "torn"])

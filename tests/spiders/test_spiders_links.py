@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from schemas.items import Page
 from schemas.sources import SiteSource
 from spiders.links import Link, Road
@@ -39,6 +41,33 @@ def test_deny_wins_over_cards_and_pagination() -> None:
     body = "<li><a href=/i/1>1</a></li><li><a href=/i/login>2</a></li><li>no link</li><p class=next><a href='?p=2'>n</a></p>"
     found = links(body, listing=listing, pagination={"next": {"css": ".next"}}, follow={"deny": ["login"]})
     assert found == [Link("http://x.test/i/1", "detail"), Link("http://x.test/d/p?p=2", "next")]
+
+
+def test_what_is_denied_in_another_script_is_not_followed() -> None:
+    assert urls("<a href='/пароль'>1</a><a href='/%D0%BF%D0%B0%D1%80%D0%BE%D0%BB%D1%8C/2'>2</a><a href='/вход'>3</a>", follow={"deny": ["/пароль"]}) == [
+        "/%D0%B2%D1%85%D0%BE%D0%B4"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("header", "stated"),
+    [
+        ('</c>; rel="canonical"', "/c"),
+        ("<c?a=1,2>;rel=canonical", "/d/c?a=1,2"),
+        ('</n>; rel="next", <http://x.test/é>; title="a, b; c"; REL="Canonical nofollow"', "/%C3%A9"),
+        ('</c>; rel="canonical", </c#x>; rel="canonical"', "/c"),
+        ('</c>; rel="canonical", </e>; rel="canonical"', None),
+        ('</c>; rel="canonical"; anchor="/other"', None),
+        ('</c>; rel="canonicals"', None),
+        ('</c>; rel="canonical', None),
+        ("<javascript:x>; rel=canonical", None),
+        ('<http://[bad>; rel="canonical"', None),
+        ("", None),
+    ],
+)
+def test_a_link_header_states_the_right_address(header: str, stated: str | None) -> None:
+    road = Road(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"]}))
+    assert road.linked_address(header, "http://x.test/d/p") == (stated and f"http://x.test{stated}")
 
 
 def test_stray_nul_neither_changes_the_encoding_nor_ends_the_page() -> None:

@@ -292,12 +292,17 @@ def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp
     assert own.asked[0].headers["authorization"] == "Basic YW5uOnBhc3MtNTM1OA=="
 
 
-def test_a_crawl_behind_a_password_leaves_no_trace_of_it(serve: Serve, tmp_path: Path) -> None:
+def test_a_crawl_behind_a_password_leaves_no_trace_of_it(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while it goes on, should it be killed."""
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(jobs))
     host = serve()
     host.gives("/")
     source = SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [f"{host.base}/"], "politeness": {**_SECRETS, "allow_private": True}})
-    outcome = crawl_site(source, RawStore(tmp_path), "r1")
-    assert outcome.pages.fetched == 1 and all(_has_credentials(asked) for asked in host.asked)
+    left: list[Path] = []
+    outcome = crawl_site(source, RawStore(tmp_path), "r1", on_page=lambda *_: left.extend(jobs.iterdir()))
+    assert left == [] and outcome.pages.fetched == 1 and all(_has_credentials(asked) for asked in host.asked)
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()) + outcome.model_dump_json().encode()
     assert written and not any(secret in written for secret in (b"key-3141", b"cookie-5926", b"pass-5358", b"YW5uOnBhc3M"))
 
@@ -385,7 +390,8 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
     throttle = {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_START_DELAY": 0.01}  # as beyond loopback; it must not quicken the pace
     probe(tmp_path, *urls, politeness={"user_agent": "almanac (+mailto:a@b.test)"}, settings=throttle)
     times = [asked.at for asked in slow.asked]
-    assert len(times) == 5 and all(after - before >= 0.39 for before, after in pairwise(times))
+    # The first request may be late, for it has to connect.
+    assert len(times) == 5 and times[1] - times[0] >= 0.3 and all(after - before >= 0.37 for before, after in pairwise(times[1:]))
     pages = [asked.at for asked in quick.asked]
     assert max(pages) - min(pages) < 1.0
 

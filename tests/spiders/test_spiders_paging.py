@@ -11,6 +11,7 @@ import pytest
 
 from schemas.items import Page
 from schemas.sources import Pagination, SiteSource
+from spiders.crawling.chain import Chain, marks_of
 from spiders.crawling.paging import numbered_next, told_next
 from spiders.links import Road
 from spiders.mapping.pages import map_pages
@@ -82,11 +83,11 @@ def test_page_without_its_number_and_first_page_are_one(loopback_site: "Site", t
 
 
 def test_only_start_urls_are_numbered_where_there_is_no_listing(loopback_site: "Site", tmp_path: Path) -> None:
-    """Documents of many pages: their texts tell whether one adds anything, the number that it shows does not."""
+    """What is followed from a page tells whether it adds anything; a counter on it, which is new each time, does not."""
     site = loopback_site
-    site.page("/news", "<p>First</p><p>Page 1</p>" + links("/a"))
-    site.page("/news?page=2", "<p>Second</p><p>Page 2</p>" + links("/b"))
-    site.otherwise = lambda path: Answer(f"<p>Page {path.rpartition('=')[2]}</p><p>First</p>") if path.startswith("/news") else Answer("x")
+    site.page("/news", "<p>First</p><p>Visitor 17</p>" + links("/a", "/imprint"))
+    site.page("/news?page=2", "<p>Second</p><p>Visitor 18</p>" + links("/b", "/imprint"))
+    site.otherwise = lambda path: Answer(f"<p>Visitor 1{path}</p>" + links("/b", f"/imprint{path}")) if path.startswith("/news") else Answer("x")
     outcome, stored = crawled(site, tmp_path, start_urls=[f"{site.base}/news"], pagination={"parameter": "page"}, follow={"allow": ["/a", "/b"]})
     assert stored == ["/a", "/b", "/news", "/news?page=2"]
     assert site.asked["/a?page=2"] == 0 and outcome.finish == "finished"
@@ -100,7 +101,11 @@ def test_one_broken_page_does_not_end_a_listing_and_a_broken_server_does(loopbac
     outcome, stored = crawled(site, tmp_path / "one", **keys)
     assert "/list?page=4" in stored and (outcome.pages.failed, outcome.pages.fetched) == (1, 9)
     site.otherwise = lambda path: answers(path) if path in ("/list", "/i/1-0", "/i/1-1") else Answer("", 403)
-    outcome, _ = crawled(site, tmp_path / "all", **keys)
+    outcome, stored = crawled(site, tmp_path / "all", **keys)  # or is 403 how it says that there is no such page?
+    assert (outcome.pages.failed, outcome.failures, stored) == (0, [], ["/i/1-0", "/i/1-1", "/list"])
+    assert [site.asked[f"/list?page={n}"] for n in range(2, 6)] == [2, 2, 2, 1]
+    site.otherwise = lambda path: Answer("", 401) if "page=" in path else answers(path)
+    outcome, _ = crawled(site, tmp_path / "closed", **keys)
     assert outcome.pages.failed == 3
 
 
@@ -116,10 +121,20 @@ def test_next_links_that_never_end_end(loopback_site: "Site", tmp_path: Path) ->
     site.otherwise = answer
     keys: dict[str, Any] = {"start_urls": [f"{site.base}/list"], "pagination": {"next": {"css": "a.next"}}, "listing": _LISTING}
     outcome, stored = crawled(site, tmp_path / "1", **keys)
-    assert [path for path in stored if "p=" in path] == ["/list?p=2", "/list?p=3", "/list?p=4"] and outcome.finish == "finished"
+    assert [path for path in stored if "p=" in path] == [f"/list?p={n}" for n in range(2, 7)] and outcome.finish == "finished"
     site.otherwise = lambda path: Answer("<li><a href=/i>x</a></li><a class=next href='/list'>next</a>")  # noqa: ARG005
     _, stored = crawled(site, tmp_path / "2", **keys)
     assert stored == ["/i", "/list"]
+
+
+def test_a_page_without_anything_new_that_links_on_is_not_the_end(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    for number, card in enumerate(["/i/1", "", "/i/1", "/i/4", ""], 1):
+        site.page(f"/list?p={number}", f"<li><a href='{card}'>x</a></li>" * bool(card) + f"<a class=next href='/list?p={number + 1}'>next</a>" * (number < 5))
+    site.otherwise = lambda path: Answer("x") if path.startswith("/i/") else Answer("", 404)
+    keys: dict[str, Any] = {"start_urls": [f"{site.base}/list?p=1"], "pagination": {"next": {"css": "a.next"}}, "listing": {**_LISTING, "match": "/list"}}
+    _, stored = crawled(site, tmp_path, **keys)
+    assert stored == ["/i/1", "/i/4", *(f"/list?p={n}" for n in range(1, 6))]
 
 
 def test_pages_of_a_pagination_do_not_use_up_the_depth(loopback_site: "Site", tmp_path: Path) -> None:
@@ -144,6 +159,33 @@ def test_page_linked_by_its_number_is_still_a_page_of_the_listing(loopback_site:
 
 
 @pytest.mark.parametrize(
+    ("keys", "first", "second", "adds"),
+    [
+        ({}, "<p>One</p>", "<p>Two</p>", True),
+        ({}, "<p>One</p><p>Page 1 of 9</p>", "<p>One</p><p>Page 2 of 9</p>", False),
+        ({}, "<p>One</p><a href='/list?page=2'>2</a>", "<p>One</p><a href='/list?page=3'>3</a>", False),
+        ({"match": "/list"}, "<p>One</p>", "<p>Two</p>", True),
+        ({"match": "/p/"}, "<p>12:01</p>", "<p>12:02</p>", False),
+        ({"match": "/p/", "follow": {"allow": ["/p/"]}}, "<p>12:01</p><a href='/p/1'>1</a>", "<p>12:02</p><a href='/p/2'>2</a>", True),
+        ({"match": "/p/", "follow": {"allow": ["/p/"]}}, "<p>12:01</p><a href='/p/1'>1</a>", "<p>12:02</p><a href='/p/1'>1</a><a href='/q'>q</a>", False),
+        ({"each": {"css": "li"}}, "<li>One</li><p>12:01</p>", "<li>One</li><p>12:02</p>", False),
+        ({}, '{"page": 1, "at": "12:01", "items": [{"id": 1}]}', '{"page": 2, "at": "12:02", "items": [{"id": 1}]}', False),
+        ({}, '{"page": 1, "at": "12:01", "items": [{"id": 1}]}', '{"page": 2, "at": "12:02", "items": [{"id": 2}]}', True),
+        ({}, '{"data": {"rows": [[1, "a"], [2, "b"]]}}', '{"data": {"rows": []}, "at": "12:02"}', False),
+        ({}, '{"page": 1, "text": "One"}', '{"page": 2, "text": "Two"}', True),
+        ({}, '{"page": 1, "text": "One"}', '{"page": 2, "text": "One"}', False),
+        ({}, "[1, 2]", "no JSON", False),
+    ],
+)
+def test_what_a_page_adds_is_what_is_declared(keys: dict[str, Any], first: str, second: str, *, adds: bool) -> None:
+    declared = {"name": "s", "kind": "site", "start_urls": ["http://x.test/list"], "pagination": {"parameter": "page"}, **keys}
+    road, chain = Road(SiteSource.model_validate(declared)), Chain()
+    kind = "text/html" if first.startswith("<") else "application/json"
+    pages = [Page(url=f"http://x.test/list?page={n}", body=body.encode(), content_type=kind) for n, body in enumerate((first, second), 1)]
+    assert [chain.adds(marks_of(Content(page), road)) for page in pages][1] is adds
+
+
+@pytest.mark.parametrize(
     ("url", "body", "pagination", "following"),
     [
         ("/api", {"next": "/api?page=2"}, {"json": "next"}, "/api?page=2"),
@@ -155,6 +197,7 @@ def test_page_linked_by_its_number_is_still_a_page_of_the_listing(loopback_site:
         ("/api", {}, {"json": "next"}, None),
         ("/api?p=1&size=9", {"next": 2}, {"json": "next"}, "/api?p=2&size=9"),
         ("/api?size=1&page=1", {"next": 2}, {"json": "next"}, "/api?size=1&page=2"),
+        ("/api?category=1", {"next": 2}, {"json": "next"}, "/api?category=1&page=2"),
         ("/api?page=1", {"more": True}, {"json": "more"}, "/api?page=2"),
         ("/api", {"more": True}, {"json": "more", "parameter": "n", "first": 0}, "/api?n=1"),
         ("/api", {"c": "/a+b=="}, {"json": "c", "parameter": "cursor"}, "/api?cursor=%2Fa%2Bb%3D%3D"),
@@ -186,7 +229,7 @@ def test_json_that_repeats_itself_ends_and_a_page_it_promised_is_missed(loopback
     inner = site.otherwise
     site.otherwise = lambda path: Answer(inner(path).body, content_type="application/json") if path.startswith("/api") else Answer("", 404)
     _, stored = crawled(site, tmp_path / "1", **keys)
-    assert stored == ["/api", "/api?page=2"]
+    assert stored == ["/api", "/api?page=2", "/api?page=3", "/api?page=4"]
     outcome, _ = crawled(site, tmp_path / "2", **{**keys, "start_urls": [f"{site.base}/other"]})
     assert outcome.pages.gone == 1
 

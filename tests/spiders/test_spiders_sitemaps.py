@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schemas.errors import NoRecords, Unreachable
+from schemas.sources import SiteSource
 from spiders.crawling import sitemaps
+from spiders.crawling.frontier import Frontier, Waiting
 from spiders.crawling.sitemaps import read_sitemap
+from spiders.links import Link, Road
 from tests.spiders.test_spiders_crawl import crawled, links
 
 if TYPE_CHECKING:
@@ -66,6 +69,13 @@ def pages(body: str | bytes) -> list[str]:
             "<link href='http://x.test/1'/><link rel='alternate' href='http://x.test/1.html'/></entry></feed>",
             ["http://x.test/1"],
         ),
+        (
+            "<feed xmlns='http://www.w3.org/2005/Atom' xml:base='http://x.test/base/'><entry><link href='../p/1'/></entry>"
+            "<entry xml:base='sub/'><link href='2'/></entry><entry><link href='mailto:a@x.test'/><link href='?n=3'/></entry></feed>",
+            ["http://x.test/p/1", "http://x.test/base/sub/2", "http://x.test/base/?n=3"],
+        ),
+        ("<feed><entry><link href='p/1'/></entry><entry><link href='http://[bad'/></entry></feed>", ["http://x.test/p/1"]),
+        ("<rss><item><link>p/1</link></item><item><guid>17</guid></item></rss>", ["http://x.test/p/1"]),
     ],
 )
 def test_each_form_gives_its_pages(body: str | bytes, named: list[str]) -> None:
@@ -97,7 +107,18 @@ def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="larger than 1 MiB"):
         pages(gzip.compress(b"<urlset>" + b" " * (4 << 20)))
     monkeypatch.setattr(sitemaps, "MAX_URLS", 2)
-    assert pages(urlset("http://x.test/1", "http://x.test/2", "http://x.test/3")) == ["http://x.test/1", "http://x.test/2"]
+    for body in (urlset("http://x.test/1", "http://x.test/2", "http://x.test/3"), "http://x.test/1\nhttp://x.test/2\nhttp://x.test/3"):
+        found = read_sitemap(body.encode(), _BASE)
+        assert (found.pages, found.left) == (["http://x.test/1", "http://x.test/2"], 1)
+
+
+def test_what_is_too_deep_too_much_or_too_many_is_refused_and_told() -> None:
+    frontier = Frontier(Road(SiteSource.model_validate({"name": "s", "kind": "site", "sitemaps": [_BASE], "limits": {"pages": 1}})))
+    assert [frontier.add_sitemap(f"{_BASE}?{n}", depth) for n, depth in enumerate([0, 3, 4])] == [True, True, False]
+    assert sum(frontier.add_sitemap(f"{_BASE}?n={n}") for n in range(1200)) == sitemaps.MAX_SITEMAPS - 2
+    for n in range(12_000):
+        frontier.add_links([Link(f"http://x.test/{n}", "link")], Waiting("http://x.test/"), None)
+    assert (len(frontier), frontier.unqueued) == (10_000, 2_000)
 
 
 @pytest.mark.skipif(not _COLLECTED.is_dir(), reason=f"collected sitemaps are not at {_COLLECTED}")
@@ -151,8 +172,12 @@ def test_a_sitemap_beside_start_urls_adds_to_a_free_crawl(loopback_site: "Site",
     site.page("/", links("/1"))
     site.page("/1", "x")
     site.page("/orphan", "x")
-    _, stored = crawled(site, tmp_path, sitemaps=[f"{site.base}/s.xml", f"{site.base}/none.xml"])
+    site.page("/deep.xml", index(f"{site.base}/deep.xml?1"))
+    for n in range(1, 6):
+        site.page(f"/deep.xml?{n}", index(f"{site.base}/deep.xml?{n + 1}"))
+    outcome, stored = crawled(site, tmp_path, sitemaps=[f"{site.base}/s.xml", f"{site.base}/none.xml", f"{site.base}/deep.xml"])
     assert stored == ["/", "/1", "/orphan"]
+    assert [failure.url.removeprefix(site.base) for failure in outcome.failures] == ["/none.xml", "/deep.xml?4"]
 
 
 def test_large_index_is_read_no_further_than_the_page_limit_needs(loopback_site: "Site", tmp_path: Path) -> None:
@@ -173,7 +198,8 @@ def test_sitemaps_that_give_nothing_are_explained(loopback_site: "Site", tmp_pat
     site.page("/broken.xml", status=500)
     with pytest.raises(NoRecords, match="name no page that may be fetched"):
         crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/off.xml"])
-    with pytest.raises(NoRecords, match=r"/none\.xml: error \(status 404\), sitemap: answered 404"):
+    with pytest.raises(NoRecords, match=r"/none\.xml: error \(status 404\), sitemap: answered 404") as caught:
         crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/none.xml"])
+    assert caught.value.hint == f"curl -I {site.base}/none.xml"
     with pytest.raises(Unreachable, match="server_error"):
         crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/broken.xml"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spiders.urls import canonical_url, is_loopback, is_on_domains
+from spiders.urls import canonical_url, is_loopback, is_on_domains, url_matcher
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,24 @@ def test_dots_and_escapes_settle_at_once(parts: list[str]) -> None:
 def test_what_is_no_web_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
         canonical_url(url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("/კატალოგი$", "/კატალოგი", True),
+        ("/кат[а-я]+/", "/каталог/1", True),
+        ("日本", "/日本語?ページ=2", True),
+        ("ページ=\\d", "/日本語?ページ=2", True),
+        ("%E6%97%A5", "/日本語", True),
+        ("/%E6%97%A5本", "/日本語", False),  # neither as people read it nor as it is sent
+        ("/a b", "/a%20b", False),  # only letters are decoded: what separates in a URL keeps its escape
+        ("caf%E9", "/caf%E9", True),  # not UTF-8
+        ("^http://x.test/\\w+$", "/straße", True),
+    ],
+)
+def test_patterns_match_urls_as_they_are_read_and_as_they_are_sent(pattern: str, path: str, *, matches: bool) -> None:
+    assert url_matcher(pattern)(canonical_url(f"http://x.test{path}")) is matches
 
 
 def test_hosts_are_told_apart_by_name() -> None:

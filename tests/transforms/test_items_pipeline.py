@@ -57,6 +57,14 @@ def test_a_document_under_two_urls_is_one() -> None:
     assert deduplicate([page, replace(page, document_id="B", url="v")]).duplicates == 1
 
 
+def test_an_item_whose_page_calls_the_first_one_right_is_a_duplicate_of_it() -> None:
+    """Even where they differ, in a counter or a token."""
+    one, other = replace(_item("A"), url="u"), replace(_item("A"), url="u?s=1", text="another")
+    found = deduplicate([one, other], lambda item: {"u?s=1": "u"}.get(item.url))
+    assert (found.items, found.duplicates, found.rejects) == ([one], 1, [])
+    assert len(deduplicate([one, other], lambda _: "elsewhere").rejects) == 1
+
+
 def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> None:
     expect = [{"field": "code", "unique": True}, {"field": "price", "min_length": 1}, {"field": "n", "min": 0, "max": 5}]
     declaration = _declaration(validate={"expect": expect})

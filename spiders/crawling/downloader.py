@@ -1,0 +1,20 @@
+"""Scrapy's downloader, with `per_domain` kept where there is no delay."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from scrapy.core.downloader import Downloader as ScrapyDownloader
+from scrapy.core.downloader import Slot
+from scrapy.http import Request, Response
+from twisted.internet.defer import Deferred
+
+
+class Downloader(ScrapyDownloader):
+    """Counts a request as soon as it is sent on its way.
+
+    Scrapy 2.19 counts it when its task begins, which is after the queue was let go: all that waits for a host is sent at once.
+    """
+
+    def _wait_for_download(self, slot: Slot, request: Request, queue_dfd: "Deferred[Response]") -> Coroutine[Any, Any, None]:
+        slot.transferring.add(request)
+        return super()._wait_for_download(slot, request, queue_dfd)
