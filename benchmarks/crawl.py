@@ -93,7 +93,7 @@ def _bare(arguments: argparse.Namespace) -> None:
             for link in LinkExtractor().extract_links(response):
                 yield scrapy.Request(link.url)
 
-    process = CrawlerProcess({"LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "ROBOTSTXT_OBEY": False})
+    process = CrawlerProcess({"LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS_PER_DOMAIN": 16, "ROBOTSTXT_OBEY": False})
     process.crawl(Bare, start_urls=[arguments.url])
     process.start()
     _report(Bare.saved, 0)
@@ -110,7 +110,7 @@ def _almanac(arguments: argparse.Namespace) -> None:
         "price": {"css": ".price, p", "pattern": r"([$£€]\s?[\d.,]+)", "type": "price"},
         "breadcrumbs": {"css": ".breadcrumb-item, nav a", "many": True},
     }
-    manners, limits = {"allow_private": True, "per_domain": 8}, {"depth": 100_000, "pages": 1_000_000}
+    manners, limits = {"allow_private": True, "per_domain": 16}, {"depth": 100_000, "pages": 1_000_000}
     shop = {"name": "shop", "kind": "site", "start_urls": [arguments.url], "match": arguments.match, "yields": "records"}
     source = SiteSource.model_validate({**shop, "fields": fields, "politeness": manners, "limits": limits})
     raw = RawStore(arguments.out)

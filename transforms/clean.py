@@ -61,9 +61,9 @@ def _single_spaces(line: str) -> str:
 
 
 def clean_value(value: Any, mode: Clean = "standard", *, entities: bool = True) -> Any:
-    """The same for every text inside a field's value."""
+    """The same for every text inside a field's value. A field may well hold Markdown, such as an answer with code in it."""
     if isinstance(value, str):
-        return clean_text(value, mode, entities=entities)
+        return clean_text(value, mode, entities=entities, code=True)
     if isinstance(value, list):
         return [clean_value(v, mode, entities=entities) for v in value]
     if isinstance(value, dict):

@@ -9,11 +9,12 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import lxml.html
 
-from transforms.simplify import BLOCKS, has_blocks
+from transforms.simplify import BLOCKS, DEFINITIONS, has_blocks
 
 NOT_MAIN = frozenset({"nav", "header", "footer", "aside", "script", "style", "noscript", "template", "head"})
 
@@ -45,6 +46,11 @@ class _Unit:
     @property
     def is_heading(self) -> bool:
         return self.element.tag in _HEADINGS
+
+    def has_facts_of(self, other: "_Unit") -> bool:
+        """Whether it is a table, a list of definitions or code in the same box: a short product page is little more."""
+        is_facts = self.element.tag in ("table", "pre") or DEFINITIONS in self.element.attrib
+        return is_facts and self.element.getparent() is other.element.getparent()
 
 
 def main_tree(root: Any) -> Any:
@@ -107,11 +113,13 @@ def _may_belong(units: list[_Unit]) -> bool:
 
 
 def _add_what_belongs(units: list[_Unit]) -> None:
-    """Headings directly over main text, and what stands between two of its blocks, up to fifteen of them."""
-    for number in range(len(units) - 2, -1, -1):
-        unit = units[number]
-        if unit.is_heading and not unit.is_main and _may_belong([unit]):
-            unit.is_main = units[number + 1].is_main
+    """Facts beside main text, headings directly over it, and what stands between two of its blocks, up to fifteen of them."""
+    for before, unit in pairwise(units):
+        if before.is_main and not unit.is_main and unit.has_facts_of(before):
+            unit.is_main = _may_belong([unit])
+    for below, unit in pairwise(units[::-1]):
+        if below.is_main and not unit.is_main and (unit.is_heading or unit.has_facts_of(below)):
+            unit.is_main = _may_belong([unit])
     last: int | None = None
     for number, unit in enumerate(units):
         if not unit.is_main:

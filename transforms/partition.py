@@ -20,6 +20,7 @@ _MAX_ELEMENTS = 30_000
 _MAX_CHARACTERS = 5_000_000
 _TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
 
+_LONGEST_WORD = 30  # characters
 _PRUNED = ("main", "nav", "form", "details", "figure")
 _NEVER = frozenset({"script", "style", "noscript", "template", "head"})
 _log = logging.getLogger("almanac.transforms")
@@ -36,7 +37,7 @@ def html_to_markdown(html: str, part: Part) -> str:
     if len(html) > _MAX_CHARACTERS or _TOO_DEEP(root) or any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter())):
         _log.warning("a page of %d characters is too large to tell its main text: it is read as a whole, without navigation", len(html))
         return write_tree(root, NOT_MAIN if part == "main" else _NEVER)
-    simplify(root)
+    simplify(root, drawings=part == "all")
     if part == "all":
         return _written(root)
     heading, everything = _heading(root), write_tree(root, NOT_MAIN)
@@ -53,7 +54,11 @@ def _written(root: Any) -> str:
     """unstructured's elements; or the tree as it is where they say less, since it loses options, formulas and paragraphs of one character."""
     everything = write_tree(root, _NEVER)
     text = write_elements(_partition(_all_html(root)))
-    return text if _letters(text) >= _letters(everything) else everything
+    return text if _shown(text) >= _shown(everything) else everything
+
+
+def _shown(text: str) -> int:
+    return len("".join(text.split()))
 
 
 def _letters(text: str) -> int:
@@ -84,10 +89,12 @@ def _partition(html: str) -> "list[Element]":
 def _use_blank_pipeline() -> None:
     """Gives unstructured a language-neutral tokenizer where it would download spaCy's English model.
 
-    It asks the model for sentences and for a verb in order to tell running text from a title; in HTML the tags tell that already.
+    It asks the model for sentences and for a verb in order to tell running text from a title; in HTML the tags tell that already. Words are
+    parted by spaces alone, and cut, since spaCy keeps each one: rules for what punctuation ends a word took 60 s for one word of 20,000 marks.
     """
     import spacy
     from spacy.language import Language
+    from spacy.tokens import Doc
     from unstructured.nlp import tokenize
 
     if not hasattr(tokenize, "_load_spacy_model"):
@@ -100,6 +107,7 @@ def _use_blank_pipeline() -> None:
 
     Language.component("almanac_verb", func=tag_verb)
     pipeline = spacy.blank("xx")
+    pipeline.tokenizer = lambda text: Doc(pipeline.vocab, words=[word[:_LONGEST_WORD] for word in text.split()])
     pipeline.add_pipe("sentencizer")
     pipeline.add_pipe("almanac_verb")
     tokenize._load_spacy_model = lambda: pipeline

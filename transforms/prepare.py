@@ -17,7 +17,7 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iter
             yield item
         else:
             reason = "no text to embed" if draft.kind == "record" else "no main text found"
-            rule = f"text: {source.text}" if draft.kind == "record" else f"body: {source.body}"
+            rule = f"body: {source.body}" if draft.kind == "document" else f"text: {source.text}" if source.text is not None else "text"
             yield Reject(draft.source, draft.url, draft.document_id, "clean", reason, "text", None, rule)
 
 
@@ -50,13 +50,13 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     )
 
 
-def _record_text(source: Source, known: dict[str, object], own: Iterable[str]) -> str:
+def _record_text(source: Source, known: dict[str, object], own: dict[str, object]) -> str:
     if source.text is not None:
         return fill(source.text, known)
     title = str(known["title"] or "")
     rules = source.declared_fields()
     names = [name for name, rule in rules.items() if rule.type in (None, "text", "html")]
-    texts = [known.get(name) for name in (own if source.takes_own_fields else names)]
+    texts = [own.get(name, known.get(name)) for name in (own if source.takes_own_fields else names)]  # a column `url` need not be where the item is
     parts = [title, *(t for t in texts if isinstance(t, str) and t and t != title)]
     return "\n".join(part for part in parts if part)
 

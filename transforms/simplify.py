@@ -16,6 +16,7 @@ BLOCKS = frozenset(
 )
 _IN_LAYOUT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
 _PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "table", "article", "main", "ul", "ol", "pre"})
+DEFINITIONS = "data-definitions"  # tells a list of definitions, which is written as any other
 _LONGEST_ATTRIBUTE = 500
 _MAX_SPAN = 50
 _MAX_SPANNED = 200
@@ -30,10 +31,16 @@ def parse_page(html: str) -> Any:
         return None
 
 
-def simplify(root: Any) -> None:
-    """Rewrites the tree in place: no scripts, no huge attributes; code without colours; captions, summaries, definitions and bare text as plain blocks."""
-    for element in [found for path in _UNREAD for found in root.iterfind(f".//{path}")]:
+def simplify(root: Any, *, drawings: bool = False) -> None:
+    """Rewrites the tree in place: no scripts, no huge attributes; code without colours; captions, summaries, definitions and bare text as plain blocks.
+
+    With `drawings`, the words in pictures drawn by SVG are kept.
+    """
+    unread = [path for path in _UNREAD if path != "svg" or not drawings]
+    for element in [found for path in unread for found in root.iterfind(f".//{path}")]:
         element.drop_tree()
+    for drawing in list(root.iter("svg")):
+        _make_drawing_plain(drawing)
     for element in root.iter():
         for name, value in list(element.attrib.items()):
             if len(value) > _LONGEST_ATTRIBUTE:
@@ -56,6 +63,13 @@ def simplify(root: Any) -> None:
     for element in list(root.iter("body", "main", "article", "section", "aside", "header", "footer", "nav", "blockquote", "address", "hgroup")):
         if has_blocks(element):
             _wrap_bare_text(element)
+
+
+def _make_drawing_plain(svg: Any) -> None:
+    """Its words in one text, those of different places apart."""
+    words = " ".join(svg.itertext())
+    del svg[:]
+    svg.tag, svg.text = "span", f" {words} "
 
 
 def _make_code_plain(code: Any) -> None:
@@ -117,6 +131,7 @@ def _make_definitions_a_list(definitions: Any) -> None:
         definitions.tag = "div"
         return
     definitions.tag = "ul"
+    definitions.set(DEFINITIONS, "")
     for term, element in zip([None, *terms], terms, strict=False):
         if term is not None and term.tag == "dt" and element.tag == "dd":
             element.text = f"{term.text_content().strip().rstrip(':')}: {(element.text or '').lstrip()}"

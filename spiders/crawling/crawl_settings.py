@@ -81,15 +81,16 @@ def settings_for(source: SiteSource) -> dict[str, Any]:
     manners, limits = source.politeness, source.limits
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s
+    per_domain = manners.per_domain or (16 if is_local else 8)
     return {name: value for name, value in globals().items() if name.isupper()} | {
         "USER_AGENT": manners.user_agent,
         "ROBOTSTXT_OBEY": manners.robots,
-        "CONCURRENT_REQUESTS": max(16, manners.per_domain),
-        "CONCURRENT_REQUESTS_PER_DOMAIN": manners.per_domain,
+        "CONCURRENT_REQUESTS": max(16, per_domain),
+        "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,
         "DOWNLOAD_DELAY": delay_s,
         "AUTOTHROTTLE_ENABLED": delay_s > 0,
         "AUTOTHROTTLE_START_DELAY": delay_s,
-        "AUTOTHROTTLE_TARGET_CONCURRENCY": float(manners.per_domain),
+        "AUTOTHROTTLE_TARGET_CONCURRENCY": float(per_domain),
         "DOWNLOAD_MAXSIZE": limits.bytes_per_page,
         "CLOSESPIDER_TIMEOUT": limits.seconds,
         "ALLOW_PRIVATE": manners.allow_private,

@@ -15,6 +15,7 @@ from spiders.reading.content import Content
 from spiders.urls import url_matcher
 
 _HINT = "has the site changed? almanac test-url KB URL shows what each rule finds on a page"
+_FILES_HINT = "fields of files read columns and keys by name ({json: name}), and Markdown, HTML and DOCX by css or xpath"
 _LOOKED_AT = 3  # pages
 
 _ASSIGNED = re.compile(r"(?:\b(?:var|let|const)\s+|\b(?:window|self|globalThis)\s*\.\s*)([A-Za-z_$][\w$]*)\s*=\s*(?:JSON\s*\.\s*parse|[\[{])")
@@ -37,15 +38,17 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
     if not pages:
         return
     place = f"sources.{source.name}"
+    is_site = isinstance(source, SiteSource)
+    hint, things = (_HINT, "pages") if is_site else (_FILES_HINT, "files")
     if not items_seen:
         match = getattr(source, "match", None)
         declared = ", ".join(f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value)
-        finding = f"{pages} pages yield no item ({declared or 'no page is left to be one'})"
-        raise NoRecords(finding + _reason(source, stored), where=place, hint=_HINT)
+        finding = f"{pages} {things} yield no item ({declared or ('no page is left to be one' if is_site else 'nothing is in them')})"
+        raise NoRecords(finding + _reason(source, stored), where=place, hint=hint)
     for name, rule in source.declared_fields().items():
         if rule.required and not matched_total.get(name):
-            finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} pages)"
-            raise NoRecords(finding + _reason(source, stored), where=f"{place}.fields.{name}", hint=_HINT)
+            finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} {things})"
+            raise NoRecords(finding + _reason(source, stored), where=f"{place}.fields.{name}", hint=hint)
 
 
 def _reason(source: Source, stored: Iterable[Page]) -> str:

@@ -33,6 +33,12 @@ def find(content: Content, where: Selector | FieldRule, node: Any = None, *, man
     return select(node, where, many=many)
 
 
+def described_by_json_ld(content: Content) -> list[dict[str, Any]]:
+    """The things that the page's JSON-LD describes, in page order."""
+    page = _markup(content)
+    return [] if page is None else _json_ld(page, content.base_url).each
+
+
 def root_of(content: Content, where: Selector | FieldRule) -> Any:
     """The page as `where` reads it: its JSON body or its markup; None where it has none."""
     if where.json_ is None:
@@ -62,7 +68,10 @@ def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, *, m
     # A part has its own data where it holds some; a page of cards with one block for all of them is the other case.
     part = node if isinstance(node, parsel.Selector) and hasattr(node.root, "getparent") and node.root.getparent() is not None else page
     things: Things = _once(content, (where.from_, part.root), lambda: read(part, content.base_url))
-    return (things if things.each else _once(content, (where.from_, page.root), lambda: read(page, content.base_url))).search(expression)
+    if part is page or things.each:
+        return things.search(expression)
+    around: Things = _once(content, (where.from_, page.root), lambda: read(page, content.base_url))
+    return around.search(expression) if around.agree_on(expression) else None
 
 
 def _once(content: Content, key: Any, read: Any) -> Any:
@@ -78,6 +87,11 @@ class Things:
 
     each: list[Any]
     wholes: list[Any] = field(default_factory=list)
+
+    def agree_on(self, expression: str) -> bool:
+        """Whether the page's things say one and the same, or only one of them says it: of several products, none is that of a part without data."""
+        found = [value for thing in self.each if not _is_nothing(value := search_json(expression, thing))]
+        return all(value == found[0] for value in found)
 
     def search(self, expression: str) -> Any:
         """The first thing in which something is found, or what is found in the list of all; then once more, taking one thing for a list of one."""

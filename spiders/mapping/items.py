@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urljoin
 
 import parsel
 
@@ -76,6 +77,7 @@ class _Mapper:
         self.content, self.source, self.language, self.card = content, source, language, card
         self.digest = content.page.sha256
         self.cites_parts = isinstance(source, FilesSource) or content.form == "jsonl"
+        self._ids: set[str] = set()
 
     def map(self, part: Part) -> MappedItem:
         language = language_of(self.content, self.language, part.node)
@@ -88,9 +90,12 @@ class _Mapper:
         title = self._title(part, {**values, "url": place.url})
         document_id = _without_controls(place.item_id if self.source.id == "url" else fill(self.source.id, {**values, "url": place.url, "title": title}))
         if not document_id:
-            return MappedItem(readings, reject=self._reject(place.url, None, f"the id {self.source.id} is empty", "id", self.source.id))
+            reason = f"the id {self.source.id} is empty; there is {', '.join(list(values)[:10]) or 'no field'}"
+            return MappedItem(readings, reject=self._reject(place.url, None, reason, "id", self.source.id))
         url = place.url
-        if self.cites_parts and part.anchor and not place.is_own and self.source.id != "url":
+        is_first = document_id not in self._ids  # a second one will be quarantined, and be looked for by its line
+        self._ids.add(document_id)
+        if is_first and self.cites_parts and part.anchor and not place.is_own and self.source.id != "url":
             url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
         return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
 
@@ -115,6 +120,8 @@ class _Mapper:
         """A field `url` says where the item is; what a file names so is taken for one only where it is one."""
         page_url = self.content.url
         declared = values.get("url")
+        if isinstance(declared, str) and declared and page_url.startswith(("http://", "https://")) and not self.source.takes_own_fields:
+            declared = _joined(self.content.base_url, declared)
         if isinstance(declared, str) and declared and (not self.source.takes_own_fields or declared.startswith(("http://", "https://"))):
             return _Place(declared, declared, is_own=True)
         here = page_url + (part.anchor or "")
@@ -176,6 +183,14 @@ class _Mapper:
         if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
             return str(declared)
         return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
+
+
+def _joined(base_url: str, url: str) -> str:
+    """An address as a page writes it, from where the page is."""
+    try:
+        return urljoin(base_url, url)
+    except ValueError:  # no URL at all: it is shown as it stands
+        return url
 
 
 def _without_controls(text: str) -> str:

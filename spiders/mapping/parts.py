@@ -9,7 +9,7 @@ from schemas.fields import FieldRule, Selector
 from schemas.items import Reject
 from schemas.sources import FilesSource, Source
 from spiders.links import spread
-from spiders.mapping.embedded import find
+from spiders.mapping.embedded import described_by_json_ld, find
 from spiders.reading.content import Content, media_type, parse_json
 from spiders.reading.delimited import read_rows
 from spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
@@ -68,6 +68,8 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
     """What `each` finds, or the whole page."""
     _check_readable(content, source)
     if source.each is None:
+        if source.takes_own_fields and source.yields == "records" and content.form != "markdown":
+            raise ValueError(f"a record has fields, and {content.form} names none: declare fields, or yields: documents")
         own = content.json if source.takes_own_fields and content.form == "markdown" else {}
         yield Part(own=own)
         return
@@ -101,15 +103,18 @@ def _is_all_json(source: Source, content: Content) -> bool:
 
 
 def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """A JSON value a line. Only a line feed ends a line: JSON strings may hold the separators that Unicode adds."""
+    """A JSON value a line."""
     anchors = _Anchors(source)
-    for number, line in enumerate(content.page.body.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+    for number, line in enumerate(content.lines, start=1):
         if not line.strip():
             continue
         anchor = f"#L{number}"
         try:
             value = parse_json(line.decode("utf-8"))
-        except ValueError as error:  # not JSON, or not UTF-8
+        except UnicodeDecodeError as error:
+            yield Reject(source.name, content.url + anchor, None, "read", f"line {number} is not UTF-8: {error.reason} at byte {error.start}")
+            continue
+        except ValueError as error:
             yield Reject(source.name, content.url + anchor, None, "read", f"line {number} is not JSON: {error}")
             continue
         yield _value_part(content, source, value, anchors.of(value, anchor), anchor, f"line {number}")
@@ -157,7 +162,7 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
         raise ValueError(f"questions and answers are read from Markdown, HTML and DOCX, not from {content.form}")
     _check_readable(content, source)
     root = content.selector.root
-    pairs = pairs_of_structured_data(_structured_data(content)) or pairs_of_lines(outline(root, line_feeds=content.form == "markdown"))
+    pairs = pairs_of_structured_data(described_by_json_ld(content)) or pairs_of_lines(outline(root, line_feeds=content.form == "markdown"))
     if not pairs:
         raise ValueError("no question with an answer found: headings, bold lines or summaries that ask, or Q: and A:")
     for pair in pairs:
@@ -165,21 +170,11 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
         yield Part(pair.as_json(), pair.anchor, own=own, title=pair.question, body=f"{pair.question}\n\n{pair.answer}")
 
 
-def _structured_data(content: Content) -> list[Any]:
-    found = []
-    for text in content.selector.xpath("//script[@type='application/ld+json']/text()").getall():
-        try:
-            found.append(parse_json(text))
-        except ValueError:  # the page shows its questions too
-            continue
-    return found
-
-
 class _Anchors:
-    """What tells the rows of a file apart: their own id, where they have one and name their fields themselves, else their place."""
+    """What tells the rows of a file apart: their own id, where they have one and no other is declared, else their place."""
 
     def __init__(self, source: Source) -> None:
-        self._by_id = source.takes_own_fields and source.id == "url"
+        self._by_id = source.id == "url"
         self._taken: set[str] = set()
 
     def of(self, value: Any, place: str) -> str:

@@ -10,7 +10,7 @@ from price_parser.parser import SAFE_CURRENCY_SYMBOLS
 from spiders.mapping.locales import decimal_mark
 from spiders.mapping.numbers import INVISIBLE, NUMBER, plain_digits, shown, to_decimal
 
-_MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs."}
+_MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # words of English, and a stand-in
 _SHORT = {"R", "kr", "Kr", "zł", "Zł", "Kč", "Rs", "RM", "Ft", "TL", "Tk", "kn", "SR", "KD", "JD", "QR", "Rp", "Bs", "Kz", "đ", "лв", "р."}
 
@@ -25,9 +25,17 @@ def _known_currencies() -> frozenset[str]:
 _CURRENCIES = _known_currencies()
 _LONGEST = max(map(len, _CURRENCIES))
 _RANGE = re.compile(r"\s*[-–—~～]\s*|\s+(?:to|and|à|bis|a|hasta|até|đến|до|עד)\s+", re.IGNORECASE)
+_BETWEEN = re.compile(r"\b(?:between|entre|zwischen|tra|fra|tussen|mellan|między|giữa|между|בין)\s*$", re.IGNORECASE)
+_AND = re.compile(r"\s+(?:and|et|und|e|y|en|och|i|và|и|ל-?|ו-?)\s*", re.IGNORECASE)
+_PER_CENT = re.compile(r"\s?(?:[%٪％‰]|percent|per cent|prozent|pour cent|phần trăm)", re.IGNORECASE)
+_PER_CENT_BEFORE = re.compile(r"[%٪]\s?-?$")
+# A currency may stand right behind: 12k€, 500kđ. Scripts that write no spaces need no end of a word.
 _ROUNDED = re.compile(
-    r"\s?(?:k|m|mn|mln|mio|bn|million|millions|thousand|tr|triệu|nghìn|ngàn|tỷ|tỉ|тыс|млн|万|億|亿|만|억|lakh|crore)(?![^\W\d_])", re.IGNORECASE
+    r"\s?(?:[百千仟万萬億亿백천만억]|พัน|หมื่น|แสน|ล้าน|(?i:k|m|mn|mln|mio|bn?|mrd|millions?|billions?|thousand|milliards?|millionen|milliarden|tsd|mille|mil|millones"
+    r"|milhões|tr|triệu|nghìn|ngàn|tỷ|tỉ|тыс|млн|млрд|lakh|crore|אלף|מיליון|ألف|مليون)"
+    rf"(?=$|[\W\d_]|(?:{'|'.join(map(re.escape, sorted(_CURRENCIES, key=len, reverse=True)))})(?![^\W\d_])))"
 )
+_HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
 _FREE = frozenset({"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "חינם", "無料", "免费"})
 
 # Currencies at home where 1.299 is more than a thousand; the others write 1,299 for it.
@@ -36,15 +44,21 @@ _COMMA_CURRENCIES = frozenset(
     | {"руб.", "RUB", "₴", "грн", "грн.", "UAH", "₺", "TL", "TRY", "R$", "BRL", "₫", "đ", "VND", "VNĐ", "Rp", "IDR", "ARS", "CLP", "COP", "дин.", "RSD", "kn"}
 )
 # Codes of signs whose smallest unit is not a hundredth: three digits after a mark are then never decimals, or always.
-_CODES = {"₫": "VND", "đ": "VND", "VNĐ": "VND", "vnđ": "VND", "¥": "JPY", "￥": "JPY", "円": "JPY", "₩": "KRW", "원": "KRW", "Rp": "IDR"}
+_CODES = {
+    **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"),
+    **dict.fromkeys(("¥", "￥", "円"), "JPY"),
+    **dict.fromkeys(("₩", "원"), "KRW"),
+    **dict.fromkeys(("CFA", "FCFA", "F CFA", "Fcfa"), "XOF"),
+    "Rp": "IDR",
+}
 
 
 @lru_cache(maxsize=4096)
 def read_price(text: str, language: str) -> tuple[str, str | None]:
     """Amount as a decimal string, and the currency as it stands there, if one does.
 
-    The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several prices, the first.
-    An amount that is rounded ("12k", "1.5 million"), and several numbers without any currency, are refused.
+    The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several prices, the first. A share
+    (20 %) is none. An amount that is rounded ("12k", "1.5 million"), and several numbers without any currency, are refused.
     """
     plain = plain_digits(text)
     if plain.casefold() in _FREE:
@@ -53,18 +67,41 @@ def read_price(text: str, language: str) -> tuple[str, str | None]:
     if not numbers:
         raise ValueError(f"no price in {shown(text)}")
     gaps = [plain[a:b] for a, b in zip([0, *(n.end() for n in numbers)], [*(n.start() for n in numbers), len(plain)], strict=True)]
-    beside = [currency_beside(gaps[i], gaps[i + 1]) for i in range(len(numbers))]
-    chosen = next((i for i, currency in enumerate(beside) if currency), 0)
-    currency = beside[chosen]
-    while chosen and _RANGE.fullmatch(gaps[chosen]):
+    amounts = {i: currency_beside(gaps[i], gaps[i + 1]) for i in range(len(numbers)) if not _is_share(gaps[i], gaps[i + 1])}
+    if not amounts:
+        raise ValueError(f"no price in {shown(text)}: a share is none")
+    chosen = next((i for i, currency in amounts.items() if currency), min(amounts))
+    currency = amounts[chosen]
+    while chosen and _is_range(gaps[chosen - 1], gaps[chosen]):
         chosen -= 1
-    if currency is None and len(numbers) > 1 and not (len(numbers) == 2 and _RANGE.fullmatch(gaps[1])):
+    if currency is None and len(numbers) > 1 and not (len(numbers) == 2 and _is_range(gaps[0], gaps[1])):
         raise ValueError(f"several numbers and no currency in {shown(text)}")
-    if _ROUNDED.match(gaps[chosen + 1]):
+    if _ROUNDED.match(gaps[chosen + 1]) and not currency_beside("", gaps[chosen + 1]):
         raise ValueError(f"a rounded price: {shown(text)}")
     is_negative = _is_negative(numbers[chosen], gaps[chosen], gaps[chosen + 1], is_first=chosen == 0, is_only=len(numbers) == 1)
     amount = to_decimal(numbers[chosen], _price_mark(currency, language), "-" if is_negative else None)
-    return format(amount, "f"), currency
+    if currency is None and (hundredths := _HUNDREDTHS.match(gaps[chosen + 1])):
+        return format(amount, "f"), hundredths[1]
+    return format(amount, "f") + _decimals_behind(currency, numbers[chosen:], gaps[chosen:]), currency
+
+
+def _is_share(before: str, after: str) -> bool:
+    return _PER_CENT.match(after) is not None or _PER_CENT_BEFORE.search(before) is not None
+
+
+def _is_range(before: str, between: str) -> bool:
+    """Whether two numbers are the ends of one: 10–20, 10 to 20, between 10 and 20."""
+    return _RANGE.fullmatch(between) is not None or (_BETWEEN.search(before) is not None and _AND.fullmatch(between) is not None)
+
+
+def _decimals_behind(currency: str | None, numbers: list[re.Match[str]], gaps: list[str]) -> str:
+    """`.50` of 12€50, where the currency parts the decimals; with spaces, only where nothing but cents follows: of `5 € 20 pieces`, none."""
+    if len(numbers) < 2 or gaps[1].strip() != currency or not numbers[0]["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", numbers[1][0]):
+        return ""
+    after = gaps[2]
+    is_last = not after.strip(" .*)]") or _HUNDREDTHS.match(after) is not None
+    is_glued = gaps[1] == currency and not after[:1].isalpha() and not _is_share("", after)
+    return f".{numbers[1][0]}" if (is_last or is_glued) and not currency_beside("", after) and not currency_beside(gaps[0], "") else ""
 
 
 def currency_beside(before: str, after: str) -> str | None:

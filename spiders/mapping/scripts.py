@@ -10,9 +10,12 @@ import chompjs
 
 from spiders.reading.content import parse_json
 
-# Strings and comments are passed over, so that an assignment in one of them is none. A quote in a regular expression literal can
-# mislead this, to the end of its line at most.
-_PASSED = r"""(?P<passed>//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*+(?:`|\\?\Z))"""
+# Strings, comments and regular expressions are passed over, so that an assignment in one of them is none. A slash begins a regular expression
+# where no value stands before it to be divided. What is never closed ends with its line: each character is looked at once.
+_REGULAR_EXPRESSION = r"(?<=[=(,:;!&|?{\[])\s*+/(?![*/])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.){0,80}+\]){1,500}+/"
+_COMMENT = r"//[^\n]*+|/\*.*?(?:\*/|\Z)"
+_STRING = r"""\"(?:[^"\\\n]|\\.)*+(?:"|\\?(?=\n|\Z))|'(?:[^'\\\n]|\\.)*+(?:'|\\?(?=\n|\Z))|`(?:[^`\\]|\\.)*+(?:`|\\?\Z)"""
+_PASSED = rf"(?P<passed>{_REGULAR_EXPRESSION}|{_COMMENT}|{_STRING})"
 _GLOBAL = re.compile(r"^(?:(?:var|let|const)\s+)?(?:(?:window|self|globalThis|top|this)\s*\.\s*)?|\s*=\s*$")
 _GLOBALS = r"(?:(?:window|self|globalThis|top|this)\s*(?:\.\s*|\[\s*['\"]))?"
 _PATH = r"(?P<path>(?:\s*\.\s*[\w$]+|\s*\[\s*(?:'[^'\n]*'|\"[^\"\n]*\"|\d+)\s*\])*?)"
@@ -21,8 +24,8 @@ _OR = re.compile(r"\s*[\w$.\[\]'\"]+\s*(?:\|\||\?\?)\s*")
 _JSON_PARSE = re.compile(r"\s*JSON\s*\.\s*parse\s*\(\s*")
 _LITERAL = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]|\\.)*+`|-?\d[\d.]*(?:[eE][-+]?\d+)?|true|false|null)(?=\s*(?:[;,)\n}]|$))""")
 _WRAPPING = re.compile(r"^\s*(?://|/\*)?\s*(?:<!\[CDATA\[|<!--)\s*(?:\*/)?")
-_BEFORE_VALUE = re.compile(r"[\s(]*")
-_NO_JSON_ESCAPE = re.compile(r"(\\\\)|\\x([0-9a-fA-F]{2})|\\\n")
+_BEFORE_VALUE = re.compile(r"(?:[\s(]|Object\s*\.\s*freeze\b)*+")
+_NO_JSON_ESCAPE = re.compile(r"(\\\\)|\\x([0-9a-fA-F]{2})|\\u\{0*([0-9a-fA-F]{1,6})\}|\\\n")
 # What chompjs hands on as text, because JSON has no word for it.
 _NO_JSON = {"undefined": None, "void 0": None, "!0": True, "!1": False, "Infinity": None, "-Infinity": None}
 _MAX_ASSIGNMENTS = 1000
@@ -59,7 +62,8 @@ def _assigned(scripts: list[str], name: str) -> Any:
             if is_push:
                 root = _pushed(root, path, value)
             elif not path:
-                root = root if is_kept and root is not None else value
+                is_default = root is not None and (is_kept or value in ({}, []))  # `function f(data = {})` has one of its own
+                root = root if is_default else value
             else:
                 root = _with_part(root, path, value)
     return root
@@ -99,8 +103,8 @@ def _with_part(root: Any, path: list[str], value: Any) -> Any:
 def _pushed(root: Any, path: list[str], value: Any) -> Any:
     root = ([] if not path else {}) if root is None else root
     node = root
-    for step in path:
-        node = node.setdefault(step, []) if isinstance(node, dict) else None
+    for depth, step in enumerate(path, start=1):
+        node = node.setdefault(step, [] if depth == len(path) else {}) if isinstance(node, dict) else None
     if isinstance(node, list):
         node.append(value)
     return root
@@ -140,11 +144,20 @@ class _Reader:
         if self._left <= 0:
             return None, start + 1
         self._left -= len(self.text) - start
-        written = _NO_JSON_ESCAPE.sub(lambda m: m[1] or (f"\\u00{m[2]}" if m[2] else ""), self.text[start:])
+        written = _NO_JSON_ESCAPE.sub(_json_escape, self.text[start:])
         try:
             return _plain(chompjs.parse_js_object(written, loader=_loaded)), start + 1
         except (ValueError, RecursionError):
             return None, start + 1
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    """An escape of JavaScript as JSON has it; a line end that is escaped is none."""
+    if found[1]:
+        return found[1]
+    if found[3]:
+        return json.dumps(chr(min(int(found[3], 16), 0x10FFFF)))[1:-1] if len(found[3]) > 4 else f"\\u{found[3]:0>4}"
+    return f"\\u00{found[2]}" if found[2] else ""
 
 
 def _loaded(text: str) -> Any:

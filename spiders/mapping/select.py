@@ -7,8 +7,6 @@ from typing import Any
 
 import jmespath
 import parsel
-from inscriptis import Inscriptis
-from inscriptis.model.config import ParserConfig
 from jmespath.exceptions import JMESPathError
 from jmespath.parser import ParsedResult
 from jmespath.visitor import TreeInterpreter
@@ -17,7 +15,6 @@ from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
 from schemas.fields import FieldRule, Selector
 from spiders.mapping.visibility import visible_first, without_hidden_copies
-from spiders.reading.markup import parse_markup
 
 # Text on both sides of these is set apart by a reader's eye, so it is set apart by a space.
 _BLOCKS = frozenset(
@@ -27,11 +24,12 @@ _BLOCKS = frozenset(
     | {"title", "tr", "ul"}
 )
 _UNREAD = frozenset({"script", "style", "template"})
-_READABLE = ParserConfig(display_links=False, display_images=False, table_cell_separator=" | ")
 # "All text inside", as Scrapy users write it. Read node by node, the first one would be a fragment of the text.
 _WHOLE_TEXT_XPATH = re.compile(r"//text\(\)\s*$")
 _SPACES = re.compile(r"\s+")
-_WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*$")
+# Elements whose inside is raw text when it is parsed again, although it was written escaped.
+_RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE)
+_WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 
 
 def select(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> list[Any]:
@@ -98,8 +96,8 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False) -> Any:
 
 
 def markup_of(found: Any) -> str:
-    """The outer HTML of one match."""
-    return str(found.get()) if isinstance(found, parsel.Selector) else str(found)
+    """The outer HTML of one match, so written that it is read as the same again."""
+    return _RAW_TEXT.sub(r"<\1pre", str(found.get())) if isinstance(found, parsel.Selector) else str(found)
 
 
 def element_text(element: Any) -> str:
@@ -133,19 +131,3 @@ def _pieces(element: Any, parting: str) -> Iterator[str]:
 def normal_space(text: str) -> str:
     """Single spaces, no-break spaces included, and none at the ends."""
     return " ".join(text.split())
-
-
-def readable_text(markup: str) -> str:
-    """HTML as a reader sees it: lines, lists and tables; no more than one empty line in a row."""
-    if not markup.strip():
-        return ""
-    tree = parse_markup(markup).root
-    for element in tree.iter():
-        # Inscriptis decodes entities once more, which the parser has done: a page about HTML would lose its examples.
-        if element.text and "&" in element.text:
-            element.text = element.text.replace("&", "&amp;")
-        if element.tail and "&" in element.tail:
-            element.tail = element.tail.replace("&", "&amp;")
-    # Indents and the padding of table columns are layout; in a text that is embedded they are noise.
-    lines = [normal_space(line).strip("| ") if "|" in line else normal_space(line) for line in Inscriptis(tree, _READABLE).get_text().split("\n")]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -10,7 +10,8 @@ from schemas.fields import FieldType
 from spiders.mapping.dates import read_date
 from spiders.mapping.numbers import plain_digits, read_number, shown
 from spiders.mapping.prices import read_price
-from spiders.mapping.select import normal_space, readable_text
+from spiders.mapping.readable import readable_text
+from spiders.mapping.select import normal_space
 
 _TRUE = frozenset(
     {"true", "yes", "y", "1", "on", "in stock", "available", "oui", "vrai", "en stock", "disponible", "có", "còn hàng", "đúng", "ja", "sí", "si", "כן", "במלאי"}
@@ -18,6 +19,8 @@ _TRUE = frozenset(
         "auf lager",
         "verfügbar",
         "lieferbar",
+        "vorrätig",
+        "wahr",
         "да",
         "есть",
         "в наличии",
@@ -40,6 +43,12 @@ _FALSE = frozenset(
     | {
         "nicht auf lager",
         "nicht verfügbar",
+        "nicht lieferbar",
+        "nicht vorrätig",
+        "falsch",
+        "không có",
+        "không còn hàng",
+        "אין במלאי",
         "ausverkauft",
         "нет",
         "нет в наличии",

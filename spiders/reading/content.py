@@ -38,9 +38,11 @@ _PACKED_FORMS: dict[str, Form] = {
     "application/pdf": "pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
 }
+_MAX_DEPTH = 100  # levels of a JSON value
 _NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard"})
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_DIGITS = 1000
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -102,7 +104,19 @@ class Content:
         """The parsed JSON body, or what a Markdown file says of itself at its head; ValueError where there is none."""
         if self.form == "markdown":
             return self._front_matter_and_prose[0]
-        return parse_json(self.page.body)
+        try:
+            return parse_json(self.page.body)
+        except UnicodeDecodeError:
+            if self.encoding == "utf-8":  # but for some bytes: nobody can tell which characters they were
+                raise
+            return parse_json(self.text)
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The body in UTF-8, cut at its line feeds alone: a JSON string may hold what else Unicode calls a line's end."""
+        encoding, mark = read_bom(self.page.body)
+        body = self.page.body[len(mark or b"") :]
+        return (body if encoding in (None, "utf-8") else body.decode(encoding, "replace").encode()).split(b"\n")
 
     @property
     def prose(self) -> str:
@@ -159,16 +173,28 @@ def _form(page: Page) -> Form:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Strict JSON: NaN, Infinity and numbers beyond any float are none. Raises ValueError, also for what is nested too deep to read.
+    """Strict JSON: NaN, Infinity and numbers too large to keep are none. Raises ValueError, also for what is nested deeper than 100 levels.
 
     Half of a surrogate pair, which JSON can write and UTF-8 cannot, becomes U+FFFD.
     """
     try:
-        value = json.loads(text, parse_constant=_not_json, parse_float=_finite)
+        value = json.loads(text, parse_constant=_not_json, parse_float=_finite, parse_int=_integer)
         written = text if isinstance(text, str) else text.decode("utf-8", "replace")
+        if written.count("[") + written.count("{") > _MAX_DEPTH and _is_deeper(value, _MAX_DEPTH):
+            raise ValueError("nested too deep")
         return _whole_characters(value) if _SURROGATE_ESCAPE.search(written) else value
     except RecursionError as error:
         raise ValueError("nested too deep") from error
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether a value has more than so many levels. What cleans and writes it walks by recursion, and must come to its end."""
+    layer = [value]
+    for _ in range(levels + 1):
+        layer = [inner for outer in layer if isinstance(outer, list | dict) for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        if not layer:
+            return False
+    return True
 
 
 def _not_json(name: str) -> NoReturn:
@@ -188,4 +214,12 @@ def _whole_characters(value: Any) -> Any:
 
 def _finite(text: str) -> float:
     number = float(text)
-    return number if math.isfinite(number) else _not_json(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is too large a number")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits is too large")
+    return int(text)

@@ -59,6 +59,15 @@ _TWO_ALPHABETS = re.compile("[A-Za-z][\u0370-\u06ff\u0e00-\u0e7f]|[\u0370-\u06ff
 # Nobody writes this in Latin-1: signs and capitals inside a word, three accented letters in a row.
 _UNREADABLE = re.compile("[a-zß-öø-ÿ][¢-©¬-¶¸¹¼-¾×÷À-ÖØ-Þ]|[¢-§©¬-¯±-´¶¸¹¼-¾×÷][A-Za-zÀ-ÖØ-öø-ÿ]|[À-ÖØ-öø-ÿ]{3}|[\ufffd\x80-\x9f]")
 _UNSURE = 0.15
+# What Mac OS and DOS wrote shows controls as a Windows page, and signs inside words, and so does Latin-9 with its œ and €. Detection would
+# confuse them with too much else.
+_NOT_WINDOWS = re.compile(
+    "[\ufffd\x80-\x84\x86-\x9f]|[a-zß-öø-ÿš][À-ÖØ-ÞŠŤŽŸˆ‡†ƒ‰‹›”„‚§¤][a-zß-öø-ÿš‹]|[a-zß-öø-ÿ][ŽŸˆ](?!\\w)"
+    r"|[A-Za-zß-öø-ÿ][¼½¾\u2500-\u259f][a-zß-öø-ÿ]|\d\s?¤"
+)
+_OLD_PAGES = ("iso8859-15", "mac-roman", "cp850")
+_WIDE_PAGES = frozenset({"cp932", "cp949", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp"})
+_PRINTED = frozenset("‘’‚“”„«»‹›–—…•°€£§©®™¿¡ªº½¼¾²³×±´µ\xa0")
 
 
 def decode_markup(body: bytes, content_type: str = "") -> tuple[str, str]:
@@ -197,7 +206,14 @@ def _agrees(sample: bytes, label: str) -> bool:
 
 
 def _detected(sample: bytes) -> str:
-    """The likeliest encoding. Where little speaks for any, as in a short title, and the text reads as a Western one, it is one."""
+    """The likeliest encoding. One in which the text has controls or odd words gives way to an older one in which it has none."""
+    likeliest = _likeliest(sample)
+    is_wrong = likeliest not in _WIDE_PAGES and _NOT_WINDOWS.search(sample.decode(likeliest, "replace"))
+    return (_as_old_page(sample) if is_wrong else None) or likeliest
+
+
+def _likeliest(sample: bytes) -> str:
+    """What detection says. Where little speaks for any, as in a short title, and the text reads as a Western one, it is one."""
     from chardet import detect_all
 
     sure: dict[str, float] = {}
@@ -211,3 +227,12 @@ def _detected(sample: bytes) -> str:
     close = sure[best] < _UNSURE and sure.get("cp1252", 0.0) * 3 >= sure[best]
     few = len(_HIGH.findall(sample)) < 4
     return "cp1252" if (close or few) and not _UNREADABLE.search(sample.decode("cp1252", "replace")) else best
+
+
+def _as_old_page(sample: bytes) -> str | None:
+    """The encoding of Mac OS or DOS in which all is letters and printers' marks, if there is one."""
+    for encoding in _OLD_PAGES:
+        foreign = [c for c in sample.decode(encoding) if not c.isascii()]
+        if all(c.isalpha() or c in _PRINTED for c in foreign) and not _UNREADABLE.search(sample.decode(encoding)):
+            return encoding
+    return None

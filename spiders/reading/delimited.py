@@ -3,15 +3,25 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any, NamedTuple
 
 _DELIMITERS = ",;\t|"
 _SAMPLED_ROWS = 50
 _SAMPLED_CHARACTERS = 1 << 16
 _UNNAMED = re.compile(r"column_\d+")
 _MAX_RECOVERIES = 100  # a quote that is never closed costs another pass over the rest of the file
+_UP_TO_A_QUOTE = re.compile(r'(?:[^"]|"")*+(?=")')
+_ROWS_BY_CHANCE = 8  # delimiters, one line below the other, each line with as many as the header
+_NEVER_CLOSED = "a quote is opened and never closed"
+_BEHIND_MANY = "behind too many quotes that are never closed"
+_REASONS = {
+    "expected after": "text stands after a closing quote",
+    "unexpected end": _NEVER_CLOSED,
+    "new-line character": "a carriage return stands in a cell without quotes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +38,48 @@ def read_rows(text: str, delimiter: str | None = None) -> Iterator[Row]:
     lines = _lines(text.removeprefix("\ufeff"))
     if lines and lines[0].lower().startswith("sep=") and len(lines[0].strip()) == 5:  # Excel's way to name the delimiter
         delimiter, lines[0] = lines[0][4], "\n"
-    records = _records(lines, delimiter or sniff_delimiter("".join(lines[:2000])))
-    header = next((record for record in records if any(cell.strip() for cell in record.cells)), None)
+    dialect = sniff_dialect("".join(lines[:2000]), delimiter or _DELIMITERS)
+    header = next((record for record in _records(lines, dialect) if any(cell.strip() for cell in record.cells)), None)
     if header is None or header.problem:
         raise ValueError(f"no header row: {header.problem if header else 'the file is empty'}")
     names = _column_names(header.cells)
-    for record in records:
+    for record in _records(lines, dialect, header.end, len(names)):
         if record.problem or any(cell.strip() for cell in record.cells):
             yield _row(record, names)
 
 
-def sniff_delimiter(sample: str) -> str:
-    """The delimiter that cuts the beginning of a table into the most columns, as many in each row as in its header; a comma if none does."""
+class Dialect(NamedTuple):
+    """How a table is written. `spaced`: blanks stand before cells, and a quote behind them opens a cell."""
+
+    delimiter: str
+    spaced: bool = False
+
+
+def sniff_dialect(sample: str, delimiters: str = _DELIMITERS) -> Dialect:
+    """The dialect that cuts the beginning of a table into the most columns, as many in each row as in its header; the first delimiter if none does."""
     lines = _lines(sample[:_SAMPLED_CHARACTERS])
     if len(sample) > _SAMPLED_CHARACTERS:
         lines = lines[:-1]
-    best, best_score = ",", (0.0, 0)
-    for delimiter in _DELIMITERS:
-        widths = [len(record.cells) for record in islice(_records(lines, delimiter), _SAMPLED_ROWS) if record.cells and not record.problem]
-        if not widths or widths[0] < 2:
-            continue
-        score = (Counter(widths)[widths[0]] / len(widths), widths[0])
-        if score > best_score:
-            best, best_score = delimiter, score
+    best, best_score = Dialect(delimiters[0]), (0.0, 0)
+    for delimiter in delimiters:
+        for spaced in (True, False) if re.search(f'{re.escape(delimiter)} +"', sample) else (False,):
+            widths = [len(record.cells) for record in islice(_records(lines, Dialect(delimiter, spaced)), _SAMPLED_ROWS) if not record.problem]
+            widths = [width for width in widths if width]
+            if not widths or widths[0] < 2:
+                continue
+            score = (Counter(widths)[widths[0]] / len(widths), widths[0])
+            if score > best_score:
+                best, best_score = Dialect(delimiter, spaced), score
     return best
 
 
 @dataclass(frozen=True, slots=True)
 class _Record:
+    """Cells, or a problem; the line that it begins on, and the number of the last one, from 1."""
+
     line: int
-    cells: Sequence[str]
+    end: int
+    cells: Sequence[str] = ()
     problem: str | None = None
 
 
@@ -68,51 +90,93 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in text.split("\n")]
 
 
-def _records(lines: Sequence[str], delimiter: str) -> Iterator[_Record]:
-    """Records of a table. A quote that is never closed spoils its own line only: reading goes on with the line after it."""
-    start, recoveries = 0, 0
+def _records(lines: Sequence[str], dialect: Dialect, start: int = 0, width: int = 0) -> Iterator[_Record]:
+    """Records of a table of `width` columns, if that is known, from a line on.
+
+    A quote that is never closed spoils its own line only: reading goes on with the line after it, whether the table ends before another quote
+    or that one opens a cell or closes one that is full of rows.
+    """
+    recoveries = 0
     csv.field_size_limit(1 << 30)
     while start < len(lines):
-        reader = csv.reader(islice(lines, start, None), delimiter=delimiter, strict=True)
+        reader = _reader(islice(lines, start, None), dialect)
         first = start
         while True:
             line = first + reader.line_num
             try:
-                cells = next(reader)
+                record = _Record(line + 1, 0, next(reader))
             except StopIteration:
                 return
             except csv.Error as error:
-                if "unexpected end of data" not in str(error) or recoveries == _MAX_RECOVERIES:
-                    yield _Record(line + 1, (), _reason(error))
-                    continue
-                yield _Record(line + 1, (), "a quote is opened and never closed")
-                recoveries += 1
-                start = line + 1
-                break
-            yield _Record(line + 1, cells)
+                record = _Record(line + 1, 0, problem=_reason(error))
+                is_open = _is_never_closed(lines, line, first + reader.line_num, str(error), dialect.delimiter)
+            else:
+                is_open = _holds_rows(lines[line + 1 : first + reader.line_num - 1], dialect, width)
+            end = first + reader.line_num
+            if not is_open:
+                yield replace(record, end=end)
+                continue
+            yield _Record(line + 1, line + 1, problem=_NEVER_CLOSED)
+            if recoveries == _MAX_RECOVERIES:
+                yield from (_Record(n + 1, n + 1, problem=_BEHIND_MANY) for n in range(line + 1, end) if lines[n].strip())
+                continue
+            recoveries += 1
+            start = line + 1
+            break
+
+
+def _reader(lines: Iterable[str], dialect: Dialect) -> Any:
+    return csv.reader(lines, delimiter=dialect.delimiter, skipinitialspace=dialect.spaced, strict=True)
+
+
+def _holds_rows(inner: Sequence[str], dialect: Dialect, width: int) -> bool:
+    """Whether the whole lines inside a quote are rows: nine in ten have the table's columns, and so many that no prose has its commas so."""
+    if len(inner) * (width - 1) < _ROWS_BY_CHANCE:
+        return False
+    rows = [line for line in inner if line.strip()]
+    return sum(_width(line, dialect) == width for line in rows) * 10 >= len(rows) * 9 > 0
+
+
+def _width(line: str, dialect: Dialect) -> int:
+    try:
+        return len(next(_reader([line], dialect)))
+    except csv.Error:
+        return 0
+
+
+def _is_never_closed(lines: Sequence[str], begin: int, end: int, error: str, delimiter: str) -> bool:
+    """Whether a record that failed took the lines after its first one for the inside of a quote: up to the end, or up to where another cell opens one."""
+    if "unexpected end" in error:
+        return True
+    if end - begin < 2 or "expected after" not in error or (quote := _UP_TO_A_QUOTE.match(lines[end - 1])) is None:
+        return False
+    before = quote[0].rstrip(" ")
+    return not before or before.endswith(delimiter)
 
 
 def _reason(error: csv.Error) -> str:
-    return "text stands after a closing quote" if "expected after" in str(error) else str(error)
+    return next((reason for words, reason in _REASONS.items() if words in str(error)), str(error))
 
 
 def _column_names(cells: Sequence[str]) -> list[str]:
     """A name for each column: what the header says, `column_3` where it says nothing, `price_2` where it says the same again."""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    again: dict[str, int] = {}
     for number, cell in enumerate(cells, start=1):
         name = base = " ".join(cell.split()) or f"column_{number}"
-        again = 1
         while name in names:
-            again += 1
-            name = f"{base}_{again}"
-        names.append(name)
-    return names
+            again[base] = again.get(base, 1) + 1
+            name = f"{base}_{again[base]}"
+        names[name] = None
+    return list(names)
 
 
 def _row(record: _Record, names: Sequence[str]) -> Row:
     cells = list(record.cells)
     while len(cells) > len(names) and not cells[-1].strip():  # a delimiter at the end of the line
         cells.pop()
+    if cells and all(_UNNAMED.fullmatch(name) for name in names[len(cells) :]):  # a delimiter at the end of the header
+        cells += [""] * (len(names) - len(cells))
     if record.problem or len(cells) != len(names):
         problem = record.problem or f"cells: {len(cells)}, columns: {len(names)}"
         return Row(record.line, {}, f"line {record.line}: {problem}")

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from html import unescape
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +22,7 @@ _QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is Greek's own
 _ASKS = re.compile(f"[{_QUESTION_MARKS}]")
 _NUMBERING = re.compile(r"^\(?\d{1,3}(?:\.\d{1,3})*[.)]?\s+(?=\D)|^\(?\d{1,3}[.)]\s*(?=\D)")
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `{#id .class}` after a heading, as Pandoc and kramdown write it
+_PAIR_OF_TAGS = re.compile(r"<([a-z][a-z0-9]*)\b[^<>]{0,500}>[^<>]{0,500}</\1>", re.IGNORECASE)
 _MAX_QUESTION = 500
 
 
@@ -62,7 +64,7 @@ def pairs_of_structured_data(nodes: list[Any]) -> list[Pair]:
         elif isinstance(node, dict):
             waiting += [node[key] for key in ("mainEntity", "@graph") if key in node][::-1]
             if "Question" in _types(node) and isinstance(node.get("name"), str):
-                found.append((node["name"], _readable(_accepted_answer(node)), ""))
+                found.append((_readable_name(node["name"]), _readable(_accepted_answer(node)), ""))
     return numbered(found)
 
 
@@ -73,10 +75,15 @@ def _accepted_answer(question: dict[str, Any]) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _readable(answer: str) -> str:
-    if "<" not in answer and "&" not in answer:
-        return answer
-    return text_of_lines(outline(lxml.html.fragment_fromstring(answer, create_parent="div")))
+def _readable_name(name: str) -> str:
+    """A name is text in which entities were left; tags are marks only in pairs, since people ask about `<br>` as well."""
+    return _readable(name) if _PAIR_OF_TAGS.search(name) else unescape(name)
+
+
+def _readable(markup: str) -> str:
+    if "<" not in markup and "&" not in markup:
+        return markup
+    return text_of_lines(outline(lxml.html.fragment_fromstring(markup, create_parent="div")))
 
 
 def _types(node: dict[str, Any]) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -66,22 +67,25 @@ def _suffix(url: str) -> str:
     return PurePosixPath(url).suffix.lower()
 
 
-def _beginning(body: bytes) -> str:
+def _beginning(body: bytes, size: int = _SNIFFED) -> str:
     encoding, mark = read_bom(body)
-    return body[len(mark or b"") : _SNIFFED].decode(encoding or "utf-8", "replace")
+    return body[len(mark or b"") : size].decode(encoding or "utf-8", "replace")
 
 
 def _lines_or_one(body: bytes, named: Format) -> Format:
-    """JSON under the name of JSON lines, or the other way round: a first line that is a whole value, and another line after it."""
-    lines = [line for line in body[: 1 << 20].removeprefix(b"\xef\xbb\xbf").split(b"\n", 50) if line.strip()]
-    if len(lines) < 2 or not lines[0].lstrip().startswith((b"{", b"[")):
-        return named
-    return "jsonl" if _is_json(lines[0]) and lines[1].lstrip()[:1] == lines[0].lstrip()[:1] else "json" if not _is_json(lines[0]) else named
+    """JSON under the name of JSON lines, or the other way round.
+
+    In one document, a line that is a whole value is never followed by another value: a comma stands between them. One bad line proves nothing.
+    """
+    lines = [stripped for line in _beginning(body, 1 << 20).split("\n", 50) if (stripped := line.strip())]
+    if any(after.startswith(("{", "[")) and line.startswith(("{", "[")) and _is_json(line) for line, after in pairwise(lines)):
+        return "jsonl"
+    return "json" if named == "jsonl" and len(lines) > 1 and not _is_json(lines[0]) and _is_json(body) else named
 
 
-def _is_json(line: bytes) -> bool:
+def _is_json(text: str | bytes) -> bool:
     try:
-        json.loads(line)
+        json.loads(text)
     except (ValueError, RecursionError):
         return False
     return True

@@ -36,7 +36,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     values = _toml(block[2]) if block[1] == "+++" else _yaml(block[2])
     if values is None:
         values = _plain_lines(block[2])
-    if not values:
+    if not values and block[2].strip():
         return {}, text
     lines = block[0].count("\n")
     return values, "".join(text.split("\n", lines)[lines:]) if block[0].endswith("\n") else ""
@@ -67,7 +67,7 @@ def _json_value(value: Any, seen: list[int], depth: int) -> Any:
     if seen[0] > _MAX_VALUES or depth > _MAX_DEPTH:
         raise ValueError("too much for a front matter")
     if isinstance(value, dict):
-        return {str(key): _json_value(inner, seen, depth + 1) for key, inner in value.items()}
+        return {_key(key): _json_value(inner, seen, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple | set):
         return [_json_value(inner, seen, depth + 1) for inner in value]
     if isinstance(value, datetime.date | datetime.time):
@@ -77,6 +77,11 @@ def _json_value(value: Any, seen: list[int], depth: int) -> Any:
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
     return str(value).encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
+
+
+def _key(value: Any) -> str:
+    """A key as it was written: YAML reads `null:` and `true:` as what they mean."""
+    return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
 def _plain_lines(block: str) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def plain_inline(source: str) -> str:
 def _heading_source(text: str) -> str | None:
     fence: str | None = None
     previous = ""
-    lines = text.splitlines()
+    lines = text.lstrip("\r\n").splitlines()
     if lines and lines[0].strip() == "---" and "---" in (ends := [line.strip() for line in lines[1:200]]):  # a block that says nothing
         lines = lines[ends.index("---") + 2 :]
     for line in lines:

@@ -1,5 +1,6 @@
 """A page as the lines that a reader sees, top to bottom: headings, paragraphs, list items, table rows, and what is folded away."""
 
+import re
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,7 @@ _BLOCKS = frozenset(
     | {"tfoot", "thead", "ul"}
 )
 _UNREAD = frozenset({"script", "style", "template", "noscript", "nav", "footer", "aside", "head", "select", "textarea", "svg", "iframe"})
+_FENCES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 _MAX_DEPTH = 100  # deeper than any outline; from there on, text is kept in one piece
 
 
@@ -83,6 +85,7 @@ class _Writer:
     _counters: list[int | None] = field(default_factory=list)  # next number of each list around; None where it has none
     _starts: bool = True
     _broken: bool = False
+    _title_of_details: Any = None
 
     def read(self, element: Any, depth: int, *, bold: bool = False, link: bool = False) -> None:
         """Adds what stands inside an element."""
@@ -91,7 +94,7 @@ class _Writer:
             return
         self._add(element.text, bold, link)
         for child in element:
-            if isinstance(child.tag, str) and child.tag not in _UNREAD:
+            if isinstance(child.tag, str) and child.tag not in _UNREAD and child is not self._title_of_details:
                 self._read_child(child, depth, bold or child.tag in _BOLD, link or child.tag == "a")
             self._add(child.tail, bold, link)
 
@@ -149,9 +152,7 @@ class _Writer:
         self.end_block()
         summary = next(iter(details.iterchildren("summary")), None)
         title = "" if summary is None else " ".join("".join(summary.itertext()).split())
-        inside = _Writer(self.line_feeds)
-        if summary is not None:
-            summary.text, summary[:] = None, []
+        inside = _Writer(self.line_feeds, _title_of_details=summary)
         inside.read(details, depth + 1)
         inside.end_block()
         self.lines.append(Line(title, tag="details", folded=inside.lines))
@@ -193,9 +194,10 @@ def _fenced(pre: Any) -> str:
     code = "".join(pre.itertext()).strip("\n")
     if not code.strip():
         return ""
+    fence = "`" * max(3, 1 + max(map(len, _FENCES.findall(code)), default=0))
     names = " ".join(element.get("class") or "" for element in pre.iter("pre", "code")).split()
     language = next((name.removeprefix("language-") for name in names if name.startswith("language-")), "")
-    return f"```{language}\n{code}\n```"
+    return f"{fence}{language}\n{code}\n{fence}"
 
 
 def _first_number(ordered: Any) -> int:

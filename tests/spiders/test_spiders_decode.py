@@ -27,6 +27,25 @@ _LEGACY = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("encoding", ["mac-roman", "cp850"])
+@pytest.mark.parametrize("text", ["nom;prix\nÉlève déjà inscrit;12\nChâteau à côté;5\n", "Œuvres déjà prêtes à être vues, près du château et de la forêt"])
+def test_tables_of_old_spreadsheets_keep_their_accents(text: str, encoding: str) -> None:
+    body = text.replace("Œ", "OE").encode(encoding)
+    assert decode_text(body) == (encoding, text.replace("Œ", "OE"))
+
+
+@pytest.mark.parametrize("text", ["nom;prix\nCœur;12 €\nŒuvre à voir;5 €\n", "Le cœur de l'été coûte 12 €, déjà", "Prix : 12 €"])
+def test_latin_9_without_a_label_keeps_its_euros(text: str) -> None:
+    assert decode_text(text.encode("iso-8859-15"))[1] == text
+    assert decode_text(text.encode("cp1252"))[1] == text
+
+
+@pytest.mark.parametrize("text", ["Größe, Übung; schön", "España mañana, ¿qué?", "It’s a dog’s life", "São Paulo, coração; não", "Perché è già città"])
+def test_what_a_mac_wrote_is_no_windows_page(text: str) -> None:
+    assert decode_text(text.encode("mac-roman"))[1] == text
+    assert decode_text(text.encode("cp1252"))[1] == text
+
+
 def _encode(text: str, encoding: str) -> bytes:
     """Windows-1258 writes tones as marks of their own, behind a letter that has its hat already."""
     if encoding != "cp1258":

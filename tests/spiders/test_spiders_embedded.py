@@ -13,7 +13,7 @@ from schemas.items import Page
 from spiders.mapping.embedded import find
 from spiders.mapping.fields import Scope, read_field
 from spiders.mapping.scripts import named_data
-from spiders.reading.content import Content
+from spiders.reading.content import Content, parse_json
 
 
 def page(body: str, **keys: Any) -> Content:
@@ -46,6 +46,12 @@ def script(text: str, name: str) -> Any:
         ("/* d = 1; */ // d = 2\n'd = 3'; d = [4]", "d", [4]),
         ("re = /['\"]/;\nd = {a: 1}", "d", {"a": 1}),
         ("d = load({a: 1}); d = {ok: 1}", "d", {"ok": 1}),
+        ("d = {a: 1}; function f(d = {}) {}", "d", {"a": 1}),
+        ("var u = /https?:\\/\\//.test(x); var d = {a: 1};", "d", {"a": 1}),
+        ("var u=/[\"/]/.test(x);var d={a:1};var z=\"q\"", "d", {"a": 1}),
+        ("x = 4 / 2; d = {a: 1}; y = 3 / 1", "d", {"a": 1}),
+        ("d = {}; d.a.b.push(1)", "d", {"a": {"b": [1]}}),
+        ("d = Object.freeze({a: '\\u{1F600}\\u{e9}\\\\u{41}'})", "d", {"a": "😀é\\u{41}"}),
         ("mydata = {a: 1}; x.data = {a: 2}; if (data == {}) {}; data => ({})", "data", None),
         ("data = {a: [1, 2", "data", None),
         ("data = function() { return {a: 1} }", "data", None),
@@ -71,6 +77,10 @@ def test_script_element_is_found_by_its_id() -> None:
         "data.a " * 100_000,
         "data" + ".a" * 200_000,
         "data=" + "[" * 200_000,
+        "data={a:'" + "x\\'" * 500_000,
+        'x="' + '\\"' * 500_000,
+        'data="\\"' * 100_000,
+        "=/[" * 200_000,
     ],
 )
 def test_hostile_script_costs_seconds_at_most(text: str) -> None:
@@ -96,6 +106,16 @@ def test_first_thing_that_has_the_value_counts_and_filters_search_all() -> None:
     assert [node["name"] for node in find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))[0]] == ["Anvil", "Hammer"]
 
 
+def test_several_products_of_a_page_are_not_each_of_its_cards() -> None:
+    cards = "<div class=c><h2>A</h2></div><div class=c><h2>B</h2></div>"
+    things = '[{"@type": "Product", "name": "A", "brand": "X"}, {"@type": "Product", "name": "B", "brand": "X"}]'
+    content = page(f'<script type="application/ld+json">{things}</script>{cards}')
+    scopes = [Scope(node, content, "en") for node in content.selector.css(".c")]
+    for name, values in (("name", [None, None]), ("brand", ["X", "X"])):
+        rule = FieldRule.model_validate({"json": name, "from": "json-ld"})
+        assert [read_field("f", rule, scope).value for scope in scopes] == values
+
+
 @pytest.mark.parametrize(("offers", "price"), [('{"price": 5}', 5), ('[{"price": 6}, {"price": 7}]', 6)])
 @pytest.mark.parametrize("expression", ["offers.price", "offers[0].price"])
 def test_one_thing_and_a_list_of_one_are_the_same(offers: str, price: int, expression: str) -> None:
@@ -117,3 +137,24 @@ def test_embedded_data_is_read_once_for_a_page() -> None:
     content = page('<script type="application/ld+json">{"a": {"b": 1}}</script>')
     where = Selector.model_validate({"json": "a", "from": "json-ld"})
     assert find(content, where)[0] is find(content, where)[0]
+
+
+@pytest.mark.parametrize("junk", ["/* " * 60_000, "`\\" * 60_000, "JSON.parse(" * 5_000, "var data = JSON.parse(" + "JSON.parse(" * 5_000])
+def test_scripts_that_never_close_what_they_open_are_read_once(junk: str) -> None:
+    start = time.perf_counter()
+    assert script("data; " + junk, "data") is None
+    assert time.perf_counter() - start < 5
+
+
+def test_header_row_is_no_entry_where_a_constant_stands_beside_what_is_read() -> None:
+    amount = {"css": "td:nth-child(2)", "type": "price", "required": True}
+    fields = {"who": {"css": "td"}, "amount": amount, "market": {"const": "VN"}}
+    table = page("<table><tr><th>Who<th>Price</tr><tr><td>Adult<td>£5</tr></table>")
+    found = value_of(table, each={"css": "tr"}, many=True, fields=fields)
+    assert found == [{"who": "Adult", "amount": {"amount": "5", "currency": "£"}, "market": "VN"}]
+
+
+def test_json_nested_without_end_is_no_json() -> None:
+    assert parse_json('{"a": ' + "[" * 90 + "]" * 90 + "}")
+    with pytest.raises(ValueError, match="nested too deep"):
+        parse_json('{"a": ' + "[" * 500 + "]" * 500 + "}")

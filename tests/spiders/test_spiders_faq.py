@@ -99,6 +99,10 @@ def test_what_is_folded_or_bold_inside_an_answer_belongs_to_it() -> None:
     assert [question for question, _ in shown(markdown_pairs(text))] == ["About tickets", "About food"]
 
 
+def test_code_that_holds_a_fence_stands_between_longer_ones() -> None:
+    assert shown(markdown_pairs("## Why?\n~~~~\n```\nx\n```\n~~~~\n")) == [("Why?", "````\n```\nx\n```\n````")]
+
+
 def test_folded_sections_that_hold_questions_are_sections() -> None:
     pairs = markdown_pairs("<details><summary>Orders</summary>\n<details><summary>How?</summary>\nSo.\n</details>\n</details>")
     assert [(pair.section, pair.question, pair.answer) for pair in pairs] == [("Orders", "How?", "So.")]
@@ -119,6 +123,12 @@ def test_schema_org_pairs_are_taken_as_they_are() -> None:
     asked = {"@type": ["Question"], "name": "How?", "acceptedAnswer": answer}
     page = {"@type": "FAQPage", "mainEntity": [asked, {"@type": "Question", "name": "No answer?"}, 7]}
     assert shown(pairs_of_structured_data([{"@graph": [page]}])) == [("How?", "So & so.\n\nOr not.")]
+
+
+@pytest.mark.parametrize(("name", "question"), [("A &amp; B?", "A & B?"), ("<b>Why</b> me?", "Why me?"), ("What is <br>?", "What is <br>?")])
+def test_names_in_structured_data_are_text(name: str, question: str) -> None:
+    node = {"@type": "Question", "name": name, "acceptedAnswer": {"text": "So."}}
+    assert shown(pairs_of_structured_data([node])) == [(question, "So.")]
 
 
 def test_prose_has_no_pairs() -> None:

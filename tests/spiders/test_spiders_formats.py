@@ -53,6 +53,8 @@ def one(found: tuple[list[Draft], list[Reject]]) -> Draft:
         "code|name|note\r1|Phở|\r2|Bún|\"a, b\nc\"\r",
         "sep=;\ncode;name;note\n1;Phở;\n2;Bún;\"a, b\nc\"\n",
         "\n\ncode,name,note,\n1,Phở,,\n,,,\n2,Bún,\"a, b\nc\",\n",
+        "code,name,note,\n1,Phở,\n2,Bún,\"a, b\nc\"\n",
+        "code, name, note\n1, Phở,\n2, \"Bún\", \"a, b\nc\"\n",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -98,16 +100,56 @@ def test_a_bad_row_is_quarantined_by_its_line_and_the_rest_goes_on(tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize("row", ['{n},"row {n}"', '"{n}","row {n}"'])
+def test_a_quote_that_is_never_closed_swallows_no_row(tmp_path: Path, row: str) -> None:
+    good = {n: row.format(n=n) for n in (5, 7, 8)}
+    drafts, rejects = read(tmp_path, {"a.csv": f'id,t\n{good[5]}\n6,"open\n{good[7]}\n{good[8]}\n'}, yields="records")
+    assert [draft.fields["t"] for draft in drafts] == ["row 5", "row 7", "row 8"]
+    assert [reject.reason for reject in rejects] == ["line 3: a quote is opened and never closed"]
+
+
+@pytest.mark.parametrize("closing", ['1003,again"', '1003,"again'])
+def test_a_quote_that_another_one_closes_far_below_swallows_no_row(closing: str) -> None:
+    rows = list(read_rows("id,t\n1,a\n" + '2,"open\n' + "".join(f"{n},row\n" for n in range(3, 1003)) + f"{closing}\n1004,b\n"))
+    assert len(rows) == 1004
+    assert [row.line for row in rows if row.problem] == ([3] if closing.endswith('"') else [3, 1004])
+
+
+def test_a_long_text_in_a_cell_is_a_text() -> None:
+    text = "\n".join(["Dear Ann, hello", "we met in Huế, Vinh and Hội An,", "it rained.", ""] * 5)
+    assert [row.values for row in read_rows(f'id,t\n1,"{text}"\n')] == [{"id": "1", "t": text}]
+
+
+def test_a_quoted_word_in_a_cell_of_several_lines_spoils_its_own_row_only(tmp_path: Path) -> None:
+    drafts, rejects = read(tmp_path, {"a.csv": 'id,t\n1,"first\nhe said "hi", ok"\n2,"x"\n3,a\rb\n'}, yields="records")
+    assert [draft.fields["id"] for draft in drafts] == ["2"]
+    assert [reject.reason for reject in rejects] == [
+        "line 2: text stands after a closing quote",
+        "line 5: a carriage return stands in a cell without quotes",
+    ]
+
+
 def test_a_huge_cell_and_a_table_of_open_quotes_take_no_time() -> None:
     started = time.monotonic()
     assert [len(row.values["b"] or "") for row in read_rows(f'a,b\n1,"{"x" * 3_000_000}"\n')] == [3_000_000]
     rows = list(read_rows("a,b\n" + '1,"x\n' * 20_001))
-    assert len(rows) >= 1 and time.monotonic() - started < 5
+    assert len(rows) == 20_001 and time.monotonic() - started < 5
 
 
 def test_rows_without_an_id_are_told_apart_by_their_line(tmp_path: Path) -> None:
     drafts, _ = read(tmp_path, {"a.csv": "id,n\n7,a\n7,b\n,c\n"}, yields="records")
     assert [draft.document_id for draft in drafts] == ["a.csv#7", "a.csv#L3", "a.csv#L4"]
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.csv", "id,n\n7,a\n"), ("a.json", '[{"id": 7, "n": "a"}]'), ("a.jsonl", '{"id": 7, "n": "a"}\n')])
+def test_a_row_that_has_an_id_keeps_it_whether_or_not_fields_are_declared(tmp_path: Path, name: str, content: str) -> None:
+    assert one(read(tmp_path, {name: content}, yields="records")).document_id == f"{name}#7"
+    assert one(read(tmp_path, {name: content}, yields="records", fields={"n": {"json": "n"}})).document_id == f"{name}#7"
+
+
+def test_a_second_row_with_a_declared_id_says_its_line(tmp_path: Path) -> None:
+    drafts, _ = read(tmp_path, {"a.csv": "sku,n\nA6,a\nB,b\nA6,c\n"}, yields="records", id="{sku}")
+    assert [(draft.document_id, draft.url) for draft in drafts] == [("A6", "a.csv#A6"), ("B", "a.csv#B"), ("A6", "a.csv#L4")]
 
 
 # JSON
@@ -126,12 +168,35 @@ def test_an_object_is_one_item_or_holds_several(tmp_path: Path) -> None:
     assert [(draft.url, draft.fields) for draft in drafts] == [("a.json#A", {"name": "A"}), ("a.json#B", {"name": "B"})]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp1252"])
+def test_json_in_other_encodings_is_read(tmp_path: Path, encoding: str) -> None:
+    content = '[{"id": "x", "t": "Crème brûlée à partager, déjà prête"}]'.encode(encoding)
+    assert one(read(tmp_path, {"a.json": content}, yields="records")).fields["t"] == "Crème brûlée à partager, déjà prête"
+
+
 def test_json_lines_account_for_every_line(tmp_path: Path) -> None:
     lines = '\ufeff{"id": 1, "t": "a"}\r\n\r\n[1]\r\n{"id": 2\r\n"x"\r\n{"id": 3, "t": "\u2028"}\r\n'
     drafts, rejects = read(tmp_path, {"a.jsonl": lines}, yields="records")
     assert [(draft.url, draft.fields["t"]) for draft in drafts] == [("a.jsonl#1", "a"), ("a.jsonl#3", "\u2028")]
     assert [reject.url for reject in rejects] == ["a.jsonl#L3", "a.jsonl#L4", "a.jsonl#L5"]
     assert rejects[0].reason == "line 3 is a list, not a JSON object" and rejects[1].reason.startswith("line 4 is not JSON")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_a_bad_first_line_costs_one_line(tmp_path: Path, encoding: str) -> None:
+    lines = '{"id": 0, broken\n{"id": 1, "t": "ắ"}\n{"id": 2, "t": "b"}\n'
+    drafts, rejects = read(tmp_path, {"a.jsonl": lines.encode(encoding)}, yields="records")
+    assert [draft.fields for draft in drafts] == [{"id": 1, "t": "ắ"}, {"id": 2, "t": "b"}]
+    assert [reject.url for reject in rejects] == ["a.jsonl#L1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [("1e400", "1e400 is too large a number"), ("9" * 5000, "a number of 5000 digits is too large"), ("\xe9", "is not UTF-8"), ("NaN", "NaN is not JSON")],
+)
+def test_what_no_json_is_says_so_in_plain_words(tmp_path: Path, line: str, reason: str) -> None:
+    _, rejects = read(tmp_path, {"a.jsonl": f'{{"n": {line}}}\n{{}}'.encode("latin-1")}, yields="records", id="{n}")
+    assert reason in rejects[0].reason
 
 
 def test_rows_have_no_text_of_their_own_as_documents() -> None:
@@ -193,6 +258,8 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
         ("---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx", {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2}, "x"),
         ("---\nA line of prose\n---\nx", {}, "---\nA line of prose\n---\nx"),
         ("---\nopen: 1\n", {}, "---\nopen: 1\n"),
+        ("---\n---\nx", {}, "x"),
+        ("---\nnull: ~\ntrue: 1\n---\nx", {"null": None, "true": 1}, "x"),
         ("text\n---\na: 1\n---\n", {}, "text\n---\na: 1\n---\n"),
         ("---\ntitle: x\n---", {"title": "x"}, ""),
     ],
@@ -211,6 +278,17 @@ def test_aliases_of_aliases_are_no_front_matter() -> None:
 def test_plain_text_is_read_in_paragraphs(tmp_path: Path) -> None:
     draft = one(read(tmp_path, {"a.txt": "First <b>\nparagraph.\n\n\nSecond & last."}, fields={"second": {"css": "p:nth-of-type(2)"}}))
     assert (draft.title, draft.fields["second"], draft.markup) == ("a", "Second & last.", "plain")
+
+
+def test_records_of_text_need_declared_fields(tmp_path: Path) -> None:
+    drafts, rejects = read(tmp_path, {"a.md": "---\nsku: A\n---\nx", "b.txt": "prose"}, yields="records")
+    assert [draft.fields for draft in drafts] == [{"sku": "A"}]
+    assert [(reject.url, reject.reason) for reject in rejects] == [("b.txt", "a record has fields, and plain names none: declare fields, or yields: documents")]
+
+
+def test_an_id_that_no_column_has_says_what_there_is(tmp_path: Path) -> None:
+    _, rejects = read(tmp_path, {"a.csv": "sku,name\n1,x\n"}, yields="records", id="{SKU}")
+    assert [reject.reason for reject in rejects] == ["the id {SKU} is empty; there is sku, name"]
 
 
 # HTML, PDF, DOCX
@@ -327,6 +405,10 @@ def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(tmp_p
         ("a.json", '{"a":\n1}\n', "json"),
         ("a.jsonl", '[\n{"a": 1},\n{"a": 2}]', "json"),
         ("a.jsonl", '{"a": 1}\n{"a": \n', "jsonl"),
+        ("a.jsonl", '{"a": oops\n{"a": 2}\n', "jsonl"),
+        ("a.jsonl", '[\n{"a": 1}\n]', "json"),
+        ("a.json", '{"a": oops\n{"a": 2}\n{"a": 3}\n', "jsonl"),
+        ("a.json", '{"a": 1}\n{"a": 2}\n'.encode("utf-16"), "jsonl"),
         ("a.html", "# no tag at all", "html"),
         ("A.MDX", "x", "markdown"),
     ],
@@ -360,6 +442,18 @@ def test_pairs_as_documents_and_by_declared_rules(tmp_path: Path) -> None:
         ("How?\n\nOnline.", "How?", {"at": 1, "part": "Tickets"}),
         ("Why?\n\nSo.", "Why?", {"at": 2, "part": "Tickets"}),
     ]
+
+
+def test_pairs_of_a_page_leave_it_whole_for_declared_rules(tmp_path: Path) -> None:
+    page = "<details><summary>Why <b>me</b>?</summary><p>So.</p></details>"
+    assert one(read(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})).fields == {"s": "Why me?"}
+
+
+@pytest.mark.parametrize("kind", ["application/ld+json; charset=utf-8", "application/LD+JSON"])
+def test_pairs_in_structured_data_are_read_as_shops_write_it(tmp_path: Path, kind: str) -> None:
+    data = '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Why?", "acceptedAnswer": {"text": "So."}},]}'
+    draft = one(read(tmp_path, {"a.html": f'<script type="{kind}">{data}</script>'}, format="faq"))
+    assert draft.body == "Why?\n\nSo."
 
 
 # Accounting

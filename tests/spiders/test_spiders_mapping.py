@@ -90,6 +90,14 @@ def test_hidden_copy_of_a_card_does_not_stand_in_for_the_visible_one() -> None:
     assert [d.fields for d in drafts] == [{"date": "2025-06-05", "place": None, "name": "A"}, {"date": "2025-06-07", "place": None, "name": "B"}]
 
 
+def test_an_address_is_where_the_page_says_and_a_list_of_texts_is_one_text() -> None:
+    source = site(each={"css": "li"}, yields="records", fields={"url": {"css": "a", "attr": "href"}, "name": {"css": "b ::text, a ::text"}})
+    extraction = only(list(map_pages([html("http://x.test/all/", "<li><a href='p/1'>Tour <i>one</i> day</a></li>")], source, "en")))
+    assert [(d.url, d.document_id, d.fields) for d in extraction.drafts] == [
+        ("http://x.test/all/p/1", "http://x.test/all/p/1", {"url": "http://x.test/all/p/1", "name": "Tour one day"})
+    ]
+
+
 def test_pattern_without_end_costs_its_item_a_second() -> None:
     """The rest of the page goes on."""
     source = site(each={"css": "p"}, yields="records", fields={"code": {"css": "b", "pattern": "^(a|aa)+$"}, "name": {"css": "i"}})

@@ -22,6 +22,7 @@ from spiders.mapping.values import convert
         ("✗", "boolean", "en", False),
         ("có", "boolean", "vi", True),
         ("אזל מהמלאי", "boolean", "he", False),
+        ("Nicht lieferbar", "boolean", "de", False),
         ("1,234 reviews", "integer", "en", 1234),
         ("1.234", "integer", "fr", 1234),
         ("12,34,567", "integer", "hi", 1234567),
@@ -64,6 +65,12 @@ from spiders.mapping.values import convert
         ("3 août 2024 à 14h30", "datetime", "fr", "2024-08-03T14:30:00"),
         ("05/06/2025 2:30 PM", "datetime", "en", "2025-05-06T14:30:00"),
         ("<p>a<p>b", "html", "en", "a\n\nb"),
+        ("Intro<dl><dt>Size</dt><dd>XL</dd></dl>Outro", "html", "en", "Intro\nSize\nXL\nOutro"),
+        ("<details><summary>S</summary>D</details><fieldset><legend>L</legend>F</fieldset>", "html", "en", "S\nD\nL\nF"),
+        ("<ul><li>x<ol start=3><li>y</li><li>z</li></ol></li></ul>", "html", "en", "* x\n  3. y\n  4. z"),
+        ("<table><tr><td>x<table><tr><td>in</td></tr></table></td><td>y</td></tr></table>", "html", "en", "x | y\nin"),
+        ("<xmp><b> &amp;</xmp>", "html", "en", "<b> &amp;"),
+        ("<pre>if a:\n    b  = 1</pre>c  d", "html", "en", "if a:\n    b  = 1\nc d"),
     ],
 )
 def test_text_is_read_in_its_language(text: str, kind: FieldType, language: str, value: Any) -> None:
@@ -101,6 +108,19 @@ def test_text_is_read_in_its_language(text: str, kind: FieldType, language: str,
         ("3 x 12,50 €", "fr", "12.50", "€"),
         ("2 L bottle, 20% off: £1,299.00", "en", "1299.00", "£"),
         ("Miễn phí", "vi", "0", None),
+        ("12€50", "fr", "12.50", "€"),
+        ("1.299 € 50", "fr", "1299.50", "€"),
+        ("12 € 50 Cent", "de", "12.50", "€"),
+        ("5 € 20 pièces", "fr", "5", "€"),
+        ("12,50 € 20", "fr", "12.50", "€"),
+        ("$5$10", "en", "5", "$"),
+        ("50p", "en-GB", "50", "p"),
+        ("99¢", "en", "99", "¢"),
+        ("500.000 đồng", "vi", "500000", "đồng"),
+        ("10.000 F CFA", "fr", "10000", "F CFA"),
+        ("entre 10 et 20 €", "fr", "10", "€"),
+        ("-20 %: 8,00 €", "fr", "8.00", "€"),
+        ("12 MKD", "mk", "12", "MKD"),
         (129.5, "en", "129.5", None),
         ({"price": "1,299.00", "priceCurrency": "USD"}, "en", "1299.00", "USD"),
         ({"amount": 5372000, "currency": "VND"}, "vi", "5372000", "VND"),
@@ -110,7 +130,13 @@ def test_price_is_read_as_shops_write_it(text: Any, language: str, amount: str, 
     assert convert(text, "price", language=language) == {"amount": amount, "currency": currency}
 
 
-@pytest.mark.parametrize("text", ["12k €", "1.5 triệu", "5 for 10", "1.2.3 €", "on request"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("12k €", "12k€", "500kđ", "1.5 triệu", "1万円", "5千円", "1.2万元", "1만원", "1,5 Mrd. €", "5 for 10", "1.2.3 €"),
+        *("on request", "20% off", "-10 %", "%20", "10 et 20"),
+    ],
+)
 def test_price_that_would_be_a_guess_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"price|number"):
         convert(text, "price")

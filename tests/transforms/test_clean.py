@@ -40,6 +40,10 @@ def test_nested_values_are_cleaned_and_numbers_left_alone() -> None:
     assert clean_value({"a": ["\u2019", 3, None], "b": True}) == {"a": ["'", 3, None], "b": True}
 
 
+def test_code_in_a_field_is_kept() -> None:
+    assert clean_value(["Run  this:\n\n```\nls  -l “x”\n```"]) == ["Run this:\n\n```\nls  -l “x”\n```"]
+
+
 @given(st.text())
 def test_cleaning_twice_changes_nothing_more(text: str) -> None:
     once = clean_text(text, entities=False)

@@ -123,6 +123,27 @@ def test_all_keeps_what_libraries_leave_out() -> None:
     assert all(word in text for word in ("a", "small", "large", "typed", "x"))
 
 
+@pytest.mark.parametrize("mark", ["😍", "﷽", "%", "-", ".", "\\", "0"])
+@pytest.mark.parametrize("part", ["main", "all"])
+def test_a_paragraph_of_one_mark_is_text(mark: str, part: Part) -> None:
+    assert html_to_markdown(f"<p>Before.</p><p>{mark}</p><p>After.</p>", part) == f"Before.\n\n{mark}\n\nAfter."
+
+
+def test_all_has_the_words_of_a_drawing_and_main_has_not() -> None:
+    page = "<p>Sales.</p><svg><style>.a{}</style><title>Chart</title><text>Jan</text><text>Feb <tspan>12</tspan> %</text></svg><p>More.</p>"
+    assert html_to_markdown(page, "all") == "Sales.\n\nChart Jan Feb 12 %\n\nMore."
+    assert html_to_markdown(page, "main") == "Sales.\n\nMore."
+
+
+def test_facts_beside_main_text_belong_to_it() -> None:
+    text = "A lamp that gives a warm light in the evening, and that stands on three feet of solid oak. It was made by hand in our workshop."
+    facts = "<dl><dt>Size<dd>XL<dt>Colour<dd>red</dl>"
+    menu = "<ul><li><a href=/a>Lamps and lights</a><li><a href=/b>Chairs and tables</a></ul>"
+    for box in (f"{facts}<p>{text}</p>", f"<p>{text}</p>{facts}"):
+        found = html_to_markdown(f"<html><body>{menu}<div>{box}</div><footer>All rights reserved</footer></body></html>", "main")
+        assert "- Size: XL\n- Colour: red" in found and text in found and "Chairs" not in found
+
+
 def test_a_table_that_lays_out_the_page_is_no_table() -> None:
     page = "<table><tr><td><h2>Left</h2><ul><li>x</li></ul></td><td><p>Right</p></td></tr></table>"
     assert html_to_markdown(page, "all") == "## Left\n\n- x\n\nRight"
@@ -143,6 +164,14 @@ def test_large_pages_are_read_whole_in_bounded_time(name: str, part: Part) -> No
     start = time.monotonic()
     assert "INSIDE" in html_to_markdown(_LARGE[name], part)
     assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("word", ["_", "<", '"', "http://", "a.", "1.", "@a.", "é!"])
+@pytest.mark.parametrize("part", ["main", "all"])
+def test_a_long_word_of_marks_takes_no_time(word: str, part: Part) -> None:
+    start = time.monotonic()
+    assert word * 50_000 in html_to_markdown(f"<p>{html.escape(word * 50_000)}</p>", part)
+    assert time.monotonic() - start < 5
 
 
 _NASTY = [

@@ -1,0 +1,85 @@
+"""HTML as a reader sees it, in lines: what a field of type html gives. Inscriptis lays the page out; here, what it does not know is made plain."""
+
+import re
+from typing import Any
+
+from inscriptis import Inscriptis
+from inscriptis.model.config import ParserConfig
+from inscriptis.model.html_document_state import HtmlDocumentState
+from inscriptis.model.tag import CustomHtmlTagHandlerMapping
+
+from spiders.mapping.select import normal_space
+from spiders.reading.markup import parse_markup
+
+# Inscriptis takes these for words in a sentence.
+_UNKNOWN_BLOCKS = frozenset(
+    {"button", "caption", "center", "dd", "details", "dialog", "dl", "dt", "fieldset", "form", "hr", "legend", "optgroup", "option", "search", "section"}
+    | {"select", "summary", "textarea"}
+)
+_TABLE_PARTS = ("table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th")
+_KEPT_SPACE = "\uf8f0"  # stands for a space of code, or before an item of an inner list, where spaces are tidied
+
+
+def readable_text(markup: str) -> str:
+    """Lines, lists, tables and code; no more than one empty line in a row. Items of inner lists are indented by two spaces a level."""
+    if not markup.strip():
+        return ""
+    tree = parse_markup(markup).root
+    _make_plain(tree)
+    lines = map(_tidied, Inscriptis(tree, _CONFIG).get_text().split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip().replace(_KEPT_SPACE, " ")
+
+
+def _tidied(line: str) -> str:
+    """Without layout: the indent of a block and the padding of a table's columns are noise in a text that is embedded."""
+    return normal_space(line).strip("| ") if "|" in line else normal_space(line)
+
+
+def _make_plain(tree: Any) -> None:
+    for inner in [table for table in tree.iter("table") if next(table.iterancestors("td", "th"), None) is not None]:
+        for part in inner.iter(*_TABLE_PARTS):
+            part.tag = "div"
+    for code in tree.iter("pre"):
+        for element in code.iter():
+            element.text = (element.text or "").replace(" ", _KEPT_SPACE)
+            element.tail = (element.tail or "").replace(" ", _KEPT_SPACE) if element is not code else element.tail
+    for element in tree.iter():
+        if element.tag in _UNKNOWN_BLOCKS:
+            element.tag = "div"
+        # Inscriptis decodes entities once more, which the parser has done: a page about HTML would lose its examples.
+        if element.text and "&" in element.text:
+            element.text = element.text.replace("&", "&amp;")
+        if element.tail and "&" in element.tail:
+            element.tail = element.tail.replace("&", "&amp;")
+
+
+def _begin_list(state: HtmlDocumentState, _attributes: Any) -> None:
+    state.li_counter.append("* ")
+
+
+def _begin_numbered_list(state: HtmlDocumentState, attributes: Any) -> None:
+    state.li_counter.append(_number(attributes.get("start"), 1))
+
+
+def _begin_item(state: HtmlDocumentState, attributes: Any) -> None:
+    mark = state.li_counter[-1] if state.li_counter else "* "
+    if isinstance(mark, int):
+        number = _number(attributes.get("value"), mark)
+        state.li_counter[-1] = number + 1
+        mark = f"{number}. "
+    state.tags[-1].list_bullet = _KEPT_SPACE * 2 * (len(state.li_counter) - 1) + mark
+    state.tags[-1].write("")
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 7 else default
+
+
+_CONFIG = ParserConfig(
+    display_links=False,
+    display_images=False,
+    table_cell_separator=" | ",
+    custom_html_tag_handler_mapping=CustomHtmlTagHandlerMapping(
+        start_tag_mapping={"ul": _begin_list, "ol": _begin_numbered_list, "li": _begin_item}, end_tag_mapping={}
+    ),
+)
