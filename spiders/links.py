@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
 
 import parsel
-from scrapy.linkextractors import IGNORED_EXTENSIONS
 from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
@@ -23,7 +22,6 @@ from spiders.reading.content import Content
 from spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
-_BINARY = frozenset(f".{extension}" for extension in IGNORED_EXTENSIONS)
 _LINKED = re.compile(r"""<([^<>]*)>((?:[^<,"]|"[^"]*")*)""")  # <target>; name=value; name="value", …
 _IS_CANONICAL = re.compile(r"""(?:^|;)\s*rel\s*=\s*(?:canonical\s*(?:;|$)|"(?:[^"]*\s)?canonical(?:\s[^"]*)?")""", re.IGNORECASE)
 _HAS_ANCHOR = re.compile(r"(?:^|;)\s*anchor\s*=", re.IGNORECASE)  # then it speaks of another page
@@ -85,7 +83,7 @@ class Road:
             return False
         if role not in ("link", "sitemap"):
             return True
-        if posixpath.splitext(urlsplit(url).path.lower())[1] in _BINARY:
+        if posixpath.splitext(urlsplit(url).path.lower())[1] in _binary_suffixes():
             return False
         return (self._is_free or role == "sitemap") and (not self._allowed or any(allowed(url) for allowed in self._allowed))
 
@@ -173,6 +171,13 @@ class Road:
                 yield self.canonical(safe_url_string(urljoin(content.base_url, reference.strip()), content.encoding if content.form == "html" else "utf-8"))
             except (ValueError, LookupError):  # javascript:, mailto: or no URL at all
                 continue
+
+
+@cache
+def _binary_suffixes() -> frozenset[str]:
+    from scrapy.linkextractors import IGNORED_EXTENSIONS  # only a crawl asks; mapping need not load Scrapy
+
+    return frozenset(f".{extension}" for extension in IGNORED_EXTENSIONS)
 
 
 def spread(found: list[Any]) -> list[Any]:

@@ -237,12 +237,14 @@ class RawStore:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.parent.is_dir():
+                path.parent.mkdir(parents=True, exist_ok=True)
             # Not synced one by one: a thousand syncs cost more than fetching again what a power cut damaged.
             temporary.write_bytes(packer.compress(body) + packer.flush())
             temporary.replace(path)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
 
     def has_body(self, digest: str) -> bool:
         """Whether there is a body of that hash; only reading it tells whether it is whole."""

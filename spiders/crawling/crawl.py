@@ -20,8 +20,8 @@ from schemas.errors import CredentialRefused, DeclarationError, NoRecords, Opera
 from schemas.reports import CrawlOutcome, FailedPage
 from schemas.settings import project_root
 from schemas.sources import SiteSource
-from spiders.crawling.crawl_process import STORAGE_FAILED, Job
 from spiders.crawling.earlier import Earlier
+from spiders.crawling.job import STORAGE_FAILED, Job
 from spiders.raw import RawStore
 from spiders.urls import canonical_url
 

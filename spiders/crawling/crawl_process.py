@@ -8,31 +8,20 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
 from scrapy.crawler import AsyncCrawlerProcess
 
 from schemas.durable import write_file
 from schemas.lifetime import end_with_parent
 from schemas.sources import SiteSource
 from spiders.crawling.crawl_settings import settings_for
-from spiders.crawling.earlier import Earlier, EarlierPages
+from spiders.crawling.earlier import EarlierPages
+from spiders.crawling.job import STORAGE_FAILED, Job
 from spiders.crawling.seal import seal_of
 from spiders.crawling.site_spider import SiteSpider
 from spiders.raw import RawStore
 
-STORAGE_FAILED = 74  # EX_IOERR
 _PROGRESS_EVERY_S = 0.2
-
-
-class Job(BaseModel):
-    """What to crawl, and where its pages go."""
-
-    source: dict[str, Any]
-    raw: Path
-    run_id: str
-    earlier: Earlier = Earlier()
 
 
 class Progress:

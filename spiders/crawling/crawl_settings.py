@@ -32,6 +32,7 @@ DOWNLOADER = "spiders.crawling.downloader.Downloader"
 ROBOTSTXT_OBEY = True
 ROBOTSTXT_PARSER = "scrapy.robotstxt.ProtegoRobotParser"
 COOKIES_ENABLED = False
+CONCURRENT_ITEMS = 1  # there are none; the default makes 100 tasks for each answer
 REFERRER_POLICY = "no-referrer"  # requests leave from one queue; the page that is answered just then led to none of them
 RETRY_ENABLED = True
 RETRY_TIMES = 2

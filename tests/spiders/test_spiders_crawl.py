@@ -21,7 +21,7 @@ from schemas.settings import project_root
 from schemas.sources import SiteSource
 from spiders.crawling import crawl
 from spiders.crawling.crawl import crawl_site
-from spiders.crawling.crawl_process import Job
+from spiders.crawling.job import Job
 from spiders.mapping.inspect_url import inspect_url
 from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore

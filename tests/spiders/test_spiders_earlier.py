@@ -17,8 +17,8 @@ from schemas.reports import PageCounts
 from schemas.settings import project_root
 from schemas.sources import SiteSource
 from spiders.crawling.crawl import crawl_site
-from spiders.crawling.crawl_process import Job
 from spiders.crawling.earlier import Earlier, Ending, earlier_crawls
+from spiders.crawling.job import Job
 from spiders.crawling.seal import seal_of
 from spiders.raw import RawStore
 from tests.spiders.test_spiders_crawl import links, source

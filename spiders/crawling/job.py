@@ -1,0 +1,19 @@
+"""What a crawl's process is told. Apart from that process, so that whoever starts one need not load Scrapy."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from spiders.crawling.earlier import Earlier
+
+STORAGE_FAILED = 74  # the exit code that says so: EX_IOERR
+
+
+class Job(BaseModel):
+    """What to crawl, and where its pages go."""
+
+    source: dict[str, Any]
+    raw: Path
+    run_id: str
+    earlier: Earlier = Earlier()
