@@ -12,7 +12,7 @@ from spiders.raw import CrawlIndex, Entry, RawStore
 STILL_FRESH = timedelta(hours=24)
 
 
-Ending = Literal["cut off", "failed", "concluded"]  # of the run that a crawl belongs to
+Ending = Literal["cut off", "failed", "concluded"]  # of the run that a crawl belongs to; a crawl without its stats was cut off itself
 
 
 class Earlier(BaseModel):
@@ -29,9 +29,14 @@ class Earlier(BaseModel):
 
 
 def earlier_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> Earlier:
-    """The crawls before `run_id`. Pages older than a day are not taken over: the site has moved on. Nor are those of a run that failed and
-    said so: what was wrong with it may have been another source, for days."""
-    before = [(one, ending_of(one)) for one in reversed(raw.crawls()) if one < run_id]
+    """The crawls before `run_id`. Pages older than a day are not taken over: the site has moved on. Nor are those of a crawl that came to
+    its end in a run that failed and said so: what was wrong may have been another source, for days."""
+
+    def ending(one: str) -> Ending:
+        told = ending_of(one)
+        return "cut off" if told == "failed" and not raw.stats_path(one).is_file() else told
+
+    before = [(one, ending(one)) for one in reversed(raw.crawls()) if one < run_id]
     newest = {ending: one for one, ending in reversed(before)}
     failed, concluded = newest.get("failed", ""), newest.get("concluded", "")
     cut_off = [one for one, _ in before if one > max(failed, concluded) and _is_fresh(raw.index(one).checked_at)]

@@ -163,6 +163,10 @@ def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> No
     endings: dict[str, Ending] = {"r2": "concluded"}
     assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5", "r3"], concluded="r2")
     endings |= {"r1": "failed", "r3": "failed", "r4": "failed"}
+    for run_id in ("r1", "r4"):
+        raw.stats_path(run_id).touch()
+    # r3's run told that it failed; its crawl was cut off all the same.
+    assert earlier_crawls(raw, "r4", endings.__getitem__) == Earlier(interrupted=["r3"], concluded="r2")
     assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5"], failed="r4", concluded="r2")
     endings |= {"r4": "concluded"}
     assert earlier_crawls(raw, "r5", endings.__getitem__) == Earlier(concluded="r4")
