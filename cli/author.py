@@ -14,7 +14,8 @@ from schemas.errors import UsageError
 from schemas.items import Item, canonical_json
 from schemas.load import load_declaration
 from schemas.settings import project_root
-from schemas.sources import SiteSource, http_url
+from schemas.sources import SiteSource
+from schemas.urls import http_url
 
 
 def init(

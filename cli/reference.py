@@ -12,12 +12,13 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
+from schemas.crawling import Follow, Limits, Listing, Pagination, Politeness
 from schemas.credentials import Auth
 from schemas.declaration import Chunk, Declaration, Embed, Expectation, Gate, Generate, Index, Retrieve, Validate
 from schemas.fields import FieldRule, Script, Selector
 from schemas.model import Declared
 from schemas.settings import project_root
-from schemas.sources import FilesSource, Follow, Limits, Listing, Pagination, Politeness, SiteSource
+from schemas.sources import FilesSource, SiteSource
 
 _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "The knowledge base": (Declaration, ""),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
-from schemas.sources import ascii_host
+from schemas.urls import ascii_host
 from spiders.patterns import TooSlow, search
 
 MAX_URL_LENGTH = 2083  # what common servers and proxies still accept; longer ones are nearly always a loop of parameters

@@ -4,7 +4,7 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from schemas.sources import Pagination
+from schemas.crawling import Pagination
 from spiders.urls import parameter_of, with_parameter
 
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)

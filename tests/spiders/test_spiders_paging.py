@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from schemas.crawling import Pagination
 from schemas.items import Page
-from schemas.sources import Pagination, SiteSource
+from schemas.sources import SiteSource
 from spiders.crawling.chain import Chain, marks_of
 from spiders.crawling.paging import numbered_next, told_next
 from spiders.links import Road
