@@ -16,6 +16,7 @@ from schemas.errors import OperationalError
 from schemas.settings import DataDir, project_root
 
 _START_TIMEOUT_S = 90
+_STOP_TIMEOUT_S = 30
 _WORKER_QUERY_S = "2"
 
 
@@ -29,6 +30,8 @@ def main() -> int:
         sys.stderr.write(f"A Prefect server answers at {api} already: use that one, stop it, or choose a port with PREFECT_SERVER_API_PORT\n")
         return 7
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the children end too
+    # A shell that starts us in the background has SIGINT ignored; children would inherit that, and Prefect ends its own with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     children: list[subprocess.Popen[bytes]] = []
     try:
         children.append(_prefect("server", "start", "--host", "127.0.0.1", "--port", port))
@@ -46,7 +49,10 @@ def main() -> int:
             # A worker takes SIGTERM as "finish what runs"; SIGINT would be ignored where a shell started us in the background.
             child.terminate()
         for child in children:
-            child.wait()
+            try:
+                child.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
 
 
 def _prefect(*arguments: str) -> subprocess.Popen[bytes]:

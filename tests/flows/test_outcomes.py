@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,10 @@ def test_a_damaged_live_version_is_found_and_the_next_run_replaces_it(almanac: A
 def _start(almanac: Almanac, declared: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, **almanac.environment, "ALMANAC_DATA": str(almanac.data)}
     command = [sys.executable, "-m", "cli.main", "run", declared, "--json"]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # Tests that run in the background of a shell have SIGINT ignored, and so would what they start.
+    heeds_ctrl_c: Callable[[], Any] = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, preexec_fn=heeds_ctrl_c, **pipes)
 
 
 def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> None:
