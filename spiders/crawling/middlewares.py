@@ -18,8 +18,6 @@ from spiders.crawling.manners import pace_of
 from spiders.crawling.refusal import Refusal
 from spiders.urls import is_on_domains
 
-__all__ = ["Credentials", "DeclaredRedirects", "Refusal", "StrictRobots"]
-
 _ALLOW_ALL = b""
 _DISALLOW_ALL = b"User-agent: *\nDisallow: /\n"
 _ROBOTS_BYTES = 500 << 10  # RFC 9309, 2.5: at least so much must be parsed

@@ -10,6 +10,7 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
+from spiders.crawling.problems import header
 from spiders.crawling.refusal import Refusal
 from spiders.raw import Entry
 
@@ -32,8 +33,8 @@ class StoredPages:
 
     def process_request(self, request: Request) -> Response | None:
         spider: Any = self._crawler.spider
-        for header in _VALIDATORS:
-            request.headers.pop(header, None)
+        for name in _VALIDATORS:
+            request.headers.pop(name, None)
         for key in ("stored", "known"):
             request.meta.pop(key, None)
         if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
@@ -59,8 +60,8 @@ class StoredPages:
             known,
             requested_url=request.cb_kwargs["waiting"].url,
             redirects=list(request.meta.get("redirect_urls", [])),
-            etag=_text(response, "ETag") or known.etag,
-            last_modified=_text(response, "Last-Modified") or known.last_modified,
+            etag=header(response, "ETag") or known.etag,
+            last_modified=header(response, "Last-Modified") or known.last_modified,
             checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
             unchanged=True,
         )
@@ -68,17 +69,12 @@ class StoredPages:
 
 
 def _ask_conditionally(request: Request, known: Entry) -> None:
-    for header, value in zip(_VALIDATORS, (known.etag, known.last_modified), strict=True):
+    for name, value in zip(_VALIDATORS, (known.etag, known.last_modified), strict=True):
         if value:
-            request.headers[header] = value.encode("latin-1", "replace")
+            request.headers[name] = value.encode("latin-1", "replace")
     request.meta["known"] = known
 
 
 def _answer(request: Request, entry: Entry, body: bytes) -> Response:
     request.meta["stored"] = entry
     return Response(entry.url, status=200, headers={"Content-Type": entry.content_type.encode("latin-1", "replace")}, body=body, request=request)
-
-
-def _text(response: Response, name: str) -> str | None:
-    value = response.headers.get(name)
-    return None if value is None else value.decode("latin-1")

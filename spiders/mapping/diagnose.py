@@ -72,8 +72,9 @@ def explain_empty(content: Content, source: Source) -> str | None:
         name, path, rows = max(data, key=lambda found: len(found[2]))
         keys = list(dict.fromkeys(key for row in rows for key in row))
         named = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
-        place = f'{{json: "{path}", from: {{script: "{name}"}}}}'
-        use = f"read it with each: {place} and fields such as {{json: {keys[0]}}}" if _takes_each(source) else f"read it at {place}"
+        written = f"'{path}'" if '"' in path else f'"{path}"'  # as YAML takes it: names with a space are quoted in JMESPath
+        place = f'{{json: {written}, from: {{script: "{name}"}}}}'
+        use = f"read it with each: {place} and fields such as {{json: {_yaml_name(keys[0])}}}" if _takes_each(source) else f"read it at {place}"
         return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}"
     if endpoints := [url for url in dict.fromkeys(_QUOTED.findall(_scripts_text(content))) if _ENDPOINT.search(url)]:
         return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules"
@@ -112,6 +113,11 @@ def _lists(data: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def _identifier(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z_]\w*", key) else '"' + key.replace('"', '\\"') + '"'
+
+
+def _yaml_name(key: str) -> str:
+    name = _identifier(key)
+    return name if name == key else f"'{name}'"
 
 
 def _scripts_text(content: Content) -> str:

@@ -1,0 +1,64 @@
+"""Why a source yields nothing: what is said of pages that scripts draw is a declaration that works."""
+
+import re
+
+import pytest
+from ruamel.yaml import YAML
+
+from schemas.errors import NoRecords
+from schemas.fields import Selector
+from schemas.items import Page
+from schemas.sources import SiteSource
+from spiders.mapping.diagnose import explain_empty, require_matches
+from spiders.mapping.embedded import find
+from spiders.reading.content import Content
+
+_SOURCE = SiteSource.model_validate(
+    {"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "yields": "records", "each": {"css": ".card"}, "fields": {"name": {"css": "b"}}}
+)
+_DRAWN = "<html><body><div id='app'></div>{}</body></html>"
+
+
+def page(body: str) -> Page:
+    return Page(url="http://x.test/p", body=body.encode(), content_type="text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "<script>var tours = [{id: 1, name: 'Hue'}, {id: 2, name: 'Hoi An'}];</script>",
+        '<script id="__NEXT_DATA__" type="application/json">{"props": {"pageProps": {"all tours": [{"id": 1}, {"id": 2}]}}}</script>',
+        """<script>window.__STATE__ = JSON.parse('{"list": [{"the name": "Hue"}, {"the name": "Hoi An"}]}');</script>""",
+    ],
+)
+def test_what_is_proposed_finds_the_data(script: str) -> None:
+    content = Content(page(_DRAWN.format(script)))
+    said = explain_empty(content, _SOURCE)
+    assert said and "without a browser" in said and "2 objects" in said
+    each, field = re.findall(r"\{json: .*?\}(?=$| and)", said)
+    found = find(content, Selector.model_validate(YAML(typ="safe").load(each)))[0]
+    assert len(found) == 2
+    assert Selector.model_validate(YAML(typ="safe").load(field)).json_
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("<script>fetch('/api/tours?page=' + n)</script>", "The page names /api/tours?page="),
+        ("<script src='/app.js'></script>", "network panel"),
+    ],
+)
+def test_data_that_comes_by_a_request_is_said_to(script: str, says: str) -> None:
+    said = explain_empty(Content(page(_DRAWN.format(script))), _SOURCE)
+    assert said and says in said
+
+
+def test_scripts_are_not_blamed_for_a_selector_that_is_wrong() -> None:
+    assert explain_empty(Content(page(f"<p>{'A plain page. ' * 50}</p><script>track()</script>")), _SOURCE) is None
+    assert explain_empty(Content(page("<p>No script at all.</p>")), _SOURCE) is None
+
+
+def test_the_reason_ends_the_finding() -> None:
+    stored = [page(_DRAWN.format("<script>var d = [{a: 1}]</script>"))]
+    with pytest.raises(NoRecords, match=r"1 pages yield no item \(each: \.card\)\. http://x\.test/p: the page has no such content without a browser"):
+        require_matches(_SOURCE, {}, 0, 1, stored)
