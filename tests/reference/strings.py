@@ -30,7 +30,7 @@ def adv_blns() -> Iterator[Figure]:
     yield _kept("html: text field", strings, {number: item.fields["as_text"] or "" for number, item in page.items()}, _collapsed, _BINARY)
     yield _kept("html: readable field", strings, {number: item.fields["as_html"] or "" for number, item in page.items()}, _without_spaces, _BINARY)
     bodies = {number: item.text.removeprefix("Before.").removesuffix("After.") for number, item in page.items()}
-    yield _kept("html: body", strings, bodies, _visible, _BINARY + 10)  # paragraphs of one mark or emoji, ten of them, are lost
+    yield _kept("html: body", strings, bodies, _visible, _BINARY)
     rejected = [reject.reason for name in ("markdown", "text", "html") for reject in found[name].rejects if "not text" in reject.reason]
     yield Figure("files that are no text, told", len(rejected), 3 * _BINARY, rejected)
 
