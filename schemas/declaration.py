@@ -73,7 +73,7 @@ class Embed(Declared):
     """What turns text into vectors."""
 
     planned: ClassVar[dict[str, tuple[str, ...]]] = {
-        "provider": ("mistral",), "server_url": (), "price_per_million": (), "max_cost": (), "prompts": (), "precision": (),
+        "provider": ("mistral",), "server_url": (), "price_per_million": (), "max_cost": (), "prompts": (),
     }  # fmt: skip
 
     provider: Literal["local"] = Field("local", description="local: sentence-transformers on this machine")
@@ -81,6 +81,9 @@ class Embed(Declared):
         "all-MiniLM-L6-v2",
         min_length=1,
         description="the bundled model's name, or a sentence-transformers folder, with a slash (`./model`), relative to this file",
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="bfloat16 is faster where the processor has it, and refused where it has not; vectors of the two are never mixed"
     )
 
 
@@ -117,11 +120,26 @@ class Generate(Declared):
 class Gate(Declared):
     """When a new version is not published. A share is a number or `5%`; null switches a check off."""
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"golden": (), "min_recall": (), "max_recall_drop": ()}
-
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
     max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")
     max_added: Share | None = Field(None, description="share of the live version's items that are new")
+    golden: str | None = Field(None, min_length=1, description="file of golden questions, JSONL, relative to this file: what the new version has to find")
+    min_recall: Share | None = Field(None, le=1, description="share of the golden questions whose answer is among the first k hits, at least")
+    max_recall_drop: Share | None = Field(None, le=1, description="what that share may fall by against the live version, at most")
+
+    @model_validator(mode="after")
+    def _recall_needs_questions(self) -> Self:
+        if self.golden is None and (self.min_recall is not None or self.max_recall_drop is not None):
+            raise ValueError("min_recall and max_recall_drop need golden questions: golden: FILE.jsonl")
+        return self
+
+
+class Retention(Declared):
+    """What is kept of the past. The live version, the three newest and those that a reader holds always stay, and so does what they need."""
+
+    versions: int = Field(20, ge=3, description="newest versions kept")
+    crawls: int = Field(5, gt=0, description="newest crawls kept of each source, with their raw pages")
+    vectors_days: int = Field(30, ge=1, description="days for which vectors that no kept version needs stay, in case their texts come back")
 
 
 class Declaration(Declared):
@@ -145,6 +163,7 @@ class Declaration(Declared):
     retrieve: Retrieve = Field(Retrieve(), description="defaults of a search")
     generate: Generate = Field(Generate(), description="what writes answers")
     gate: Gate = Field(Gate(), description="when a new version is not published")
+    retention: Retention = Field(Retention(), description="what is kept of the past")
     schedule: str | None = Field(
         None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it; prefect.yaml or cron starts them"
     )

@@ -1,30 +1,120 @@
-"""Durable writes: every file of ours that has to outlive a crash is written through here.
+"""Durable writes: whatever of ours has to outlive a crash is written, moved and removed through here.
 
-A file appears whole or not at all: temporary name beside it, sync, rename, sync of the folder.
+A file appears whole or not at all: temporary name beside it, sync, rename, sync of the folder. A folder is taken away under a hidden name
+first, so that nobody meets half of it. `watched` tells each moment at which a crash would leave another state of the disk.
 """
 
+import ctypes
+import errno
 import os
-from collections.abc import Callable
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
+
+Moment = Literal["before", "middle", "after"]
+Watcher = Callable[[Moment, str, Path], None]
+
+_watcher: Watcher | None = None
+_EXCHANGE = 2  # renameat2's RENAME_EXCHANGE
+_HERE = -100  # AT_FDCWD
 
 
-def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object]) -> None:
-    """Puts `content` at `path`, replacing what was there; a callable writes into the open file."""
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Calls `watcher(moment, deed, path)` before, in the middle of and after each deed of this module, in this process."""
+    global _watcher
+    _watcher, before = watcher, _watcher
+    try:
+        yield
+    finally:
+        _watcher = before
+
+
+def _reached(moment: Moment, deed: str, path: Path) -> None:
+    if _watcher is not None:
+        _watcher(moment, deed, path)
+
+
+def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object], *, synced: bool = True) -> None:
+    """Puts `content` at `path`, replacing what was there; a callable writes into the open file. Without `synced` a power cut may undo it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    _reached("before", "write", path)
     try:
         with temporary.open("wb") as file:
             if callable(content):
                 content(file)
             else:
                 file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
+        _reached("middle", "write", path)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    if synced:
+        sync_folder(path.parent)
+    _reached("after", "write", path)
+
+
+def append(file: IO[bytes], line: bytes) -> None:
+    """Adds a line to a file that is open unbuffered. It is the system's at once: killing this process loses nothing of it."""
+    path = Path(file.name)
+    _reached("before", "append", path)
+    if _watcher is not None:
+        half = len(line) // 2
+        file.write(line[:half])
+        _reached("middle", "append", path)
+        line = line[half:]
+    file.write(line)
+    _reached("after", "append", path)
+
+
+def move(source: Path, target: Path) -> None:
+    """Renames a file, replacing `target`, or a folder to where nothing is."""
+    _reached("before", "move", target)
+    source.replace(target)
+    sync_folder(target.parent)
+    _reached("after", "move", target)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Two folders beside each other take each other's places, in one step: at no moment is there none."""
+    _reached("before", "exchange", one)
+    if sys.platform != "linux":
+        raise OSError(errno.ENOSYS, "folders cannot be exchanged in one step on this system", str(one))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), str(one))
+    sync_folder(one.parent)
+    _reached("after", "exchange", one)
+
+
+def remove(path: Path) -> None:
+    """Takes a file or a folder away. What a crash leaves of a folder has a name that begins with a dot and ends with `.removed`."""
+    _reached("before", "remove", path)
+    if path.is_dir() and not path.is_symlink():
+        aside = path if is_removed(path) else path.with_name(f".{path.name}.removed")
+        if aside != path:
+            shutil.rmtree(aside, ignore_errors=True)
+            path.rename(aside)
+            sync_folder(path.parent)
+        _reached("middle", "remove", path)
+        shutil.rmtree(aside)
+    else:
+        path.unlink(missing_ok=True)
     sync_folder(path.parent)
+    _reached("after", "remove", path)
+
+
+def is_removed(path: Path) -> bool:
+    """Whether a folder is what a crash left of one that was being removed."""
+    return path.name.startswith(".") and path.name.endswith(".removed")
 
 
 def sync_folder(folder: Path) -> None:
@@ -38,8 +128,10 @@ def sync_folder(folder: Path) -> None:
 
 def sync_tree(root: Path) -> None:
     """Syncs every file and folder below `root`, and `root` itself: for files that an engine wrote without syncing."""
+    _reached("before", "sync", root)
     for folder, _, names in os.walk(root, topdown=False):
         for name in names:
             with (Path(folder) / name).open("rb") as file:
                 os.fsync(file.fileno())
         sync_folder(Path(folder))
+    _reached("after", "sync", root)

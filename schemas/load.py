@@ -46,8 +46,8 @@ def is_declared(kb: str) -> bool:
         return False
 
 
-def load_declaration(kb: str) -> Declaration:
-    """Reads and checks the declaration of `kb`, a name or a path."""
+def load_declaration(kb: str, env: str | None = None) -> Declaration:
+    """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV."""
     path = find_declaration(kb)
     try:
         tree = YAML(typ="rt").load(path.read_text(encoding="utf-8-sig"))

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 1
+FORMAT = 2
 
 
 class _Stored(BaseModel):

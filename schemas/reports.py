@@ -12,7 +12,7 @@ Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "g
 
 class PageCounts(BaseModel):
     """What became of the pages that a run asked for. `fetched` arrived, or had arrived in a crawl that was cut off; `unchanged` ones the server did not
-    send again (304); `gone` answered 404 or 410; `vanished` ones the last run had, and no way leads to them any more."""
+    send again (304); `gone` answered 404 or 410; `vanished` ones the last run had, and no way leads to them any more; what `failed` keeps its place."""
 
     fetched: int = 0
     unchanged: int = 0
@@ -63,14 +63,18 @@ class FailedPage(BaseModel):
 
 
 class CrawlOutcome(BaseModel):
-    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it (pages, bytes, seconds).
+    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it (pages, bytes, seconds); `reused` where the
+    pages of an earlier crawl were read again, without a request.
 
     The declared depth ends nothing, it is how far the road goes: links that lead beyond it are counted in `beyond_depth`.
     """
 
     source: str
+    crawl: str = ""  # whose pages the run reads: its own, or an earlier one where nothing was asked for
     finish: str = "finished"
     pages: PageCounts = PageCounts()
+    kept: int = 0  # pages that keep their place although this crawl did not get them
+    vanished: list[str] = []  # pages that lose theirs because no way leads to them any more
     failures: list[FailedPage] = []
     without_text: int = 0  # pages in which there was nothing to read, where no `match` says that they are items
     bytes: int = 0  # of the pages that there are
@@ -90,11 +94,92 @@ class RunReport(BaseModel):
     chunks: ChunkCounts = ChunkCounts()
     gate: Verdict | None = None
     seconds: dict[str, float] = {}
+    stages: dict[str, str] = {}  # fingerprints, as in the manifest
+    inputs: str = ""  # hash of the pages that the items were made from, and of the stages
     rejects_file: str | None = None
     sources: list[CrawlOutcome] = []
     started_at: str = ""
     finished_at: str = ""
     error: dict[str, Any] | None = None
+
+
+class PlanResult(BaseModel):
+    """What a run would do now; the counts are those that it would report."""
+
+    kb: str
+    outcome: Outcome
+    pages: PageCounts
+    items: ItemCounts
+    chunks_to_embed: int
+    tokens: int | None
+    cost: float | None
+    gate: dict[str, Any]  # {would_refuse, checks}
+    sources: list[CrawlOutcome] = []
+
+
+class ItemChange(BaseModel):
+    """One item that differs between two versions; `was` is its earlier URL where it moved."""
+
+    change: Literal["added", "changed", "moved", "removed"]
+    source: str
+    document_id: str
+    url: str
+    title: str
+    was: str | None = None
+
+
+class DiffResult(BaseModel):
+    """How version `to` differs from `since`. `stages` names the stages whose fingerprint changed."""
+
+    kb: str
+    since: str
+    to: str
+    items: dict[str, int]  # added, changed, moved, unchanged, removed
+    chunks: dict[str, int]  # added, kept, removed
+    stages: list[str]
+    changes: list[ItemChange]
+
+
+class PruneResult(BaseModel):
+    """What retention took away. `held` are versions that a reader still has open."""
+
+    kb: str
+    versions: list[str]
+    held: list[str]
+    crawls: int
+    pages: int  # raw bodies
+    vectors: int
+    bytes: int
+
+
+class ForgetResult(BaseModel):
+    """A takedown: what of a URL was erased, and where."""
+
+    kb: str
+    url: str
+    versions: list[str]
+    items: int
+    chunks: int
+    vectors: int
+    pages: int  # raw bodies
+
+
+class RebuildResult(BaseModel):
+    kb: str
+    version: str
+    digest: str
+    chunks: int
+    embedded: int = 0
+    seconds: float
+
+
+class PromoteResult(BaseModel):
+    kb: str
+    version: str
+    promoted: str  # what it is called in the data directory `to`
+    to: str
+    published: bool
+    digest: str
 
 
 class Hit(BaseModel):

@@ -94,6 +94,9 @@ class SiteSource(_Source):
         None, description="regular expression on the URL: pages that yield items; default: every page, or with `listing` those that its cards lead to"
     )
     limits: Limits = Field(Limits(), description="where a crawl stops by itself")
+    vanish_after: int = Field(
+        1, gt=0, description="complete crawls in a row in which no way led to a page, before it counts as vanished; a page that only failed keeps its place"
+    )
     politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
 
     @model_validator(mode="after")

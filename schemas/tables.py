@@ -11,16 +11,17 @@ import pyarrow.parquet as pq
 
 from schemas.durable import write_file
 from schemas.errors import DamagedVersion
-from schemas.items import ChunkRow, Item, canonical_json
+from schemas.items import ChunkRow, Item, canonical_json, sha256
 
 RECORDS = "records.parquet"
 DOCUMENTS = "documents.parquet"
 CHUNKS = "chunks.parquet"
 
 _TEXT = pa.string()
-ITEM_SCHEMA = pa.schema(
-    [(name, _TEXT) for name in ("source", "kind", "document_id", "url", "title", "text", "fields", "metadata", "raw_sha256", "content_sha256", "fetched_at")]
-)
+_ITEM_COLUMNS = (
+    "source", "kind", "document_id", "url", "title", "text", "fields", "metadata", "raw_sha256", "content_sha256", "text_sha256", "fetched_at",
+)  # fmt: skip
+ITEM_SCHEMA = pa.schema([(name, _TEXT) for name in _ITEM_COLUMNS])
 CHUNK_SCHEMA = pa.schema(
     [
         *((name, _TEXT) for name in ("chunk_id", "document_id", "source", "url", "title", "kind")),
@@ -51,7 +52,8 @@ def items_table(items: Iterable[Item]) -> pa.Table:
         {
             "source": i.source, "kind": i.kind, "document_id": i.document_id, "url": i.url, "title": i.title, "text": i.text,
             "fields": canonical_json(i.fields), "metadata": canonical_json(i.metadata),
-            "raw_sha256": i.raw_sha256, "content_sha256": i.content_sha256, "fetched_at": i.fetched_at,
+            "raw_sha256": i.raw_sha256, "content_sha256": i.content_sha256, "text_sha256": sha256(i.text),
+            "fetched_at": i.fetched_at,
         }
         for i in items
     ]  # fmt: skip

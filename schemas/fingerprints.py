@@ -1,0 +1,84 @@
+"""Fingerprints of the stages: what was declared for each, and the code that does it. A change invalidates its own stage and what follows."""
+
+import json
+from functools import cache
+from typing import Any
+
+from schemas.declaration import Declaration
+from schemas.items import canonical_json, sha256
+from schemas.settings import project_root
+from schemas.sources import SiteSource, Source
+
+# What a crawl asks for, and how; the rest of a source says what becomes of the pages.
+_HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
+_FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_parameters", "pagination", "limits", "politeness", "match")
+_READING = ("schemas/items.py", "schemas/fields.py", "spiders/links.py", "spiders/urls.py", "spiders/patterns.py", "spiders/reading", "spiders/mapping")
+_CLEANING = (
+    "transforms/clean.py",
+    "transforms/partition.py",
+    "transforms/main_text.py",
+    "transforms/simplify.py",
+    "transforms/markdown.py",
+    "transforms/prepare.py",
+)
+_READ_WITH = ("parsel", "lxml", "price-parser", "dateparser", "babel", "pypdfium2", "mammoth", "py3langid")
+_CHUNKING = ("schemas/items.py", "transforms/chunk.py")
+
+
+def fetching_of(source: Source) -> str:
+    """What decides which pages a source has, and how they are asked for; what is read from them plays no part."""
+    declared = source.model_dump(by_alias=True, mode="json")
+    if not isinstance(source, SiteSource):
+        return _short({key: declared[key] for key in ("glob", "format", "limits")})
+    listing = {key: value for key, value in (declared["listing"] or {}).items() if key != "fields"}
+    return _short({"listing": listing, **{key: declared[key] for key in _FETCHED_BY}})
+
+
+def mapping_of(source: Source, language: str) -> str:
+    """How a source's pages become items."""
+    declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
+    return _short(
+        [declared, language, _code(*_READING), _versions("parsel", "lxml", "price-parser", "dateparser", "babel", "pypdfium2", "mammoth", "py3langid")]
+    )
+
+
+def cleaning_of(declaration: Declaration) -> str:
+    """How fields are cleaned and main text is found."""
+    return _short([declaration.clean, _code(*_CLEANING), _versions("trafilatura", "unstructured", "lxml", "inscriptis")])
+
+
+def chunker_of(declaration: Declaration) -> str:
+    """How documents are cut."""
+    return _short([declaration.chunk.model_dump(mode="json"), _code(*_CHUNKING)])
+
+
+def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
+    """One short hash a stage, first to last. `embedder` is its own fingerprint."""
+    return {
+        "page": _short([fetching_of(source) for source in declaration.sources]),
+        "mapping": _short([mapping_of(source, declaration.language) for source in declaration.sources]),
+        "cleaning": cleaning_of(declaration),
+        "validation": _short(declaration.validate_.model_dump(mode="json")),
+        "chunker": chunker_of(declaration),
+        "embedder": embedder,
+        "index": _short([declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]),
+    }
+
+
+def _short(value: Any) -> str:
+    return sha256(canonical_json(json.loads(json.dumps(value, default=str))))[:16]
+
+
+@cache
+def _code(*places: str) -> str:
+    """A hash of modules, for what they do is part of the stage: a mended selector engine reads the same page anew."""
+    root = project_root()
+    files = [path for place in places for path in sorted((root / place).rglob("*.py") if (root / place).is_dir() else [root / place])]
+    return sha256("".join(f"{path.relative_to(root)} {sha256(path.read_bytes())}\n" for path in files))
+
+
+@cache
+def _versions(*names: str) -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {name: version(name) for name in names}
