@@ -169,6 +169,7 @@ class Declaration(Declared):
     )
 
     _path: Path = PrivateAttr(Path())
+    _env: str | None = PrivateAttr(None)
 
     @field_validator("schedule")
     @classmethod
@@ -201,9 +202,15 @@ class Declaration(Declared):
         return self._path
 
     @property
+    def env(self) -> str | None:
+        """The environment whose overlay it was read with."""
+        return self._env
+
+    @property
     def handle(self) -> str:
-        """What commands call it by: its name where it lies under `knowledge/`, else its path."""
-        return self.path.stem if self.path.parent == project_root() / "knowledge" else str(self.path)
+        """What commands call it by: its name where it lies under `knowledge/`, else its path; and the environment, where there is one."""
+        name = self.path.stem if self.path.parent == project_root() / "knowledge" else str(self.path)
+        return f"{name} --env {self.env}" if self.env else name
 
     @property
     def collection(self) -> str:
@@ -216,7 +223,7 @@ class Declaration(Declared):
         """Hash of what is declared, after environment variables; comments and layout do not count."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
 
-    def at(self, path: Path) -> "Declaration":
-        """The same, knowing its file."""
-        self._path = path
+    def at(self, path: Path, env: str | None = None) -> "Declaration":
+        """The same, knowing its file and environment."""
+        self._path, self._env = path, env
         return self

@@ -9,8 +9,8 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -18,6 +18,7 @@ Moment = Literal["before", "middle", "after"]
 Watcher = Callable[[Moment, str, Path], None]
 
 _watcher: Watcher | None = None
+TEMPORARY = ".*.tmp"  # what a file is called until it is whole: .NAME.PID.tmp
 _EXCHANGE = 2  # renameat2's RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
 
@@ -67,15 +68,22 @@ def append(file: IO[bytes], line: bytes) -> None:
     _reached("before", "append", path)
     if _watcher is not None:
         half = len(line) // 2
-        file.write(line[:half])
+        _write_all(file, line[:half])
         _reached("middle", "append", path)
         line = line[half:]
-    file.write(line)
+    _write_all(file, line)
     _reached("after", "append", path)
+
+
+def _write_all(file: IO[bytes], content: bytes) -> None:
+    """A disk that is nearly full takes a part without a word."""
+    while content:
+        content = content[file.write(content) :]
 
 
 def move(source: Path, target: Path) -> None:
     """Renames a file, replacing `target`, or a folder to where nothing is."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     _reached("before", "move", target)
     source.replace(target)
     sync_folder(target.parent)
@@ -95,8 +103,8 @@ def exchange(one: Path, other: Path) -> None:
     _reached("after", "exchange", one)
 
 
-def remove(path: Path) -> None:
-    """Takes a file or a folder away. What a crash leaves of a folder has a name that begins with a dot and ends with `.removed`."""
+def remove(path: Path, *, synced: bool = True) -> None:
+    """Takes a file or a folder away; without `synced` a power cut may bring a file back. What a crash leaves of a folder has a name that begins with a dot and ends with `.removed`."""
     _reached("before", "remove", path)
     if path.is_dir() and not path.is_symlink():
         aside = path if is_removed(path) else path.with_name(f".{path.name}.removed")
@@ -108,13 +116,36 @@ def remove(path: Path) -> None:
         shutil.rmtree(aside)
     else:
         path.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if synced:
+        sync_folder(path.parent)
     _reached("after", "remove", path)
 
 
 def is_removed(path: Path) -> bool:
     """Whether a folder is what a crash left of one that was being removed."""
     return path.name.startswith(".") and path.name.endswith(".removed")
+
+
+def sweep(temporaries: Iterable[Path]) -> int:
+    """Removes those of these temporary files whose process is no more, and says how many bytes they took. For `folder.glob(TEMPORARY)`."""
+    freed = 0
+    for path in temporaries:
+        pid = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
+        if pid.isdecimal() and not _lives(int(pid)):
+            with suppress(FileNotFoundError):  # it had just become a file
+                freed += path.stat().st_size
+                remove(path)
+    return freed
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def sync_folder(folder: Path) -> None:

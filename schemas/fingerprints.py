@@ -11,7 +11,7 @@ from schemas.sources import SiteSource, Source
 
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.
 _HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
-_FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_parameters", "pagination", "limits", "politeness", "match")
+_FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_parameters", "pagination", "limits")
 _READING = ("schemas/items.py", "schemas/fields.py", "spiders/links.py", "spiders/urls.py", "spiders/patterns.py", "spiders/reading", "spiders/mapping")
 _CLEANING = (
     "transforms/clean.py",
@@ -26,12 +26,19 @@ _CHUNKING = ("schemas/items.py", "transforms/chunk.py")
 
 
 def fetching_of(source: Source) -> str:
-    """What decides which pages a source has, and how they are asked for; what is read from them plays no part."""
+    """What decides which pages a source has, and how they are asked for; what is read from them plays no part.
+
+    As whom a crawl asks is not in it: what is secret stands in no fingerprint (see `spiders/crawling/seal.py`).
+    """
     declared = source.model_dump(by_alias=True, mode="json")
     if not isinstance(source, SiteSource):
         return _short({key: declared[key] for key in ("glob", "format", "limits")})
     listing = {key: value for key, value in (declared["listing"] or {}).items() if key != "fields"}
-    return _short({"listing": listing, **{key: declared[key] for key in _FETCHED_BY}})
+    # A pagination ends where a page adds nothing: cards, or else items, or else what stands on pages that may be items.
+    adds = ("each",) if source.each is not None else ("match",)
+    ends = {key: declared[key] for key in adds} if source.pagination.is_declared and source.listing is None else {}
+    manners = {key: declared["politeness"][key] for key in ("robots", "allow_private")}
+    return _short({"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}})
 
 
 def mapping_of(source: Source, language: str) -> str:

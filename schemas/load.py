@@ -2,39 +2,37 @@
 
 import difflib
 import os
-import re
-from collections.abc import Iterable
-from datetime import date, time
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from schemas.declaration import Declaration
-from schemas.errors import DeclarationError, NotFound
+from schemas.errors import DeclarationError, NotFound, UsageError
 from schemas.model import Declared
-from schemas.settings import project_root
+from schemas.overlays import base_of, find_overlay, with_overlay
+from schemas.settings import environment, project_root
+from schemas.tree import Keys, Node, dotted, plain, read_tree
 
 # What stands below these is shown to nobody, even where it is written the wrong way.
 _SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def find_declaration(kb: str) -> Path:
     """The file of a knowledge base: a name under `knowledge/`, or a path to a YAML file."""
-    if kb.endswith((".yaml", ".yml")) or os.sep in kb:
-        path = Path(kb)
-        if not path.is_file():
-            raise NotFound("no such declaration file", where=kb, hint="almanac init NAME writes a commented one")
-        return path
+    is_path = kb.endswith((".yaml", ".yml")) or os.sep in kb
     folder = project_root() / "knowledge"
-    path = folder / f"{kb}.yaml"
+    path = Path(kb) if is_path else folder / f"{kb}.yaml"
     if not path.is_file():
-        names = ", ".join(sorted(p.stem for p in folder.glob("*.yaml"))) or "none yet"
+        if is_path:
+            raise NotFound("no such declaration file", where=kb, hint="almanac init NAME writes a commented one")
+        names = ", ".join(sorted(p.stem for p in folder.glob("*.yaml") if base_of(p) is None)) or "none yet"
         raise NotFound(f"no knowledge base '{kb}' under knowledge/", where=kb, hint=f"known: {names}; a path to a YAML file works too")
+    if overlaid := base_of(path):
+        base, env = overlaid
+        hint = f"write {base if is_path else base.stem} --env {env}"
+        raise UsageError(f"is the overlay '{env}' of {base.name}, and no knowledge base of its own", where=str(path), hint=hint)
     return path
 
 
@@ -42,31 +40,25 @@ def is_declared(kb: str) -> bool:
     """Whether there is a declaration of that name, or at that path."""
     try:
         return find_declaration(kb).is_file()
-    except NotFound:
+    except UsageError:
         return False
 
 
 def load_declaration(kb: str, env: str | None = None) -> Declaration:
-    """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV."""
+    """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV; an empty `env` asks for none."""
     path = find_declaration(kb)
-    try:
-        tree = YAML(typ="rt").load(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        raise DeclarationError(f"not valid YAML: {error.problem or error.context}", where=place, hint="check indentation, quotes and brackets there") from error
-    except YAMLError as error:
-        raise DeclarationError(f"not valid YAML: {error}", where=str(path), hint="check indentation, quotes and brackets") from error
-    except OSError as error:
-        raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
-    if not isinstance(tree, dict):
+    tree = read_tree(path)
+    if not isinstance(tree.value, dict):
         raise DeclarationError("is not a mapping of keys", where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
+    env, asked_by = environment(env)
+    overlay = find_overlay(path, env, asked_by=asked_by) if env else None
+    if overlay is not None:
+        tree = with_overlay(tree, overlay)
+    declared = _beside(path, plain(tree))
     try:
-        return Declaration.model_validate(_beside(path, _substitute(tree, path, ()))).at(path.resolve())
+        return Declaration.model_validate(declared).at(path.resolve(), env or None)
     except ValidationError as error:
-        raise _teach(path, tree, error.errors()) from error
+        raise _teach(path, overlay, tree, declared, error.errors()) from error
 
 
 def _beside(path: Path, declared: Any) -> Any:
@@ -77,42 +69,28 @@ def _beside(path: Path, declared: Any) -> Any:
     return declared
 
 
-def _substitute(node: Any, path: Path, at: tuple[str | int, ...]) -> Any:
-    """Plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string."""
-    if isinstance(node, dict):
-        return {str(key): _substitute(value, path, (*at, str(key))) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_substitute(value, path, (*at, number)) for number, value in enumerate(node)]
-    if isinstance(node, date | time):  # a datetime is a date, too
-        return node.isoformat()
-    if not isinstance(node, str):
-        return node
-
-    def value_of(match: re.Match[str]) -> str:
-        value = os.environ.get(match[1]) or match[2]
-        if value is None:
-            raise DeclarationError(
-                f"{_dotted(at)}: environment variable {match[1]} is not set", where=str(path), hint=f"export {match[1]}=…, or write ${{{match[1]}:-default}}"
-            )
-        return value
-
-    return _VARIABLE.sub(value_of, str(node))
-
-
-def _teach(path: Path, tree: Any, details: list[ErrorDetails]) -> DeclarationError:
-    """One error for all findings, each with its line, key, value and what is allowed."""
-    findings = sorted(((_line(tree, _keys(d, tree)), _finding(d, tree)) for d in details), key=lambda finding: finding[0] or 0)
-    places = [f"line {line}: {text}" if line else text for line, text in findings]
-    first = next((line for line, _ in findings if line), None)
+def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: list[ErrorDetails]) -> DeclarationError:
+    """One error for all findings, each with its file, line, key, value and what is allowed."""
+    findings = sorted(
+        ((tree.nearest(_keys(d, declared)), _finding(d, declared)) for d in details), key=lambda found: (found[0].path != path, found[0].line or 0)
+    )
+    places = [_at_line(node, path) + text for node, text in findings]
+    first = next((node.place for node, _ in findings if node.line), None)
     message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
     hint = "docs/declaration.md lists every key with its meaning"
-    return DeclarationError(message, where=f"{path}:{first}" if first else str(path), hint=hint)
+    return DeclarationError(message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint)
 
 
-def _finding(detail: ErrorDetails, tree: Any) -> str:
-    keys = _keys(detail, tree)
+def _at_line(node: Node, path: Path) -> str:
+    if node.line is None:
+        return ""
+    return f"line {node.line}: " if node.path == path else f"{node.path.name} line {node.line}: "
+
+
+def _finding(detail: ErrorDetails, declared: Any) -> str:
+    keys = _keys(detail, declared)
     # The name of a header may hold the value by mistake.
-    at, kind, found = _dotted(_without_names(keys)), detail["type"], detail["input"]
+    at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
     if kind == "extra_forbidden":
         close = difflib.get_close_matches(str(detail["loc"][-1]), _keys_there_are(), 1)
         return f"{at}: unknown key" + (f"; did you mean {close[0]}?" if close else "")
@@ -133,15 +111,15 @@ def _keys_there_are(model: type[Declared] = Declared) -> list[str]:
     return sorted({*own, *(key for part in model.__subclasses__() for key in _keys_there_are(part))})
 
 
-def _without_names(keys: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _without_names(keys: Keys) -> Keys:
     below = next((number for number, key in enumerate(keys) if key in ("headers", "cookies")), len(keys))
     return keys[: below + 1]
 
 
-def _keys(detail: ErrorDetails, tree: Any) -> tuple[str | int, ...]:
+def _keys(detail: ErrorDetails, declared: Any) -> Keys:
     """The error's location as keys of the file; the tags of pydantic's unions are left out."""
     keys: list[str | int] = []
-    node = tree
+    node = declared
     for part in detail["loc"]:
         if isinstance(node, dict) and (part in node or (detail["type"] == "missing" and part == detail["loc"][-1])):
             keys.append(part)
@@ -150,20 +128,3 @@ def _keys(detail: ErrorDetails, tree: Any) -> tuple[str | int, ...]:
             keys.append(part)
             node = node[part]
     return tuple(keys)
-
-
-def _line(tree: Any, keys: Iterable[str | int]) -> int | None:
-    line: int | None = None
-    node: Any = tree
-    for key in keys:
-        try:
-            marks = node.lc  # ruamel's line and column marks
-            position = marks.key(key) if isinstance(node, dict) else marks.item(key)
-        except (AttributeError, KeyError, IndexError):
-            break
-        line, node = position[0] + 1, node[key]
-    return line
-
-
-def _dotted(keys: Iterable[str | int]) -> str:
-    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")

@@ -53,7 +53,7 @@ class ChunkCounts(BaseModel):
 
 class FailedPage(BaseModel):
     """A page or a sitemap that did not arrive, or a page whose links could not be read. `reason` is one of gone, server_error, timeout,
-    unreachable, error, and for what was not wanted: refused_by_robots, denied, off_site, private_address, too_large, not_text,
+    unreachable, error, and for what was not wanted: refused_by_robots, denied, off_site, private_address, forgotten, too_large, not_text,
     "unsupported format .xyz" (files)."""
 
     url: str
@@ -63,8 +63,8 @@ class FailedPage(BaseModel):
 
 
 class CrawlOutcome(BaseModel):
-    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it (pages, bytes, seconds); `reused` where the
-    pages of an earlier crawl were read again, without a request.
+    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it (pages, bytes, seconds); `partial` where only
+    named pages were asked for; `reused` where the pages of an earlier crawl were read again, without a request.
 
     The declared depth ends nothing, it is how far the road goes: links that lead beyond it are counted in `beyond_depth`.
     """
@@ -82,6 +82,17 @@ class CrawlOutcome(BaseModel):
     unqueued: int = 0  # links that were met while far more pages were waiting than the limit lets through
 
 
+class Recall(BaseModel):
+    """What a version finds of the golden questions. `recall` is the share of the answerable ones whose answer is among the first k hits, None where
+    there is no such question; of the others, `abstained` counts those for which no hit reaches the floor."""
+
+    recall: float | None = None
+    questions: int = 0  # answerable ones
+    missed: list[str] = []
+    unanswerable: int = 0
+    abstained: int = 0
+
+
 class RunReport(BaseModel):
     kb: str
     run_id: str
@@ -93,6 +104,7 @@ class RunReport(BaseModel):
     items: ItemCounts = ItemCounts()
     chunks: ChunkCounts = ChunkCounts()
     gate: Verdict | None = None
+    recall: Recall | None = None
     seconds: dict[str, float] = {}
     stages: dict[str, str] = {}  # fingerprints, as in the manifest
     inputs: str = ""  # hash of the pages that the items were made from, and of the stages
@@ -254,6 +266,7 @@ class Versions(BaseModel):
 
 class Status(BaseModel):
     kb: str
+    env: str | None = None
     current: str | None
     last_run: dict[str, Any] | None
     running: dict[str, Any] | None

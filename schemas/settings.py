@@ -78,6 +78,11 @@ class DataDir:
             ) from error
 
 
+def environment(option: str | None = None) -> tuple[str, str]:
+    """The environment whose overlay is asked for, and by what: the option, else ALMANAC_ENV. Empty where there is none."""
+    return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")
+
+
 def quiet_engines() -> None:
     """Switches off telemetry, downloads and notices of the engines. Call before importing any of them."""
     os.environ.update(_QUIET_ENGINES)

@@ -1,52 +1,92 @@
-"""This run's items against the live version's: what is new, what changed, and since when each text is known."""
+"""This run's items against the live version's: what is new, what changed, what moved, and since when each content is known."""
 
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
-
-from schemas.items import ChunkRow, Item
-
-
-class Known(NamedTuple):
-    """What the live version says of one item."""
-
-    content_sha256: str
-    fetched_at: str
-
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 # Ids are unique within a source: two folders may both hold an index.md.
 ItemKey = tuple[str, str]
+Change = Literal["added", "changed", "moved", "unchanged"]
+
+
+class Brief(NamedTuple):
+    """What a comparison looks at of an item."""
+
+    source: str
+    document_id: str
+    kind: str
+    url: str
+    content_sha256: str
+    text_sha256: str
+    fetched_at: str
+
+    @property
+    def key(self) -> ItemKey:
+        return (self.source, self.document_id)
 
 
 @dataclass(slots=True)
 class Comparison:
-    items: list[Item] = field(default_factory=list)
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    removed: int = 0
+    """`changes` and `first_seen` in the order of the items; `removed` are the live version's items that are no more."""
+
+    changes: list[Change] = field(default_factory=list)
+    first_seen: list[str] = field(default_factory=list)
+    removed: list[Brief] = field(default_factory=list)
+    unchanged: frozenset[ItemKey] = frozenset()
+
+    def count(self, change: Change) -> int:
+        return self.changes.count(change)
 
 
-def compare_items(items: Iterable[Item], live: Mapping[ItemKey, Known]) -> Comparison:
-    """Counts by source and document id. An unchanged item keeps the time at which its content was first seen."""
+def compare_items(items: Iterable[Brief], live: Iterable[Brief], led_to: Mapping[tuple[str, str], str] | None = None) -> Comparison:
+    """Tells each item's change by source and document id. Content that was known keeps the time at which it was first seen.
+
+    An item moved where it has the id and text of a live one and another URL; where the live one's page redirects to it (`led_to`: source and
+    old URL → new URL); or where it has the text of one of its source that is no more. Each live item moves once.
+    """
+    known = {item.key: item for item in live}
+    found = list(items)
+    keys = {item.key for item in found}
+    gone = {key: item for key, item in known.items() if key not in keys}
+    moved_from = _moves([item for item in found if item.key not in known], gone, led_to or {})
     result = Comparison()
-    seen: set[ItemKey] = set()
-    for item in items:
-        key = (item.source, item.document_id)
-        seen.add(key)
-        known = live.get(key)
-        if known is None:
-            result.added += 1
-        elif known.content_sha256 == item.content_sha256:
-            result.unchanged += 1
-            item = replace(item, fetched_at=known.fetched_at)
-        else:
-            result.changed += 1
-        result.items.append(item)
-    result.removed = sum(key not in seen for key in live)
+    for item in found:
+        before = known.get(item.key) or moved_from.get(item.key)
+        same_text = before is not None and before.text_sha256 == item.text_sha256
+        result.changes.append(_change(item, before))
+        result.first_seen.append(before.fetched_at if before is not None and same_text and result.changes[-1] != "changed" else item.fetched_at)
+    result.unchanged = frozenset(item.key for item, change in zip(found, result.changes, strict=True) if change == "unchanged")
+    left = {before.key for before in moved_from.values()}
+    result.removed = [item for key, item in gone.items() if key not in left]
     return result
 
 
-def keep_first_seen(chunks: Iterable[ChunkRow], live: Mapping[str, str]) -> list[ChunkRow]:
-    """Chunks of a changed document that did not change keep their time: `live` maps chunk ids to it."""
-    return [replace(chunk, fetched_at=live.get(chunk.chunk_id, chunk.fetched_at)) for chunk in chunks]
+def _change(item: Brief, before: Brief | None) -> Change:
+    if before is None:
+        return "added"
+    if before.content_sha256 == item.content_sha256:
+        return "unchanged"
+    if before.key != item.key or (before.url != item.url and before.text_sha256 == item.text_sha256):
+        return "moved"
+    return "changed"
+
+
+def _moves(new: list[Brief], gone: Mapping[ItemKey, Brief], led_to: Mapping[tuple[str, str], str]) -> dict[ItemKey, Brief]:
+    """For new items, the live one that each was before."""
+    by_redirect = {(item.source, led_to[item.source, item.url]): item for item in gone.values() if (item.source, item.url) in led_to}
+    moves: dict[ItemKey, Brief] = {}
+    taken: set[ItemKey] = set()
+    for item in new:
+        before = by_redirect.get((item.source, item.url))
+        if before is not None and before.key not in taken and before.kind == item.kind:
+            moves[item.key] = before
+            taken.add(before.key)
+    by_text: dict[tuple[str, str, str], deque[Brief]] = defaultdict(deque)
+    for item in sorted(gone.values()):
+        if item.key not in taken:
+            by_text[item.source, item.kind, item.text_sha256].append(item)
+    for item in sorted(new):
+        if item.key not in moves and (waiting := by_text.get((item.source, item.kind, item.text_sha256))):
+            moves[item.key] = waiting.popleft()
+    return moves

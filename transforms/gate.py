@@ -1,25 +1,53 @@
-"""The publish gate: one verdict over a run's counts, against what is declared and what is live."""
+"""The publish gate: one verdict over a run's counts and what its version finds, against what is declared and what is live."""
 
 from schemas.declaration import Declaration
 from schemas.manifest import Check, Verdict
-from schemas.reports import ItemCounts, PageCounts
+from schemas.reports import ItemCounts, PageCounts, Recall
+
+# Shares are quotients of small numbers, and 0.7 % as declared is a hair below 7/1000.
+_ROUNDING = 1e-9
 
 
-def judge(declaration: Declaration, pages: PageCounts, items: ItemCounts, live_items: int | None) -> Verdict:
-    """Every check with its value and limit. Shares of the live version are None where there is none: a first version compares with nothing."""
+def judge(
+    declaration: Declaration,
+    pages: PageCounts,
+    items: ItemCounts,
+    live_items: int | None,
+    *,
+    broken_expectations: int | None = None,
+    recall: Recall | None = None,
+    live_recall: Recall | None = None,
+) -> Verdict:
+    """Every check with its value and limit, always the same ones in the same order.
+
+    A value is None where there is nothing to compare with, and then nothing is refused: shares of the live version before the first one (`live_items`
+    None) or where it is empty, recall without golden questions. What moved is neither lost nor added. `broken_expectations` counts the declared
+    expectations that some item broke; it only informs, for those items are quarantined, and their share is limited.
+    """
     gate, rules = declaration.gate, declaration.validate_
     kept = items.added + items.changed + items.moved + items.unchanged
+    found, found_live = (one.recall if one is not None else None for one in (recall, live_recall))
+    drop = None if found is None or found_live is None else round(found_live - found, 6)
     checks = [
-        Check(name="min_items", value=kept, limit=rules.min_items, ok=kept >= rules.min_items),
-        _at_most("max_rejected", items.quarantined, items.in_, rules.max_rejected),
-        _at_most("max_failed", pages.failed, pages.fetched + pages.unchanged + pages.failed, gate.max_failed),
-        _at_most("max_lost", items.removed, live_items, gate.max_lost),
-        _at_most("max_added", items.added, live_items, gate.max_added),
+        _at_least("min_items", kept, rules.min_items),
+        _at_most("max_rejected", _share(items.quarantined, items.in_), rules.max_rejected),
+        Check(name="expectations", value=broken_expectations, limit=None, ok=True),
+        _at_most("max_failed", _share(pages.failed, pages.present + pages.failed), gate.max_failed),
+        _at_most("max_lost", _share(items.removed, live_items), gate.max_lost),
+        _at_most("max_added", _share(items.added, live_items), gate.max_added),
+        _at_least("min_recall", found, gate.min_recall),
+        _at_most("max_recall_drop", drop, gate.max_recall_drop),
     ]
     return Verdict(verdict="passed" if all(check.ok for check in checks) else "refused", checks=checks)
 
 
-def _at_most(name: str, part: int, whole: int | None, limit: float | None) -> Check:
-    """A share against its limit; either may be missing, and then nothing is refused."""
-    share = None if whole is None else round(part / whole, 6) if whole else float(part > 0)
-    return Check(name=name, value=share, limit=limit, ok=share is None or limit is None or share <= limit)
+def _share(part: int, whole: int | None) -> float | None:
+    return round(part / whole, 6) if whole else 0.0 if whole == part == 0 else None
+
+
+def _at_most(name: str, value: float | None, limit: float | None) -> Check:
+    return Check(name=name, value=value, limit=limit, ok=value is None or limit is None or value <= limit + _ROUNDING)
+
+
+def _at_least(name: str, value: float | None, limit: float | None) -> Check:
+    return Check(name=name, value=value, limit=limit, ok=value is None or limit is None or value >= limit - _ROUNDING)

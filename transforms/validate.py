@@ -1,7 +1,7 @@
 """Great Expectations over a run's items. An item that breaks an expectation is quarantined; the rest goes on."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,33 +14,46 @@ from schemas.sources import Source
 
 @dataclass(slots=True)
 class Validation:
-    """`kept` in the order of arrival; `report` has one row an expectation: source, field, expectation, rule, checked, broken, ok."""
+    """`rejects` by the number of the item, in order of arrival; `report` has one row an expectation: source, field, expectation, rule,
+    checked, broken, ok."""
 
-    kept: list[Item] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: dict[int, Reject] = field(default_factory=dict)
     report: list[dict[str, Any]] = field(default_factory=list)
 
 
-def validate_items(items: Sequence[Item], declaration: Declaration) -> Validation:
-    """Checks every source's items against what is declared for them."""
+@dataclass(slots=True)
+class _Checked:
+    """What the expectations of one source look at: the numbers of its items, and for each expectation a cell an item."""
+
+    source: Source
+    expectations: list[ColumnExpectation]
+    rows: list[int] = field(default_factory=list)
+    cells: list[list[Any]] = field(default_factory=list)
+
+
+def validate_items(items: Iterable[Item], declaration: Declaration) -> Validation:
+    """Checks every source's items against what is declared for them. `items` are walked through twice; only cells are held."""
+    checked = {source.name: _Checked(source, found) for source in declaration.sources if (found := expectations_of(declaration, source))}
+    for one in checked.values():
+        one.cells = [[] for _ in one.expectations]
+    for number, item in enumerate(items) if checked else ():
+        if (mine := checked.get(item.source)) is not None:
+            mine.rows.append(number)
+            for cells, expectation in zip(mine.cells, mine.expectations, strict=True):
+                cells.append(_cell(item, expectation))
     result = Validation()
-    for source in declaration.sources:
-        mine = [item for item in items if item.source == source.name]
-        expectations = expectations_of(declaration, source)
-        broken = _check(mine, source, expectations, result.report) if mine and expectations else {}
-        for row, item in enumerate(mine):
-            if row in broken:
-                expectation = broken[row]
-                found = (expectation.field, _value(item, expectation.field), expectation.rule)
-                result.rejects.append(Reject(item.source, item.url, item.document_id, "validate", "expectation not met", *found))
-            else:
-                result.kept.append(item)
+    broken = {row: expectation for one in checked.values() if one.rows for row, expectation in _check(one, result.report).items()}
+    for number, item in enumerate(items) if broken else ():
+        if number in broken:
+            name, rule = broken[number].field, broken[number].rule
+            result.rejects[number] = Reject(item.source, item.url, item.document_id, "validate", "expectation not met", name, _value(item, name), rule)
     return result
 
 
-def _check(items: Sequence[Item], source: Source, expectations: Sequence[ColumnExpectation], report: list[dict[str, Any]]) -> Mapping[int, ColumnExpectation]:
-    """Row number → the first expectation that it breaks."""
-    columns = {f"{e.field} {number}": [_cell(item, e) for item in items] for number, e in enumerate(expectations)}
+def _check(checked: _Checked, report: list[dict[str, Any]]) -> dict[int, ColumnExpectation]:
+    """The item's number → the first expectation that it breaks."""
+    expectations, source = checked.expectations, checked.source
+    columns = {f"{e.field} {number}": cells for number, (e, cells) in enumerate(zip(expectations, checked.cells, strict=True))}
     _refuse_what_never_is_a_number(columns, source, expectations)
     broken: dict[int, ColumnExpectation] = {}
     for (name, cells), expectation, result in zip(columns.items(), expectations, _results(columns, source, expectations), strict=True):
@@ -49,7 +62,7 @@ def _check(items: Sequence[Item], source: Source, expectations: Sequence[ColumnE
             rows = _later_ones(cells, rows)
         rows += [row for row, cell in enumerate(cells) if cell is NOT_A_NUMBER]
         for row in rows:
-            broken.setdefault(row, expectation)
+            broken.setdefault(checked.rows[row], expectation)
         report.append(
             {
                 "source": source.name, "field": expectation.field, "expectation": expectation.type, "rule": expectation.rule,

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -16,14 +16,20 @@ from typing import IO
 from pydantic import ValidationError
 
 from schemas.credentials import REVEALED
-from schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable
+from schemas.durable import remove, write_file
+from schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
+from schemas.fingerprints import fetching_of
 from schemas.reports import CrawlOutcome, FailedPage
 from schemas.settings import project_root
 from schemas.sources import SiteSource
 from spiders.crawling.earlier import Earlier
 from spiders.crawling.job import STORAGE_FAILED, Job
+from spiders.crawling.places import keep_places
+from spiders.crawling.stats import CrawlStats, read_stats
+from spiders.journal import storage_errors
+from spiders.links import Road
 from spiders.raw import RawStore
-from spiders.urls import canonical_url
+from spiders.urls import canonical_url, is_on_domains
 
 # After its time is up, a crawl still waits for the answers that are under way.
 GRACE_S = 90
@@ -43,30 +49,79 @@ def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earli
     return outcome
 
 
-def fetch_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earlier = _NONE, on_page: Callable[[int, int], None] = _silent) -> CrawlOutcome:
+def fetch_site(
+    source: SiteSource,
+    raw: RawStore,
+    run_id: str,
+    *,
+    earlier: Earlier = _NONE,
+    only: Sequence[str] = (),
+    forgotten: frozenset[str] = frozenset(),
+    on_page: Callable[[int, int], None] = _silent,
+) -> CrawlOutcome:
     """Fetches a site into `raw`; a crawl of the same id that was killed goes on where it was.
 
-    `earlier` names the crawls whose pages need not be fetched again. `on_page(done, seen)` is called as pages arrive. Raises
-    DeclarationError where it would begin at a private address, OperationalError where the crawl itself failed.
+    `earlier` names the crawls whose pages need not be fetched again, and that whose pages keep their place where this one cannot say
+    that they are gone. With `only`, these URLs are fetched and nothing else; `forgotten` ones are never asked for. `on_page(done, seen)`
+    is called as pages arrive. Raises DeclarationError where it would begin at a private address, UsageError where `only` cannot be
+    fetched alone, OperationalError where the crawl itself failed.
     """
     if source.private_start:
         raise DeclarationError(source.private_start, where=f"source {source.name}", hint="private addresses are fetched from only where that is declared")
-    raw.stats_path(run_id).unlink(missing_ok=True)
+    asked = _asked_for(source, raw, earlier, only)
+    if asked:  # whoever asks for one page wants it as it is now
+        earlier = earlier.model_copy(update={"interrupted": []})
+    with storage_errors(raw.root):
+        if raw.stats_path(run_id).exists():
+            remove(raw.stats_path(run_id))
+    raw.drop_kept(run_id)
     job = Job(
-        source=source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED), raw=raw.root.resolve(), run_id=run_id, earlier=earlier
+        source=source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED),
+        raw=raw.root.resolve(),
+        below=raw.below and raw.below.resolve(),
+        run_id=run_id,
+        earlier=earlier,
+        fetching=fetching_of(source),
+        only=asked,
+        forgotten=sorted(forgotten),
     )
     with _job_file(job) as path, _running(path) as process:
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
-    outcome = _outcome(raw, run_id, source, process.returncode, errors)
-    if earlier.concluded is not None and outcome.finish == "finished":
-        outcome.pages.vanished = len(raw.index(earlier.concluded).urls - _met(raw, run_id, outcome))
-    return outcome
+    stats = _told(raw, run_id, source, process.returncode, errors)
+    stats.crawl = run_id
+    if earlier.concluded is not None and _says_something(source, stats):
+        keep_places(source, raw, run_id, earlier.concluded, read_stats(raw, earlier.concluded), stats, forgotten)
+    with storage_errors(raw.root):
+        write_file(raw.stats_path(run_id), stats.model_dump_json(indent=1))
+    return stats.outcome()
 
 
-def _met(raw: RawStore, run_id: str, outcome: CrawlOutcome) -> set[str]:
-    """The pages that a crawl came upon, whatever became of them."""
-    index = raw.index(run_id)
-    return {*index.urls, *index.requested, *(failure.url for failure in outcome.failures)}
+def _asked_for(source: SiteSource, raw: RawStore, earlier: Earlier, only: Sequence[str]) -> list[str]:
+    """The canonical URLs that are to be fetched alone. Raises UsageError where one is not the source's, or where there is nothing to go with it."""
+    if not only:
+        return []
+    where, road, asked = f"source {source.name}", Road(source), []
+    for url in only:
+        try:
+            asked.append(road.canonical(url))
+        except ValueError as error:
+            raise UsageError(f"{url!r} is no http(s) URL", where=where, hint="give it as a browser shows it: --url https://…") from error
+        if not is_on_domains(asked[-1], source.domains):
+            raise UsageError(f"{url} is on none of the source's hosts: {', '.join(source.domains)}", where=where, hint="another source may have it")
+        if road.is_denied(asked[-1]):
+            raise UsageError(f"{url} matches follow.deny", where=where, hint="almanac validate KB shows what is declared")
+    if earlier.concluded is None or not raw.index(earlier.concluded).exists:
+        raise UsageError("no crawl came to its end yet, which one page could be added to", where=where, hint="almanac run KB, without --url, first")
+    return asked
+
+
+def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
+    """Whether a crawl tells anything of the site; where it ends the run, nobody needs to know which pages would have kept their place."""
+    try:
+        require_pages(source, stats)
+    except (OperationalError, NoRecords):
+        return False
+    return True
 
 
 @contextmanager
@@ -146,13 +201,14 @@ def _collect(stream: IO[str], tail: deque[str]) -> None:
         return
 
 
-def _outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlOutcome:
+def _told(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlStats:
+    """What the crawl said at its end. Raises what it means where it said nothing."""
     path = raw.stats_path(run_id)
     where = f"source {source.name}"
     if code == STORAGE_FAILED:
         raise StorageError(f"pages could not be stored: {errors[-600:]}", where=where, hint="free some space, or choose another place with --data DIR")
     try:
-        return CrawlOutcome.model_validate_json(path.read_text(encoding="utf-8"))
+        return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
         finding = f"the crawl ended (exit {code}) without saying how: {errors[-1500:] or 'it wrote nothing to stderr'}"
         raise OperationalError(finding, where=where, hint="run it again") from error
@@ -160,11 +216,12 @@ def _outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: 
 
 def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     """Raises what a crawl without a single page means: Unreachable where the host does not answer, CredentialRefused where it wants
-    others, NoRecords where start URLs and sitemaps give nothing."""
-    if outcome.pages.present:
+    others, NoRecords where start URLs and sitemaps give nothing. Of single pages that were asked for, one that is gone or refused says enough."""
+    is_partial = outcome.finish == "partial"
+    if outcome.pages.present or (is_partial and outcome.pages.gone + outcome.pages.refused):
         return
     starts = {canonical_url(url, source.ignore_parameters) for url in source.start_urls}
-    failures = [failure for failure in outcome.failures if source.sitemaps or failure.url in starts]
+    failures = [failure for failure in outcome.failures if source.sitemaps or is_partial or failure.url in starts]
     where, first = f"source {source.name}", (source.start_urls or source.sitemaps)[0]
     if not failures and outcome.finish == "finished" and source.sitemaps:
         hint = f"curl {first}: are its URLs on {', '.join(source.domains)}, and do follow.allow and follow.deny let them pass?"
@@ -175,6 +232,8 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     if any(failure.status in _wants_credentials(source) for failure in failures):
         hint = "look at politeness: auth, headers and cookies of this source; ${VARIABLES} in them are read from the environment"
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
+    if is_partial:
+        raise NoRecords(f"no page arrived: {findings}", where=where, hint=f"almanac test-url KB {failures[0].url}")
     what = "start URL or sitemap" if source.sitemaps else "start URL"
     raise NoRecords(f"no {what} gives a page: {findings}", where=where, hint=f"almanac test-url KB {first}" if source.start_urls else f"curl -I {first}")
 

@@ -19,6 +19,7 @@ from spiders.crawling.earlier import EarlierPages
 from spiders.crawling.job import STORAGE_FAILED, Job
 from spiders.crawling.seal import seal_of
 from spiders.crawling.site_spider import SiteSpider
+from spiders.journal import Head
 from spiders.raw import RawStore
 
 _PROGRESS_EVERY_S = 0.2
@@ -40,13 +41,13 @@ class Progress:
 def crawl(job: Job) -> int:
     """Crawls, and writes the stats file if the crawl came to its own end. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
-    raw = RawStore(job.raw)
-    seal = seal_of(source)
-    pages = EarlierPages(raw, job.run_id, job.earlier, seal)
-    with raw.journal(job.run_id, seal=seal) as journal:
+    raw = RawStore(job.raw, job.below)
+    head = Head(seal_of(source), job.fetching)
+    pages = EarlierPages(raw, job.run_id, job.earlier, head.seal)
+    with raw.journal(job.run_id, head) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
-        process.crawl(crawler, source=source, journal=journal, earlier=pages, progress=Progress())
+        process.crawl(crawler, source=source, journal=journal, earlier=pages, progress=Progress(), only=job.only, forgotten=job.forgotten)
         process.start()
     spider = crawler.spider
     if not isinstance(spider, SiteSpider):

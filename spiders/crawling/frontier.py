@@ -2,8 +2,9 @@
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from schemas.items import Page
 from spiders.crawling.chain import Chain
 from spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS
 from spiders.links import Link, Road
@@ -15,11 +16,12 @@ _MIN_ROOM = 10_000
 
 @dataclass(slots=True)
 class Waiting:
-    """A URL in the queue. `chain` is that of the pagination which leads to it; a sitemap's `depth` counts the indexes around it."""
+    """A URL in the queue. `chain` is that of the pagination which leads to it, `card` as in Entry; a sitemap's `depth` counts the indexes around it."""
 
     url: str
     depth: int = 0
     chain: Chain | None = None
+    card: list[str] = field(default_factory=list)
 
 
 class Frontier:
@@ -116,13 +118,14 @@ class Frontier:
             self._seen.remove(key)
             self.add(waiting, is_link=is_link)
 
-    def add_links(self, links: Iterable[Link], page: Waiting, chain: Chain | None) -> None:
-        """Queues the links of a page; the pages of one pagination are equally deep."""
+    def add_links(self, links: Iterable[Link], page: Waiting, chain: Chain | None, content: Page | None = None) -> None:
+        """Queues the links of a page; the pages of one pagination are equally deep. `content` is the page itself, which cards stand on."""
+        card = [content.url, content.sha256, content.content_type] if content is not None and self._road.source.listing is not None else []
         for link in links:
             if link.role == "next":
                 self.add(Waiting(link.url, page.depth, chain))
             elif page.depth < self._limits.depth:
-                self.add(Waiting(link.url, page.depth + 1), is_link=link.role == "link")
+                self.add(Waiting(link.url, page.depth + 1, card=card if link.role == "detail" else []), is_link=link.role == "link")
             elif len(self._beyond) < self._room:
                 self._beyond.add(self._road.key(link.url))
 

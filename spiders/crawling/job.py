@@ -11,9 +11,14 @@ STORAGE_FAILED = 74  # the exit code that says so: EX_IOERR
 
 
 class Job(BaseModel):
-    """What to crawl, and where its pages go."""
+    """What to crawl, and where its pages go. `below` is the store that is read where `raw` has nothing, `fetching` the fingerprint of what
+    was declared for fetching. With `only`, these URLs are fetched and no link is followed; `forgotten` ones are never asked for."""
 
     source: dict[str, Any]
     raw: Path
     run_id: str
+    below: Path | None = None
     earlier: Earlier = Earlier()
+    fetching: str = ""
+    only: list[str] = []
+    forgotten: list[str] = []

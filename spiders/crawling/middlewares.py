@@ -1,6 +1,5 @@
 """Where Scrapy's own handling of robots.txt, of redirects and of credentials is not what is declared."""
 
-import base64
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,6 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from schemas.sources import SiteSource
 from spiders.crawling.manners import pace_of
 from spiders.crawling.refusal import Refusal
+from spiders.crawling.seal import declared_headers
 from spiders.urls import is_on_domains
 
 _ALLOW_ALL = b""
@@ -141,18 +141,6 @@ class Credentials:
                 request.headers[name] = value
             else:
                 request.headers.pop(name, None)
-
-
-def declared_headers(source: SiteSource) -> dict[str, str]:
-    """What `politeness` adds to a request, the secrets in clear."""
-    manners = source.politeness
-    headers = {name: value.get_secret_value() for name, value in manners.headers.items()}
-    if manners.cookies:
-        headers["Cookie"] = "; ".join(f"{name}={value.get_secret_value()}" for name, value in manners.cookies.items())
-    if manners.auth is not None:
-        pair = f"{manners.auth.user.get_secret_value()}:{manners.auth.password.get_secret_value()}"
-        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"  # RFC 7617: UTF-8
-    return headers
 
 
 def may_see_credentials(source: SiteSource, url: str) -> bool:

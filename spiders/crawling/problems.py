@@ -17,7 +17,6 @@ from spiders.crawling.refusal import Refusal
 from spiders.reading.content import is_text_type, looks_like_text
 from spiders.reading.decode import is_binary
 
-REFUSED = frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied", "private_address"})
 _UNREACHABLE = (
     CannotResolveHostError,
     DownloadConnectionRefusedError,

@@ -6,7 +6,8 @@ are a redirect to a page that is stored already, and pages with the next numbers
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,16 +20,20 @@ from twisted.python.failure import Failure
 
 from schemas.errors import StorageError
 from schemas.items import Page
-from schemas.reports import CrawlOutcome, FailedPage, PageCounts
+from schemas.reports import FailedPage, PageCounts
 from schemas.sources import SiteSource
 from spiders.crawling.chain import Chain, marks_of
 from spiders.crawling.earlier import EarlierPages
 from spiders.crawling.frontier import Frontier, Waiting
 from spiders.crawling.paging import numbered_next
-from spiders.crawling.problems import REFUSED, header, problem_of, reason_of
-from spiders.crawling.sitemaps import MAX_BYTES, MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
+from spiders.crawling.problems import header, problem_of, reason_of
+from spiders.crawling.sitemap_queue import SitemapQueue
+from spiders.crawling.sitemaps import MAX_BYTES
+from spiders.crawling.stand_in import StandIns
+from spiders.crawling.stats import REFUSED, CrawlStats
+from spiders.journal import Entry
 from spiders.links import Link, Road
-from spiders.raw import Entry, Journal
+from spiders.raw import Journal
 from spiders.reading.content import Content, is_text_type
 from spiders.urls import is_on_domains
 
@@ -36,6 +41,8 @@ from spiders.urls import is_on_domains
 _NO_SUCH_NUMBER = frozenset({400, 404, 410, 416, 422})
 # And how some do; it is a failure where a later number is a page.
 _MAYBE_NO_SUCH_NUMBER = frozenset({403, 405, 406, 409, 500, 501})
+# The page is meant to be no more, and so are the ways that only it knew.
+_FINAL = frozenset({"gone", "forgotten"})
 _WORTH_STOPPING = 64 << 10  # bytes; a smaller body has arrived before a download could be stopped
 
 
@@ -55,17 +62,31 @@ class SiteSpider(scrapy.Spider):
 
     name = "site"
 
-    def __init__(self, source: SiteSource, journal: Journal, earlier: EarlierPages, progress: Callable[[int, int], None], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        source: SiteSource,
+        journal: Journal,
+        earlier: EarlierPages,
+        progress: Callable[[int, int], None],
+        only: Collection[str] = (),
+        forgotten: Collection[str] = (),
+        **kwargs: Any,
+    ) -> None:
+        """With `only`, these URLs are fetched and no link is followed; `forgotten` ones are never asked for."""
         super().__init__(**kwargs)
         self.source = source
         self.road = Road(source)
         self.earlier = earlier
-        self.outcome = CrawlOutcome(source=source.name)
+        self.stats = CrawlStats(source=source.name)
         self.fatal: StorageError | None = None
         self._journal = journal
         self._progress = progress
         self._counts = dict.fromkeys(PageCounts.model_fields, 0)
         self._frontier = Frontier(self.road)
+        self._stand_ins = StandIns(self.road, earlier, self._frontier)
+        self._sitemaps = SitemapQueue(self.road, self._frontier, self.stats, self._count, self.refusal_of)
+        self._only = only
+        self._forgotten = {self._key(url) for url in forgotten}
         self._in_flight = 0
         self._deadline = time.monotonic() + source.limits.seconds
 
@@ -76,10 +97,10 @@ class SiteSpider(scrapy.Spider):
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Scrapy's entry: the sitemaps and the start URLs."""
-        for url in self.source.sitemaps:
+        """Scrapy's entry: the sitemaps and the start URLs, or what is to be fetched alone."""
+        for url in () if self._only else self.source.sitemaps:
             self._frontier.add_sitemap(url)
-        for url in self.source.start_urls:
+        for url in self._only or self.source.start_urls:
             self._frontier.add(Waiting(self.road.canonical(url)))
         for request in self._released():
             yield request
@@ -99,6 +120,8 @@ class SiteSpider(scrapy.Spider):
             return "error"
         if not is_on_domains(canonical, self.source.domains):
             return "off_site"
+        if self._key(canonical) in self._forgotten:
+            return "forgotten"
         return "denied" if self.road.is_denied(canonical) else None
 
     def stop_unwanted(self, headers: Any, body_length: int | None, request: scrapy.Request) -> None:
@@ -113,45 +136,41 @@ class SiteSpider(scrapy.Spider):
         problem = problem_of(response)
         if problem is None:
             self._take(response, waiting)
-        elif not (self._is_guess(waiting) and response.status in _NO_SUCH_NUMBER):
-            self._fail(waiting, *problem, status=response.status)
+        elif self._is_guess(waiting) and response.status in _NO_SUCH_NUMBER:
+            self.stats.ended.append(waiting.url)
+        else:
+            self._fail(waiting, *problem, status=response.status, request=response.request)
         self._frontier.done(waiting)
         yield from self._go_on()
 
     def arrive_sitemap(self, response: Response, sitemap: Waiting) -> Iterator[scrapy.Request]:
         """A sitemap: its pages and sitemaps are queued; it is no page itself."""
-        try:
-            if response.status != 200:
-                raise ValueError(f"answered {response.status}")
-            self._take_sitemap(read_sitemap(response.body, response.url, header(response, "Content-Type") or ""), sitemap)
-        except ValueError as error:
-            reason = "server_error" if response.status >= 500 else "error"
-            self._fail_sitemap(sitemap.url, reason, str(error), status=response.status)
+        self._sitemaps.take(response, sitemap)
         yield from self._go_on()
 
     def fail(self, failure: Failure) -> Iterator[scrapy.Request]:
         """A request that came to nothing."""
-        asked = failure.request.cb_kwargs  # type: ignore[attr-defined]  # Scrapy puts it there
+        request: scrapy.Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
+        asked = request.cb_kwargs
         reason, detail, status = reason_of(failure.value)
         if "sitemap" in asked and reason is not None:
-            self._fail_sitemap(asked["sitemap"].url, reason, detail, status=status)
+            self._sitemaps.fail(asked["sitemap"].url, reason, detail, status=status)
         elif "waiting" in asked:
             if reason is not None:
-                self._fail(asked["waiting"], reason, detail, status=status)
+                self._fail(asked["waiting"], reason, detail, status=status, request=request)
             self._frontier.done(asked["waiting"])
         yield from self._go_on()
 
-    def finished(self, reason: str) -> CrawlOutcome:
+    def finished(self, reason: str) -> CrawlStats:
         """What became of the crawl; `reason` is Scrapy's."""
         is_cut = not self._frontier.is_empty
-        finish = "finished"
+        finish = "partial" if self._only else "finished"
         if reason == "closespider_timeout" or (is_cut and time.monotonic() >= self._deadline):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
-        return self.outcome.model_copy(
-            update={"finish": finish, "pages": PageCounts(**self._counts), "beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued}
-        )
+        found = {"beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued, "stood_in": self._stand_ins.stood_in}
+        return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     @property
     def _done(self) -> int:
@@ -159,7 +178,7 @@ class SiteSpider(scrapy.Spider):
 
     @property
     def _is_heavy(self) -> bool:
-        return self.source.limits.bytes is not None and self.outcome.bytes >= self.source.limits.bytes
+        return self.source.limits.bytes is not None and self.stats.bytes >= self.source.limits.bytes
 
     @property
     def _has_room(self) -> bool:
@@ -168,6 +187,8 @@ class SiteSpider(scrapy.Spider):
 
     def _go_on(self) -> Iterator[scrapy.Request]:
         self._in_flight -= 1
+        if not self._in_flight and self._frontier.is_empty:
+            self._stand_ins.probe()
         yield from self._released()
 
     def _released(self) -> Iterator[scrapy.Request]:
@@ -176,6 +197,10 @@ class SiteSpider(scrapy.Spider):
             if (sitemap := self._frontier.take_sitemap()) is not None:
                 request = scrapy.Request(sitemap.url, callback=self.arrive_sitemap, meta={"download_maxsize": MAX_BYTES}, cb_kwargs={"sitemap": sitemap})
             elif (waiting := self._frontier.take()) is not None:
+                if self._key(waiting.url) in self._forgotten:
+                    self._fail(waiting, "forgotten", "it was taken down", status=None, request=None)
+                    self._frontier.done(waiting)
+                    continue
                 request = scrapy.Request(waiting.url, callback=self.arrive, cb_kwargs={"waiting": waiting})
             else:
                 return
@@ -191,18 +216,25 @@ class SiteSpider(scrapy.Spider):
         stored: Entry | None = response.meta.get("stored")
         page = stored.page(response.body) if stored else self._page(response, waiting)
         read = self._read(Content(page), waiting)
+        if not response.meta.get("from_disk"):
+            self._stand_ins.site_is_alive()
         if self._is_guess(waiting) and not read.adds:
+            self.stats.ended.append(waiting.url)
+            return
+        if read.canonical is not None and self._key(read.canonical) in self._forgotten:
+            self._fail(waiting, "forgotten", f"it calls {read.canonical} its right address", status=page.status, request=response.request)
             return
         if waiting.chain is not None:
             for failure in waiting.chain.doubtful:
                 self._count(failure)
             waiting.chain.doubtful.clear()
-        self._store(replace(page, canonical=read.canonical), stored, list(response.meta.get("redirect_urls", [])))
+        self._store(replace(page, canonical=read.canonical), stored, list(response.meta.get("redirect_urls", [])), waiting.card)
         if read.problem:
-            self.outcome.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
+            self.stats.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
         self._counts["unchanged" if stored and stored.unchanged else "fetched"] += 1
-        self.outcome.bytes += len(page.body)
-        self._frontier.add_links(read.links, waiting, read.chain)
+        self.stats.bytes += len(page.body)
+        if not self._only:
+            self._frontier.add_links(read.links, waiting, read.chain, page)
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
@@ -219,11 +251,11 @@ class SiteSpider(scrapy.Spider):
         goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
         return _Read(links if goes_on else [link for link in links if link.role != "next"], chain, canonical, adds)
 
-    def _store(self, page: Page, stored: Entry | None, redirects: list[str]) -> None:
+    def _store(self, page: Page, stored: Entry | None, redirects: list[str], card: list[str]) -> None:
         if stored is None:
-            self._guarded(lambda: self._journal.add(page, redirects=redirects))
+            self._guarded(lambda: self._journal.add(page, redirects=redirects, card=card))
         elif not self.earlier.is_own(stored):
-            self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical)))
+            self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical, card=card or stored.card)))
 
     def _guarded(self, write: Callable[[], None]) -> None:
         """A journal that cannot be written ends the crawl."""
@@ -232,19 +264,6 @@ class SiteSpider(scrapy.Spider):
         except StorageError as error:
             self.fatal = error
             raise CloseSpider("storage") from error
-
-    def _take_sitemap(self, found: Sitemap, sitemap: Waiting) -> None:
-        for url in self.road.sitemap_pages(found.pages):
-            self._frontier.add(Waiting(url))
-        for url in found.sitemaps:
-            refusal = self.refusal_of(url)
-            if refusal is not None:
-                self._fail_sitemap(url, refusal, f"named by {sitemap.url}", status=None)
-            elif not self._frontier.add_sitemap(url, sitemap.depth + 1):
-                detail = f"named by {sitemap.url}: more than {MAX_SITEMAPS} sitemaps, or indexes nested deeper than {MAX_NESTING}"
-                self._fail_sitemap(url, "error", detail, status=None)
-        if found.left:
-            self._fail_sitemap(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {found.left} were left", status=None)
 
     def _page(self, response: Response, waiting: Waiting) -> Page:
         return Page(
@@ -259,24 +278,31 @@ class SiteSpider(scrapy.Spider):
             canonical=self.road.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
         )
 
-    def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None) -> None:
+    def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None, request: scrapy.Request | None) -> None:
         failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
-        if not self._is_guess(waiting) or waiting.chain is None:
-            self._count(failure)
-            return
-        if status in _MAYBE_NO_SUCH_NUMBER:
+        landed = self._landed(waiting, request)
+        self.stats.landed.update(dict.fromkeys(landed, waiting.url))
+        is_guess = self._is_guess(waiting) and not self.earlier.holds(waiting.url)
+        if is_guess and waiting.chain is not None and status in _MAYBE_NO_SUCH_NUMBER:
             waiting.chain.doubtful.append(failure)
         else:
             self._count(failure)
-        if waiting.chain.may_pass_over():
+        has_stand_in = reason not in _FINAL and not self._only and self._stand_ins.lead_on(waiting, landed)
+        if self._is_guess(waiting) and waiting.chain is not None and not has_stand_in and waiting.chain.may_pass_over():
             following = numbered_next(waiting.url, self.source.pagination)
             self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)
 
+    def _landed(self, waiting: Waiting, request: scrapy.Request | None) -> list[str]:
+        """Where redirects led from what was asked for, before it came to nothing."""
+        landed = []
+        for url in [*request.meta.get("redirect_urls", [])[1:], request.url] if request is not None else ():
+            with suppress(ValueError):
+                landed.append(self.road.canonical(url))
+        return [url for url in landed if url != waiting.url]
+
+    def _key(self, url: str) -> str:
+        return self.road.key(self.road.canonical(url))
+
     def _count(self, failure: FailedPage) -> None:
         self._counts["gone" if failure.reason == "gone" else "refused" if failure.reason in REFUSED else "failed"] += 1
-        self.outcome.failures.append(failure)
-
-    def _fail_sitemap(self, url: str, reason: str, detail: str, *, status: int | None) -> None:
-        """A sitemap that is gone is no page that is gone: what it named is out of reach."""
-        self._counts["refused" if reason in REFUSED else "failed"] += 1
-        self.outcome.failures.append(FailedPage(url=url, reason=reason, status=status, detail=f"sitemap: {detail}" if detail else "sitemap"))
+        self.stats.failures.append(failure)

@@ -1,6 +1,7 @@
 """Pages that are on disk already, as answers: those of a crawl that was cut off, and those that the server says are unchanged.
 
-The spider meets the same responses as ever. Where one came from disk, `meta["stored"]` holds its journal entry.
+The spider meets the same responses as ever. Where its bytes came from disk, `meta["stored"]` holds its journal entry; `meta["from_disk"]` says
+that nobody was asked at all.
 """
 
 from dataclasses import replace
@@ -12,7 +13,7 @@ from scrapy.http import Request, Response
 
 from spiders.crawling.problems import header
 from spiders.crawling.refusal import Refusal
-from spiders.raw import Entry
+from spiders.journal import Entry
 
 _VALIDATORS = ("If-None-Match", "If-Modified-Since")
 
@@ -35,7 +36,7 @@ class StoredPages:
         spider: Any = self._crawler.spider
         for name in _VALIDATORS:
             request.headers.pop(name, None)
-        for key in ("stored", "known"):
+        for key in ("stored", "known", "from_disk"):
             request.meta.pop(key, None)
         if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
             return None
@@ -44,6 +45,7 @@ class StoredPages:
             entry, page = found
             if entry.url != url and not spider.claim(entry.url, [url]):
                 raise Refusal(None)
+            request.meta["from_disk"] = True
             return _answer(request, entry, page.body)
         if not request.meta.get("unconditional") and (known := spider.earlier.known(url)) is not None:
             _ask_conditionally(request, known)
@@ -64,6 +66,8 @@ class StoredPages:
             last_modified=header(response, "Last-Modified") or known.last_modified,
             checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
             unchanged=True,
+            kept="",
+            misses=0,
         )
         return _answer(request, unchanged, body)
 

@@ -1,19 +1,18 @@
 """Stored pages to drafts: bytes, URL and declaration in, items out. No network, no clock: the same pages give the same items."""
 
-import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
-from os import SEEK_END
-from tempfile import TemporaryFile
-from typing import IO
 
-from schemas.items import Extraction, Page, Reject
+from schemas.items import Extraction, Page, Reject, canonical_json, sha256
 from schemas.sources import SiteSource, Source
+from spiders.journal import Entry
 from spiders.links import Road
 from spiders.mapping.fields import Reading, Scope, read_fields
 from spiders.mapping.items import Card, MappedItem, map_parts
+from spiders.raw import RawStore
 from spiders.reading.content import Content
 from spiders.reading.language import language_of
 from spiders.urls import url_matcher
@@ -21,19 +20,81 @@ from spiders.urls import url_matcher
 _BATCH = 1000  # items
 
 
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page whose body is read when it is needed: `page` is without it, `load` gives it, or None where it is damaged.
+
+    `listing` is the page that once had the card of one that merely keeps its place.
+    """
+
+    page: Page
+    sha256: str
+    load: Callable[[], bytes | None]
+    listing: "StoredPage | None" = None
+
+    def content(self) -> Content | None:
+        body = self.load()
+        return None if body is None else Content(replace(self.page, body=body))
+
+
+@dataclass(frozen=True, slots=True)
+class PageWork:
+    """A page that may yield items. `key` tells all that decides which, beside the declaration; `read` reads them, some at a time."""
+
+    key: str
+    page: Page
+    read: Callable[[], Iterator[Extraction]]
+
+
+def stored_pages(raw: RawStore, crawl: str) -> Iterator[StoredPage]:
+    """The pages of a crawl, in the order of `CrawlIndex.in_order`; no body is read."""
+    index = raw.index(crawl)
+    for entry in index.in_order():
+        yield StoredPage(replace(entry.page(b""), aliases=tuple(index.aliases(entry))), entry.sha256, partial(raw.body, entry.sha256), _listing_of(entry, raw))
+
+
+def _listing_of(entry: Entry, raw: RawStore) -> StoredPage | None:
+    if not (entry.kept and entry.card):
+        return None
+    url, digest, kind = entry.card
+    return StoredPage(Page(url, b"", content_type=kind, requested_url=url), digest, partial(raw.body, digest))
+
+
 def map_pages(pages: Iterable[Page], source: Source, language: str) -> Iterator[Extraction]:
     """Extractions of the pages that yield items, in the order of `pages`: one for each page, several for a file of many rows."""
+    held = (StoredPage(replace(page, body=b""), page.sha256, partial(_same, page.body)) for page in pages)
+    for work in works_of(held, source, language):
+        yield from work.read()
+
+
+def _same(body: bytes) -> bytes:
+    return body
+
+
+def works_of(pages: Iterable[StoredPage], source: Source, language: str) -> Iterator[PageWork]:
+    """The pages that yield items, in the order of `pages`. Of a source with a listing, the listing's pages are read at once."""
     if isinstance(source, SiteSource) and source.listing is not None:
-        yield from _map_behind_listing(pages, source, language)
+        yield from _works_behind_listing(list(pages), source, language)
         return
     yields_items = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
-    for page in pages:
-        if yields_items(page.url):
-            yield from _extractions(Content(page), source, language)
+    for stored in pages:
+        if yields_items(stored.page.url):
+            yield _work(stored, source, language, None)
 
 
-def _extractions(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[Extraction]:
+def _work(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageWork:
+    carried = {name: [reading.value, reading.matched, reading.problem] for name, reading in (card or {}).items()}
+    key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried]))
+    return PageWork(key, stored.page, partial(_extractions, stored, source, language, card))
+
+
+def _extractions(stored: StoredPage, source: Source, language: str, card: Card | None) -> Iterator[Extraction]:
     """A page's items, some at a time: a file may hold a million rows. At least one, so that a page that yields nothing is counted."""
+    content = stored.content()
+    if content is None:
+        reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
+        yield Extraction(rejects=[Reject(source.name, stored.page.url, None, "map", reason)])
+        return
     items = map_parts(content, source, language, card)
     while True:
         batch = list(islice(items, _BATCH))
@@ -57,68 +118,58 @@ def _extraction(items: list[MappedItem | Reject], source: Source) -> Extraction:
     return extraction
 
 
-class _Shelf:
-    """Pages that wait until every listing was read: their bodies in a temporary file, so that a site need not fit into memory."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._places: dict[int, tuple[int, int]] = {}
-
-    def keep(self, page: Page) -> Page:
-        """The page without its body, to ask for it again with."""
-        body = zlib.compress(page.body, 1)
-        light = replace(page, body=b"")
-        self._places[id(light)] = (self._file.seek(0, SEEK_END), len(body))
-        self._file.write(body)
-        return light
-
-    def content(self, light: Page) -> Content:
-        place, size = self._places[id(light)]
-        self._file.seek(place)
-        return Content(replace(light, body=zlib.decompress(self._file.read(size))))
-
-
-def _map_behind_listing(pages: Iterable[Page], source: SiteSource, language: str) -> Iterator[Extraction]:
+def _works_behind_listing(held: list[StoredPage], source: SiteSource, language: str) -> Iterator[PageWork]:
     road = Road(source)
     matches = url_matcher(source.match)
-    with TemporaryFile() as file:
-        shelf = _Shelf(file)
-        held = [shelf.keep(page) for page in pages]
-        listings, cards = _read_listings(held, shelf, road, source, language)
-        _share_cards(held, cards, road)
-        for page in held:
-            card = _card_of(page, cards, road)
-            is_item = matches(page.url) if source.match else card is not None and page.url not in listings
-            if is_item:
-                yield from _extractions(shelf.content(page), source, language, card)
+    listings, cards = _read_listings(held, road, source, language)
+    _share_cards(held, cards, road)
+    for url, former in _former_cards(held, cards, road, source, language):
+        cards.setdefault(url, former)
+    for stored in held:
+        card = _card_of(stored.page, cards, road)
+        is_item = matches(stored.page.url) if source.match else card is not None and stored.page.url not in listings
+        if is_item:
+            yield _work(stored, source, language, card)
 
 
 def _card_of(page: Page, cards: dict[str, Card], road: Road) -> Card | None:
     return next((cards[url] for url in (page.url, _requested(page, road), *page.aliases) if url in cards), None)
 
 
-def _share_cards(held: list[Page], cards: dict[str, Card], road: Road) -> None:
+def _former_cards(held: list[StoredPage], cards: dict[str, Card], road: Road, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
+    """The cards of pages that keep their place while no listing leads to them any more, as they were when one did."""
+    without = [stored for stored in held if stored.listing is not None and _card_of(stored.page, cards, road) is None]
+    wanted = {url for stored in without for url in (stored.page.url, _requested(stored.page, road), *stored.page.aliases)}
+    for listing in {stored.listing.sha256: stored.listing for stored in without if stored.listing is not None}.values():
+        content = listing.content()
+        if content is not None:
+            yield from ((url, card) for url, card in read_cards(content, road, source, language) if url in wanted)
+
+
+def _share_cards(held: list[StoredPage], cards: dict[str, Card], road: Road) -> None:
     """A card that leads to a page under a second address leads to the right one, too."""
-    for page in held:
-        if page.canonical is not None and (card := _card_of(page, cards, road)) is not None:
-            cards.setdefault(page.canonical, card)
+    for stored in held:
+        if stored.page.canonical is not None and (card := _card_of(stored.page, cards, road)) is not None:
+            cards.setdefault(stored.page.canonical, card)
 
 
 def _requested(page: Page, road: Road) -> str:
     return road.canonical(page.requested_url or page.url)
 
 
-def _read_listings(held: list[Page], shelf: _Shelf, road: Road, source: SiteSource, language: str) -> tuple[set[str], dict[str, Card]]:
+def _read_listings(held: list[StoredPage], road: Road, source: SiteSource, language: str) -> tuple[set[str], dict[str, Card]]:
     """URLs of the listing pages, and their cards by the URL that each leads to.
 
     A page that pagination leads to from a listing is one too, whatever its URL looks like (`/tours` → `/tours?page=2`).
     """
-    by_url = {url: page for page in held for url in (_requested(page, road), page.url)}
-    waiting = deque(page for page in held if road.is_listing(page.url))
-    listings = {page.url for page in waiting}
+    by_url = {url: stored for stored in held for url in (_requested(stored.page, road), stored.page.url)}
+    waiting = deque(stored for stored in held if road.is_listing(stored.page.url))
+    listings = {stored.page.url for stored in waiting}
     cards: dict[str, Card] = {}
     while waiting:
-        content = shelf.content(waiting.popleft())
+        content = waiting.popleft().content()
+        if content is None:
+            continue
         for url, card in read_cards(content, road, source, language):
             known = cards.setdefault(url, card)
             for name, reading in card.items():  # linked twice: the first card counts, the second fills its gaps
@@ -126,8 +177,8 @@ def _read_listings(held: list[Page], shelf: _Shelf, road: Road, source: SiteSour
                     known[name] = reading
         for url in road.next_pages(content):
             following = by_url.get(url)
-            if following is not None and following.url not in listings:
-                listings.add(following.url)
+            if following is not None and following.page.url not in listings:
+                listings.add(following.page.url)
                 waiting.append(following)
     return listings, cards
 

@@ -22,7 +22,7 @@ from spiders.mapping.diagnose import require_matches
 from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore
 from spiders.reading.read_files import read_files
-from transforms.deduplicate import deduplicate
+from transforms.deduplicate import Deduplication
 from transforms.prepare import prepare_items
 
 _HERE = Path(__file__).resolve().parent
@@ -92,7 +92,7 @@ def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
             else:
                 found.rejects.append(prepared)
     require_matches(source, matched, seen, len(pages))
-    found.kept = deduplicate(found.items).items
+    found.kept = list(Deduplication().kept(found.items))
     return found
 
 

@@ -274,7 +274,7 @@ def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site",
     loopback_site.page("/", links(*(f"/{n}" for n in range(200))))
     for n in range(200):
         loopback_site.page(f"/{n}", "x", delay_s=0.3)
-    outcome, stored = crawled(loopback_site, tmp_path, limits={"seconds": 1}, politeness={"per_domain": 2})
+    outcome, stored = crawled(loopback_site, tmp_path, limits={"seconds": 2}, politeness={"per_domain": 2})
     assert outcome.finish == "seconds" and 1 < len(stored) < 60
 
 

@@ -158,7 +158,8 @@ def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> No
     for run_id, hours in (("r1", 30), ("r2", 25), ("r3", 20), ("r4", 30), ("r5", 1)):
         line = {"url": "http://x.test/", "requested_url": "", "status": 200, "content_type": "", "etag": None, "last_modified": None, "sha256": "0"}
         raw.journal_path(run_id).parent.mkdir(exist_ok=True)
-        raw.journal_path(run_id).write_text(json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n")
+        head = json.dumps({"format": 1}) + "\n"
+        raw.journal_path(run_id).write_text(head + json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n")
     raw.journal_path("r6").touch()
     endings: dict[str, Ending] = {"r2": "concluded"}
     assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5", "r3"], concluded="r2")

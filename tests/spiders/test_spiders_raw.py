@@ -1,11 +1,18 @@
 """The raw store: what was added comes back, and what was damaged was not fetched."""
 
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from schemas.durable import watched
 from schemas.errors import StorageError
 from schemas.items import Page
+from spiders.journal import Entry
 from spiders.raw import RawStore
 
 
@@ -74,3 +81,130 @@ def test_unwritable_place_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "raw").write_text("a file where a folder should be")
     with pytest.raises(StorageError, match="raw pages cannot be stored"), RawStore(tmp_path / "raw").journal("r1"):
         pass
+
+
+def stored(raw: RawStore, run_id: str, **bodies: bytes) -> None:
+    with raw.journal(run_id) as journal:
+        for name, body in bodies.items():
+            journal.add(page(f"http://x.test/{name}", body))
+
+
+def names(root: Path, pattern: str) -> list[str]:
+    return sorted(path.name for path in root.glob(pattern))
+
+
+@pytest.mark.parametrize("head", [b"", b'{"format": 2, "seal": ""}\n', b'{"seal": "s"}\n', b'{"form'])
+def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes) -> None:
+    raw = RawStore(tmp_path)
+    stored(raw, "r1", a=b"a")
+    path = raw.journal_path("r1")
+    path.write_bytes(head + path.read_bytes().split(b"\n", 1)[1])
+    assert raw.crawls() == [] and not raw.index("r1").exists and list(raw.pages("r1")) == []
+    stored(raw, "r1", b=b"b")
+    assert raw.crawls() == ["r1"] and [one.url for one in raw.pages("r1")] == ["http://x.test/b"]
+
+
+def test_a_store_above_another_reads_both_and_writes_to_itself_alone(tmp_path: Path) -> None:
+    below = RawStore(tmp_path / "below")
+    stored(below, "r1", a=b"a")
+    below.stats_path("r1").write_text("{}")
+    before = {path: path.read_bytes() for path in below.root.rglob("*") if path.is_file()}
+    raw = RawStore(tmp_path / "above", below.root)
+    stored(raw, "r2", a=b"a", b=b"b")
+    assert raw.crawls() == ["r1", "r2"] and raw.stats("r1") == "{}" and raw.stats("r2") is None
+    assert [one.url for one in raw.pages("r1")] == ["http://x.test/a"] and len(list(raw.pages("r2"))) == 2
+    assert len(names(raw.root, "bodies/*/*.gz")) == 1
+    assert {path: path.read_bytes() for path in below.root.rglob("*") if path.is_file()} == before
+
+
+def test_the_fingerprint_of_a_crawl_is_that_of_its_content(tmp_path: Path) -> None:
+    raw = RawStore(tmp_path)
+    stored(raw, "r1", a=b"a", b=b"b")
+    with raw.journal("r2") as journal:
+        for name in "ba":
+            one = replace(page(f"http://x.test/{name}", name.encode()), fetched_at="2027-01-01T00:00:00+00:00", etag=None)
+            journal.add(one)
+    stored(raw, "r3", a=b"a", b=b"c")
+    stored(raw, "r4", a=b"a", b=b"b")
+    with raw.journal("r4") as journal:
+        journal.alias("http://x.test/old", "http://x.test/a")
+    prints = [raw.index(run_id).fingerprint for run_id in ("r1", "r2", "r3", "r4")]
+    assert prints[0] == prints[1] and len(set(prints)) == 3
+
+
+def test_forgetting_takes_every_trace_of_a_page_and_nothing_else(tmp_path: Path) -> None:
+    raw = RawStore(tmp_path)
+    secret = "http://x.test/secret"
+    for run_id in ("r1", "r2"):
+        stored(raw, run_id, secret=f"secret of {run_id}".encode(), a=b"a", twin=b"secret of r1")
+        with raw.journal(run_id) as journal:
+            journal.add(replace(page("http://x.test/new", b"new"), requested_url=secret))
+            journal.add(replace(page("http://x.test/copy", b"copy"), canonical=secret))
+            journal.add(page("http://x.test/hop", b"hop"), redirects=[secret])
+            journal.alias(secret, "http://x.test/a")
+            journal.add(page("http://x.test/b", b"b"), card=[secret, page("", f"secret of {run_id}".encode()).sha256, "text/html"])
+    failures = [{"url": secret, "reason": "gone"}, {"url": "http://x.test/b", "reason": "denied", "detail": f"redirects to {secret}"}]
+    raw.stats_path("r1").write_text(json.dumps({"failures": failures, "vanished": [secret, "http://x.test/c"], "landed": {secret: "x", "y": secret}}))
+    assert raw.forget([secret]) == 4
+    assert [one.url for one in raw.pages("r1")] == ["http://x.test/a", "http://x.test/b", "http://x.test/twin"]
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"/secret" in path.read_bytes()]
+    left = json.loads(raw.stats_path("r1").read_text())
+    assert [one["url"] for one in left["failures"]] == ["http://x.test/b"] and left["vanished"] == ["http://x.test/c"]
+    assert raw.forget([secret]) == 0
+
+
+def test_pruning_leaves_what_a_crawl_or_a_version_needs(tmp_path: Path) -> None:
+    raw = RawStore(tmp_path)
+    stored(raw, "r1", a=b"a", old=b"old", older=b"older", needed=b"needed")
+    stored(raw, "r2", a=b"a", new=b"new")
+    with raw.journal("r2") as journal:
+        journal.repeat(Entry.of(page("http://x.test/b", b"a"), [], ["http://x.test/old", page("", b"old").sha256, "text/html"]))
+    raw.stats_path("r1").write_text("{}")
+    stray = next(tmp_path.glob("bodies/*/*.gz")).parent / ".x.gz.1.tmp"
+    stray.touch()
+    pruned = raw.prune({"r2"}, {page("", b"needed").sha256})
+    assert (pruned.crawls, pruned.bodies) == (1, 1) and pruned.bytes > 0 and stray.exists()
+    assert names(tmp_path, "crawls/*") == ["r2.jsonl"] and len(names(tmp_path, "bodies/*/*.gz")) == 4
+    os.utime(stray, (0, 0))
+    assert raw.prune({"r2"}, set()).bodies == 1 and not stray.exists()
+    assert len(list(raw.pages("r2"))) == 3 and raw.body(page("", b"old").sha256) == b"old"  # for its card
+
+
+@pytest.mark.parametrize("deed", ["prune", "forget"])
+def test_pruning_and_forgetting_that_are_killed_are_completed_by_the_next(tmp_path: Path, deed: str) -> None:
+    """Killed at every moment in turn: what stays is whole, and doing it again ends where it would have ended."""
+
+    def do(raw: RawStore) -> None:
+        if deed == "prune":
+            raw.prune({"r2"}, set())
+        else:
+            raw.forget(["http://x.test/old", "http://x.test/older"])
+
+    class Killed(BaseException):
+        pass
+
+    def state(root: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    for moment in itertools.count():
+        raw = RawStore(tmp_path / str(moment))
+        stored(raw, "r1", a=b"a", old=b"old", older=b"older")
+        raw.stats_path("r1").write_text(json.dumps({"vanished": ["http://x.test/old"]}))
+        stored(raw, "r2", a=b"a")
+        reached = itertools.count()
+
+        def die(*_: object, at: int = moment, reached: Iterator[int] = reached) -> None:
+            if next(reached) == at:
+                raise Killed
+
+        try:
+            with watched(die):
+                do(raw)
+        except Killed:
+            assert [one.body for one in raw.pages("r2")] == [b"a"]
+            do(raw)
+            continue
+        break
+    whole = state(raw.root)
+    assert moment >= 6
+    assert all(state(tmp_path / str(number)) == whole for number in range(moment))

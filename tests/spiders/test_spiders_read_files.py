@@ -1,12 +1,15 @@
 """Files as pages."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schemas.errors import NoRecords
+from schemas.errors import NoRecords, StorageError, UsageError
+from schemas.reports import PageCounts
 from schemas.sources import FilesSource
+from spiders.crawling.earlier import Earlier
 from spiders.raw import RawStore
 from spiders.reading.read_files import read_files
 
@@ -95,3 +98,77 @@ def test_unreadable_file_fails_and_the_rest_goes_on(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(Path, "open", refuse)
     outcome = read_files(files("*.txt"), tmp_path, RawStore(tmp_path / "raw"), "r1")
     assert (outcome.pages.fetched, outcome.pages.failed, outcome.failures[0].detail) == (1, 1, "Permission denied")
+
+
+def test_an_unchanged_file_stays_as_old_as_it_was_and_a_lost_one_vanishes(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    raw = RawStore(tmp_path / "raw")
+    read_files(files("*.txt"), tmp_path, raw, "r1")
+    path = raw.journal_path("r1")
+    path.write_text(path.read_text().replace('_at": "20', '_at": "19'))
+    (tmp_path / "b.txt").write_text("changed")
+    (tmp_path / "c.txt").unlink()
+    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", earlier=Earlier(concluded="r1"))
+    assert (outcome.crawl, outcome.pages, outcome.vanished) == ("r2", PageCounts(fetched=1, unchanged=1, vanished=1), ["c.txt"])
+    first_seen = {page.url: page.fetched_at[:2] for page in raw.pages("r2")}
+    assert first_seen == {"a.txt": "19", "b.txt": "20"}
+    narrow = files("*.txt", limits={"bytes_per_file": 3})
+    third = read_files(narrow, tmp_path, raw, "r3", earlier=Earlier(concluded="r2"))
+    assert (third.pages, third.kept) == (PageCounts(unchanged=1, refused=1), 0)
+
+
+def test_a_file_that_cannot_be_read_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor can one whose folder cannot be looked into."""
+    (tmp_path / "shut").mkdir()
+    for name in ("a.txt", "b.txt", "shut/c.txt"):
+        (tmp_path / name).write_text(name)
+    raw = RawStore(tmp_path / "raw")
+    read_files(files("**/*.txt"), tmp_path, raw, "r1")
+    really_open, really_scan = Path.open, os.scandir
+
+    def refuse(path: Path, mode: str = "r", **keys: Any) -> Any:  # root may read everything, so permissions prove nothing here
+        if path.name == "a.txt":
+            raise PermissionError(13, "Permission denied")
+        return really_open(path, mode, **keys)
+
+    def shut(path: Any) -> Any:
+        if str(path).endswith("shut"):
+            raise PermissionError(13, "Permission denied")
+        return really_scan(path)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "scandir", shut)
+    (tmp_path / "shut" / "c.txt").rename(tmp_path / "elsewhere")  # what is in a folder that is shut is not found
+    for number in (2, 3):
+        outcome = read_files(files("**/*.txt"), tmp_path, raw, f"r{number}", earlier=Earlier(concluded=f"r{number - 1}"))
+        assert (outcome.pages, outcome.kept) == (PageCounts(unchanged=1, failed=2), 2)
+    assert {page.url: page.body for page in raw.pages("r3")} == {name: name.encode() for name in ("a.txt", "b.txt", "shut/c.txt")}
+    (tmp_path / "b.txt").unlink()
+    with pytest.raises(StorageError, match="none of 1 files can be read"):
+        read_files(files("**/*.txt"), tmp_path, raw, "r4", earlier=Earlier(concluded="r3"))
+
+
+def test_one_file_alone_is_read_and_all_others_stay(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.txt").write_text(name)
+    raw = RawStore(tmp_path / "raw")
+    with pytest.raises(UsageError, match="no run came to its end"):
+        read_files(files("*.txt"), tmp_path, raw, "r1", only=["a.txt"])
+    read_files(files("*.txt"), tmp_path, raw, "r1")
+    (tmp_path / "a.txt").write_text("changed")
+    for name in "bc":
+        (tmp_path / f"{name}.txt").unlink()
+    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", earlier=Earlier(concluded="r1"), only=["a.txt", "b.txt"])
+    assert (outcome.finish, outcome.pages, outcome.kept) == ("partial", PageCounts(fetched=1, vanished=1), 1)
+    assert {page.url: page.body for page in raw.pages("r2")} == {"a.txt": b"changed", "c.txt": b"c"}
+    with pytest.raises(UsageError, match="no file is called x"):
+        read_files(files("*.txt"), tmp_path, raw, "r3", earlier=Earlier(concluded="r2"), only=["x"])
+
+
+def test_a_file_that_was_taken_down_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "b.txt").write_text("y")
+    raw = RawStore(tmp_path / "raw")
+    outcome = read_files(files("*.txt"), tmp_path, raw, "r1", forgotten={"a.txt"})
+    assert outcome.failures[0].reason == "forgotten" and [page.url for page in raw.pages("r1")] == ["b.txt"]

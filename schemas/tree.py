@@ -1,0 +1,98 @@
+"""A declaration's YAML as a tree in which every value knows the file and line that it comes from."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, time
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from schemas.errors import DeclarationError
+
+Keys = tuple[str | int, ...]
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`value` is a mapping of names to nodes, a list of nodes, or what stands there. `line` is that of the key; None for the whole file."""
+
+    value: Any
+    path: Path
+    line: int | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else str(self.path)
+
+    def nearest(self, keys: Sequence[str | int]) -> "Node":
+        """The node at `keys`, or the last one on the way to where there is none."""
+        if not keys:
+            return self
+        first, rest = keys[0], keys[1:]
+        has_it = (isinstance(self.value, dict) and first in self.value) or (isinstance(self.value, list) and isinstance(first, int) and first < len(self.value))
+        return self.value[first].nearest(rest) if has_it else self
+
+
+def read_tree(path: Path) -> Node:
+    """The file's YAML. Raises DeclarationError where it is none."""
+    try:
+        return _node(YAML(typ="rt").load(path.read_text(encoding="utf-8-sig")), path, None)
+    except UnicodeDecodeError as error:
+        raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        raise DeclarationError(f"not valid YAML: {error.problem or error.context}", where=place, hint="check indentation, quotes and brackets there") from error
+    except YAMLError as error:
+        raise DeclarationError(f"not valid YAML: {error}", where=str(path), hint="check indentation, quotes and brackets") from error
+    except RecursionError as error:
+        raise DeclarationError(
+            "is nested too deeply, or refers to itself", where=str(path), hint="write it without anchors that lead back to themselves"
+        ) from error
+    except OSError as error:
+        raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
+
+
+def _node(raw: Any, path: Path, line: int | None) -> Node:
+    if isinstance(raw, dict):
+        return Node({str(key): _node(value, path, _line(raw, key) or line) for key, value in raw.items()}, path, line)
+    if isinstance(raw, list):
+        return Node([_node(value, path, _line(raw, number) or line) for number, value in enumerate(raw)], path, line)
+    return Node(raw.isoformat() if isinstance(raw, date | time) else raw, path, line)  # a datetime is a date, too
+
+
+def _line(raw: Any, key: Any) -> int | None:
+    try:
+        marks = raw.lc  # ruamel's line and column marks
+        return int((marks.key(key) if isinstance(raw, dict) else marks.item(key))[0]) + 1
+    except (AttributeError, KeyError, IndexError, TypeError):  # what an anchor brought along has no mark here
+        return None
+
+
+def plain(node: Node, at: Keys = ()) -> Any:
+    """Plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string."""
+    if isinstance(node.value, dict):
+        return {key: plain(value, (*at, key)) for key, value in node.value.items()}
+    if isinstance(node.value, list):
+        return [plain(value, (*at, number)) for number, value in enumerate(node.value)]
+    if not isinstance(node.value, str):
+        return node.value
+
+    def value_of(match: re.Match[str]) -> str:
+        value = os.environ.get(match[1]) or match[2]
+        if value is None:
+            hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}"
+            raise DeclarationError(f"{dotted(at)}: environment variable {match[1]} is not set", where=node.place, hint=hint)
+        return value
+
+    return _VARIABLE.sub(value_of, str(node.value))
+
+
+def dotted(keys: Sequence[str | int]) -> str:
+    """`sources[0].fields.title`."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")

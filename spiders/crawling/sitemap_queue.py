@@ -1,0 +1,56 @@
+"""From sitemaps to the queue: what they name, and which of them could not be read."""
+
+from collections.abc import Callable
+
+from scrapy.http import Response
+
+from schemas.reports import FailedPage
+from spiders.crawling.frontier import Frontier, Waiting
+from spiders.crawling.problems import header
+from spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
+from spiders.crawling.stats import CrawlStats
+from spiders.links import Road
+
+
+class SitemapQueue:
+    """Queues pages and further sitemaps. `count` takes failures into the books; `refusal_of` says why a URL may not be fetched."""
+
+    def __init__(self, road: Road, frontier: Frontier, stats: CrawlStats, count: Callable[[FailedPage], None], refusal_of: Callable[[str], str | None]) -> None:
+        self._road = road
+        self._frontier = frontier
+        self._stats = stats
+        self._count = count
+        self._refusal_of = refusal_of
+
+    def take(self, response: Response, sitemap: Waiting) -> None:
+        """Queues what an answer names, if it is a sitemap."""
+        try:
+            if response.status != 200:
+                raise ValueError(f"answered {response.status}")
+            self._queue(read_sitemap(response.body, response.url, header(response, "Content-Type") or ""), sitemap)
+        except ValueError as error:
+            reason = "server_error" if response.status >= 500 else "error"
+            self.fail(sitemap.url, reason, str(error), status=response.status)
+        else:
+            self._stats.sitemaps.append(sitemap.url)
+
+    def fail(self, url: str, reason: str, detail: str, *, status: int | None = None) -> None:
+        """Takes a sitemap that was not read into the books."""
+        self._stats.sitemaps_failed.append(url)
+        self._tell(url, reason, detail, status)
+
+    def _queue(self, found: Sitemap, sitemap: Waiting) -> None:
+        for url in self._road.sitemap_pages(found.pages):
+            self._frontier.add(Waiting(url))
+        for url in found.sitemaps:
+            refusal = self._refusal_of(url)
+            if refusal is not None:
+                self.fail(url, refusal, f"named by {sitemap.url}")
+            elif not self._frontier.add_sitemap(url, sitemap.depth + 1):
+                self.fail(url, "error", f"named by {sitemap.url}: more than {MAX_SITEMAPS} sitemaps, or indexes nested deeper than {MAX_NESTING}")
+        if found.left:
+            self._tell(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {found.left} were left", None)
+
+    def _tell(self, url: str, reason: str, detail: str, status: int | None) -> None:
+        # A sitemap that is gone is no page that is gone: what it named is out of reach.
+        self._count(FailedPage(url=url, reason="error" if reason == "gone" else reason, status=status, detail=f"sitemap: {detail}" if detail else "sitemap"))

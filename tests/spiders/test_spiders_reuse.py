@@ -1,0 +1,86 @@
+"""When an earlier crawl's pages are read again without a request."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.fingerprints import fetching_of
+from schemas.items import Page
+from schemas.reports import PageCounts
+from schemas.sources import FilesSource, SiteSource
+from spiders.crawling.earlier import Earlier
+from spiders.crawling.reuse import pages_of, reusable_crawl
+from spiders.crawling.seal import seal_of
+from spiders.crawling.stats import CrawlStats
+from spiders.journal import Head
+from spiders.raw import RawStore
+
+
+def site(**keys: Any) -> SiteSource:
+    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys})
+
+
+def crawled(root: Path, source: SiteSource, hours: float = 1, finish: str = "finished") -> RawStore:
+    raw = RawStore(root)
+    at = (datetime.now(UTC) - timedelta(hours=hours)).isoformat(timespec="seconds")
+    with raw.journal("r1", Head(seal_of(source), fetching_of(source))) as journal:
+        for path in ("", "a", "b"):
+            journal.add(Page(url=f"http://x.test/{path}", body=path.encode() * 10, fetched_at=at, requested_url=f"http://x.test/{path}"))
+    raw.stats_path("r1").write_text(CrawlStats(source="s", finish=finish).model_dump_json())
+    return raw
+
+
+_BASE = Earlier(concluded="r1")
+
+
+def test_a_young_whole_crawl_is_read_again_when_only_the_mapping_changed(tmp_path: Path) -> None:
+    raw = crawled(tmp_path, site())
+    mapped = site(yields="records", fields={"name": {"css": "h1"}}, title="{name}", match="/a")
+    assert reusable_crawl(mapped, raw, _BASE) == "r1"
+    outcome = pages_of(mapped, raw, "r1")
+    assert (outcome.crawl, outcome.finish, outcome.pages, outcome.kept, outcome.bytes) == ("r1", "reused", PageCounts(unchanged=3), 0, 20)
+
+
+@pytest.mark.parametrize(
+    "other", [{"start_urls": ["http://x.test/b"]}, {"limits": {"pages": 5}}, {"politeness": {"user_agent": "b"}}, {"politeness": {"robots": False}}]
+)
+def test_what_would_be_asked_otherwise_is_asked(tmp_path: Path, other: dict[str, Any]) -> None:
+    assert reusable_crawl(site(**other), crawled(tmp_path, site()), _BASE) is None
+
+
+@pytest.mark.parametrize("lack", ["old", "cut", "no stats", "no body", "no crawl", "never"])
+def test_a_crawl_that_is_not_whole_or_not_young_is_made_anew(tmp_path: Path, lack: str) -> None:
+    raw = crawled(tmp_path, site(), hours=25 if lack == "old" else 1, finish="pages" if lack == "cut" else "finished")
+    if lack == "no stats":
+        raw.stats_path("r1").unlink()
+    elif lack == "no body":
+        next(tmp_path.glob("bodies/*/*.gz")).write_bytes(b"")
+    elif lack == "no crawl":
+        raw.journal_path("r1").unlink()
+    assert reusable_crawl(site(), raw, Earlier() if lack == "never" else _BASE) is None
+
+
+def test_files_are_always_read(tmp_path: Path) -> None:
+    files = FilesSource.model_validate({"name": "s", "kind": "files", "glob": "*.md"})
+    assert reusable_crawl(files, crawled(tmp_path, site()), _BASE) is None
+
+
+def test_fetching_is_all_that_decides_which_pages_there_are_and_no_more() -> None:
+    card = {"match": "/l", "each": {"css": "li"}, "link": {"css": "a"}}
+    paged: dict[str, Any] = {"pagination": {"parameter": "page"}}
+    same: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {"match": "/x"}),
+        ({}, {"vanish_after": 3}),
+        ({}, {"each": {"css": "p"}}),
+        ({}, {"politeness": {"delay_s": 9, "per_domain": 1}}),
+    ]
+    same += [({"listing": card, **paged}, {"listing": {**card, "fields": {"a": {"css": "b"}}}, **paged, "match": "/x"})]
+    for one, other in same:
+        assert fetching_of(site(**one)) == fetching_of(site(**other)), other
+    # Where a pagination ends depends on what a page adds: the items on it, or its text where it may be one.
+    differ = [({}, paged), (paged, {**paged, "match": "/x"}), (paged, {**paged, "each": {"css": "p"}}), ({}, {"follow": {"deny": ["x"]}})]
+    differ += [({"listing": card}, {"listing": {**card, "link": {"css": "b"}}}), ({}, {"limits": {"depth": 1}}), ({}, {"sitemaps": ["http://x.test/s.xml"]})]
+    for one, other in differ:
+        assert fetching_of(site(**one)) != fetching_of(site(**other)), other

@@ -1,0 +1,104 @@
+"""The publish gate: one verdict, the same checks in the same order, and nothing to compare with is no reason to refuse."""
+
+from typing import Any
+
+import pytest
+
+from schemas.declaration import Declaration
+from schemas.manifest import Check, Verdict
+from schemas.reports import ItemCounts, PageCounts, Recall
+from transforms.gate import judge
+
+_NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "max_lost", "max_added", "min_recall", "max_recall_drop"]
+_PAGES = PageCounts(fetched=100)
+
+
+def _declared(**gate: Any) -> Declaration:
+    return Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*.md"}], "gate": gate})
+
+
+def _items(**counts: int) -> ItemCounts:
+    arrived = sum(counts.get(name, 0) for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+    return ItemCounts.model_validate({"in": arrived, **counts})
+
+
+def _check(verdict: Verdict, name: str) -> Check:
+    return next(check for check in verdict.checks if check.name == name)
+
+
+def test_a_first_version_compares_with_nothing() -> None:
+    verdict = judge(_declared(max_added="1%"), _PAGES, _items(added=100), None)
+    assert verdict.verdict == "passed"
+    assert [(check.name, check.value) for check in verdict.checks] == list(zip(_NAMES, [100, 0.0, None, 0.0, None, None, None, None], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "gate", "pages", "items", "value", "ok"),
+    [
+        ("max_failed", {"max_failed": "5%"}, {"fetched": 95, "failed": 5}, {"unchanged": 100}, 0.05, True),
+        ("max_failed", {"max_failed": "5%"}, {"fetched": 94, "failed": 6}, {"unchanged": 100}, 0.06, False),
+        ("max_failed", {"max_failed": "5%"}, {"unchanged": 19, "failed": 1}, {"unchanged": 100}, 0.05, True),
+        ("max_failed", {"max_failed": None}, {"failed": 9, "fetched": 1}, {"unchanged": 100}, 0.9, True),
+        ("max_lost", {}, {"fetched": 1}, {"unchanged": 70, "removed": 30}, 0.3, False),
+        ("max_lost", {"max_lost": "30%"}, {"fetched": 1}, {"unchanged": 70, "removed": 30}, 0.3, True),
+        ("max_lost", {"max_lost": "0.7%"}, {"fetched": 1}, {"unchanged": 993, "removed": 7}, 0.07, False),
+        ("max_added", {"max_added": "10%"}, {"fetched": 1}, {"unchanged": 100, "added": 11}, 0.11, False),
+        ("max_added", {"max_added": 2}, {"fetched": 1}, {"unchanged": 100, "added": 200}, 2.0, True),
+        ("max_rejected", {}, {"fetched": 1}, {"unchanged": 95, "quarantined": 5}, 0.05, True),
+        ("max_rejected", {}, {"fetched": 1}, {"unchanged": 94, "quarantined": 6}, 0.06, False),
+        ("min_items", {}, {"fetched": 1}, {"quarantined": 0}, 0, False),
+    ],
+)  # fmt: skip
+def test_shares_are_held_against_their_limits(name: str, gate: dict[str, Any], pages: dict[str, int], items: dict[str, int], value: float, ok: bool) -> None:
+    verdict = judge(_declared(**gate), PageCounts(**pages), _items(**items), 100)
+    check = _check(verdict, name)
+    assert (check.value, check.ok) == (value, ok)
+    assert ok or verdict.verdict == "refused"
+
+
+def test_a_share_just_at_its_limit_passes_however_it_is_written() -> None:
+    """0.7 % as declared is a hair below 7/1000."""
+    assert _check(judge(_declared(max_lost="0.7%"), _PAGES, _items(unchanged=993, removed=7), 1000), "max_lost").ok
+    assert not _check(judge(_declared(max_lost="0.7%"), _PAGES, _items(unchanged=992, removed=8), 1000), "max_lost").ok
+
+
+def test_what_moved_is_neither_lost_nor_added() -> None:
+    verdict = judge(_declared(max_added="1%", max_lost="1%"), _PAGES, _items(moved=50, unchanged=50), 100)
+    assert verdict.verdict == "passed"
+    assert (_check(verdict, "max_lost").value, _check(verdict, "max_added").value) == (0.0, 0.0)
+
+
+def test_a_live_version_without_items_refuses_nobody_who_comes() -> None:
+    verdict = judge(_declared(max_added="10%"), _PAGES, _items(added=5), 0)
+    assert (verdict.verdict, _check(verdict, "max_lost").value, _check(verdict, "max_added").value) == ("passed", 0.0, None)
+
+
+def test_broken_expectations_inform_and_do_not_refuse() -> None:
+    check = _check(judge(_declared(), _PAGES, _items(added=100), None, broken_expectations=3), "expectations")
+    assert (check.value, check.limit, check.ok) == (3, None, True)
+
+
+@pytest.mark.parametrize(
+    ("new", "live", "gate", "value", "drop", "refused"),
+    [
+        (0.9, None, {"min_recall": 0.9}, 0.9, None, []),
+        (0.8, None, {"min_recall": 0.9}, 0.8, None, ["min_recall"]),
+        (0.8, 0.9, {"max_recall_drop": 0.05}, 0.8, 0.1, ["max_recall_drop"]),
+        (0.85, 0.9, {"max_recall_drop": 0.05}, 0.85, 0.05, []),
+        (1.0, 0.9, {"max_recall_drop": 0, "min_recall": "100%"}, 1.0, -0.1, []),
+        (0.1, 0.9, {}, 0.1, 0.8, []),
+        (0.8, 1.0, {"max_recall_drop": 0.1, "min_recall": 0.9}, 0.8, 0.2, ["min_recall", "max_recall_drop"]),
+    ],
+)
+def test_recall_and_its_drop(new: float, live: float | None, gate: dict[str, Any], value: float, drop: float | None, refused: list[str]) -> None:
+    declared = _declared(golden="kb.golden.jsonl", **gate)
+    found, found_live = Recall(recall=new, questions=10), None if live is None else Recall(recall=live, questions=10)
+    verdict = judge(declared, _PAGES, _items(unchanged=100), 100, recall=found, live_recall=found_live)
+    assert (_check(verdict, "min_recall").value, _check(verdict, "max_recall_drop").value) == (value, drop)
+    assert [check.name for check in verdict.checks if not check.ok] == refused
+
+
+def test_questions_that_nothing_answers_are_no_recall() -> None:
+    nothing = Recall(recall=None, unanswerable=3, abstained=1)
+    verdict = judge(_declared(golden="g", min_recall=1, max_recall_drop=0), _PAGES, _items(unchanged=100), 100, recall=nothing, live_recall=nothing)
+    assert (verdict.verdict, _check(verdict, "min_recall").value, _check(verdict, "max_recall_drop").value) == ("passed", None, None)

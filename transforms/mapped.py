@@ -1,0 +1,123 @@
+"""What each page yielded, kept from run to run: a page that did not change, read by rules that did not change, is not read again.
+
+A table of one row for each batch of a page's items: the page's key (bytes, URL, card), and what became of it. It belongs to the fingerprints
+of mapping and cleaning; under others it is as if it were not there. It may be thrown away at any time.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from schemas.items import Extraction, Item, Reject
+from schemas.sources import SiteSource, Source
+from schemas.tables import TableWriter
+from transforms.clean import Clean
+from transforms.prepare import prepare_items
+
+_ROWS = 64  # in one row group: what is read at a time
+
+
+@dataclass(slots=True)
+class Mapped:
+    """A batch of a page's items, cleaned. `found` counts drafts and rejects, `matched` is as in Extraction, and `without_text` counts pages
+    in which there was nothing to read, where that is no fault."""
+
+    items: list[Item] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    matched: dict[str, int] = field(default_factory=dict)
+    found: int = 0
+    without_text: int = 0
+
+
+def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Mapped:
+    """Items of drafts. A page taken as it comes may be empty: a crawl meets pages of pictures or nothing, and those are no broken items."""
+    mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=len(extraction.drafts) + len(extraction.rejects))
+    may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
+    for prepared in prepare_items(extraction.drafts, source, clean):
+        if isinstance(prepared, Item):
+            mapped.items.append(prepared)
+        elif may_be_empty:
+            mapped.without_text += 1
+        else:
+            mapped.rejects.append(prepared)
+    return mapped
+
+
+class MappedPages:
+    """The pages of an earlier run, by key. Anything that cannot be read is as if it were not there."""
+
+    def __init__(self, path: Path, stages: str) -> None:
+        self._rows: dict[str, list[int]] = {}
+        self._file: pq.ParquetFile | None = None
+        self._group: tuple[int, list[bytes]] = (-1, [])
+        self.rows = 0
+        try:
+            file = pq.ParquetFile(path, page_checksum_verification=True)
+            if (file.schema_arrow.metadata or {}).get(b"stages") == stages.encode():
+                for row, key in enumerate(file.read(columns=["key"]).column(0).to_pylist()):
+                    self._rows.setdefault(key, []).append(row)
+                self._file, self.rows = file, file.metadata.num_rows
+        except Exception:  # a damaged footer raises whatever it leads to
+            self._rows, self._file, self.rows = {}, None, 0
+
+    def get(self, key: str, fetched_at: str) -> list[Mapped] | None:
+        """What the page of that key yielded; None where it is not known. `fetched_at` is the time of the page that has the key now."""
+        try:
+            batches = [_decoded(self._payload(row), fetched_at) for row in self._rows.get(key, ())]
+        except Exception:  # as above
+            return None
+        return batches or None
+
+    def _payload(self, row: int) -> bytes:
+        assert self._file is not None
+        number, rows = self._group
+        if row // _ROWS != number:
+            rows = self._file.read_row_group(row // _ROWS, columns=["mapped"]).column(0).to_pylist()
+            self._group = (row // _ROWS, rows)
+        return rows[row % _ROWS]
+
+
+class MappedWriter:
+    """Writes such a table, batch by batch; use it as a context manager."""
+
+    def __init__(self, path: Path, stages: str) -> None:
+        self._schema = pa.schema([("key", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
+        self._writer = TableWriter(path, self._schema)
+        self._waiting: list[tuple[str, bytes]] = []
+
+    @property
+    def rows(self) -> int:
+        return self._writer.rows + len(self._waiting)
+
+    def add(self, key: str, mapped: Mapped) -> None:
+        self._waiting.append((key, _encoded(mapped)))
+        if len(self._waiting) == _ROWS:
+            self._flush()
+
+    def __enter__(self) -> "MappedWriter":
+        self._writer.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
+            self._flush()
+        self._writer.__exit__(*error)
+
+    def _flush(self) -> None:
+        keys, payloads = zip(*self._waiting, strict=True) if self._waiting else ((), ())
+        self._writer.write(pa.Table.from_arrays([pa.array(keys, pa.string()), pa.array(payloads, pa.binary())], schema=self._schema))
+        self._waiting = []
+
+
+def _encoded(mapped: Mapped) -> bytes:
+    return json.dumps(asdict(mapped), separators=(",", ":"), default=str).encode()
+
+
+def _decoded(payload: bytes, fetched_at: str) -> Mapped:
+    values = json.loads(payload)
+    items = [replace(Item(**item), fetched_at=fetched_at) for item in values.pop("items")]
+    return Mapped(items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], **values)
