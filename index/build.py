@@ -1,36 +1,52 @@
 """Builds a version directory from processed files and kept vectors, in a child process. Nothing is embedded here.
 
-A directory is built in one go, in a fresh folder, or not at all: Chroma's index files are written in place, so whatever a
-killed builder left is thrown away, never resumed.
+Chroma's directory is made in full, or as a copy of the parent's and the difference (`index.delta`). It is built in one go, in a fresh folder,
+or not at all: Chroma's index files are written in place, so whatever a killed builder left is thrown away, never resumed.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import structlog
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from index.child import Message, run_child, serve_parent
-from index.rows import STORED_COLUMNS, document_of, metadata_of
-from schemas.errors import OperationalError
+from index.chunk_rows import ChunkRows
+from index.copying import copy_chroma
+from index.delta import BuildFacts, Difference, FullBuild, find_difference, full_facts
+from index.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
+from schemas.durable import remove
+from schemas.errors import DamagedVersion, OperationalError, as_storage_error
 from schemas.manifest import EmbedderInfo
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
 if TYPE_CHECKING:
-    from chromadb.api.collection_configuration import CreateHNSWConfiguration
+    from chromadb.api.collection_configuration import CreateHNSWConfiguration, UpdateHNSWConfiguration
+    from chromadb.api.models.Collection import Collection
+
+    from index.embedder import Vectors
 
 _EF_SEARCH = 200  # twice the default: better recall for .1 ms of a query of 1.5 ms, and nothing at building
-_BATCH = 1000  # rows in one `add`; Chroma takes up to 5,461
+_BATCH = 1000  # rows in one `add` or `delete`; Chroma takes up to 5,461
+_NOBODY = "nobody"  # an id that no chunk has: theirs are hexadecimal
+_log = structlog.get_logger("almanac.build")
 
 AbsolutePath = Annotated[Path, AfterValidator(lambda path: path.absolute())]  # the child has another working directory
+OnProgress = Callable[[int, int], None]
 
 
 class BuildJob(BaseModel):
-    """All that a builder needs. `records` and `documents` are None where a knowledge base has no such file."""
+    """All that a builder needs. `records` and `documents` are None where a knowledge base has no such file.
+
+    `parent` is the directory of a version that the new one may be made from; None asks for a full build.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,26 +58,32 @@ class BuildJob(BaseModel):
     documents: AbsolutePath | None = None
     vectors_root: AbsolutePath
     embedder: EmbedderInfo
+    parent: AbsolutePath | None = None
 
 
-def build_version(job: BuildJob, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Builds `job.version_dir`, without a manifest; `on_progress(done, total)` counts chunks.
+def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> BuildFacts:
+    """Builds `job.version_dir`, without a manifest, and says how; `on_progress(done, total)` counts rows added and removed.
 
     Raises OperationalError when the directory holds something, a vector is missing (DamagedVersion), or the builder dies.
     """
+    built: list[BuildFacts] = []
 
     def forward(message: Message) -> None:
-        if on_progress:
+        if "facts" in message:
+            built.append(BuildFacts.model_validate(message["facts"]))
+        elif on_progress:
             on_progress(message["done"], message["total"])
 
     run_child("index.build", job.model_dump_json(), forward)
+    [facts] = built
+    if facts.why_full:
+        tell = _log.warning if facts.parent_damaged else _log.info
+        tell("built in full", kb=job.kb, parent=job.parent.name if job.parent else None, why=facts.why_full)
+    return facts
 
 
-def build_here(job: BuildJob, on_progress: Callable[[int, int], None]) -> None:
+def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     """What the child does."""
-    from index.engine import open_client
-    from index.vectors import VectorStore
-
     if job.version_dir.exists() and any(job.version_dir.iterdir()):
         raise OperationalError(
             "the directory of the new version is not empty", where=str(job.version_dir), hint="an unfinished version is discarded by the next almanac run"
@@ -72,31 +94,99 @@ def build_here(job: BuildJob, on_progress: Callable[[int, int], None]) -> None:
             shutil.copyfile(source, job.version_dir / name)  # a hard link would change with the original
 
     # Of the copy, so that the rows in Chroma are of the file beside it whatever becomes of the original.
-    table = pq.read_table(job.version_dir / CHUNKS, columns=STORED_COLUMNS)
-    order = pc.sort_indices(table.column("chunk_id"))
+    table = pq.read_table(job.version_dir / CHUNKS, columns=["chunk_id", "text_sha256", "fetched_at"])
     _refuse_duplicates(table)
-    total = len(order)
-    vectors = VectorStore(job.vectors_root, job.embedder).read_to_disk(table.column("text_sha256").take(order).to_pylist())
+    why: FullBuild | None = None
+    if job.parent is not None:
+        try:
+            return _build_delta(job, find_difference(job, job.parent, table), table, on_progress)
+        except FullBuild as reason:
+            why = reason
+    return _build_full(job, table, why, on_progress)
 
-    with open_client(job.version_dir) as client:
-        batch_size = min(client.get_max_batch_size(), _BATCH)
-        batches = list(_even_batches(total, batch_size))
-        hnsw = _flushed_by_each_add(min((end - begin for begin, end in batches), default=batch_size))
+
+def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progress: OnProgress) -> BuildFacts:
+    from index.engine import disk_full_told, open_client
+
+    rows = _Rows(job, table, pc.sort_indices(table.column("chunk_id")))
+    with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
+        batches = list(_even_batches(len(rows), min(client.get_max_batch_size(), _BATCH)))
         collection = client.create_collection(
             job.collection,
-            configuration={"hnsw": hnsw},
+            configuration={"hnsw": _flushed_by_each_add(min((end - begin for begin, end in batches), default=_BATCH))},
             embedding_function=None,
             metadata={"kb": job.kb, "embedder": job.embedder.model, "embedder_fingerprint": job.embedder.fingerprint},
         )
         for begin, end in batches:
-            rows = table.take(order.slice(begin, end - begin)).to_pylist()
-            collection.add(
-                ids=[row["chunk_id"] for row in rows],
-                embeddings=vectors[begin:end],
-                documents=[document_of(row) for row in rows],
-                metadatas=[metadata_of(row) for row in rows],
-            )
+            rows.add_to(collection, begin, end)
+            on_progress(end, len(rows))
+    return full_facts(len(rows), why)
+
+
+def _build_delta(job: BuildJob, difference: Difference, table: pa.Table, on_progress: OnProgress) -> BuildFacts:
+    """Raises FullBuild, and leaves no Chroma directory, where the parent turns out to be damaged."""
+    with ThreadPoolExecutor(1) as thread:
+        copied = thread.submit(copy_chroma, difference.parent, difference.manifest, job.version_dir)
+        # A second or two of our own, while the disk is busy.
+        import index.engine  # noqa: F401
+
+        rows = _Rows(job, table, difference.added)
+        try:
+            copied.result()
+        except DamagedVersion as error:
+            raise _without_copy(job, f"{error.message}: {error.where}") from error
+    try:
+        _change(job, difference.removed, rows, on_progress)
+    except OSError:
+        raise
+    except Exception as error:  # Chroma raises what its Rust core raises; a fault that is not the copy's ends the full build, too
+        raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
+    return difference.facts
+
+
+def _without_copy(job: BuildJob, why: str) -> FullBuild:
+    remove(job.version_dir / CHROMA)
+    return FullBuild(why, damaged=True)
+
+
+def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: OnProgress) -> None:
+    from index.engine import disk_full_told, open_client, open_collection
+
+    total = len(removed) + len(rows)
+    with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
+        collection = open_collection(client, job.collection)
+        # Before anything is read or written: an index that is loaded already keeps the settings of before.
+        collection.modify(configuration={"hnsw": _flushed_once_after(total)})
+        for begin, end in _even_batches(len(removed), _BATCH):
+            collection.delete(ids=list(removed[begin:end]))
             on_progress(end, total)
+        for begin, end in _even_batches(len(rows), _BATCH):
+            rows.add_to(collection, begin, end)
+            on_progress(len(removed) + end, total)
+        if total == 1:
+            collection.delete(ids=[_NOBODY])
+
+
+class _Rows:
+    """Rows of the chunks table that go into Chroma, in an order; their vectors lie on disk."""
+
+    def __init__(self, job: BuildJob, keys: pa.Table, order: pa.Array) -> None:
+        from index.vectors import VectorStore
+
+        self._rows = ChunkRows(job.version_dir / CHUNKS, order.to_numpy().astype(np.int64), STORED_COLUMNS)
+        self._vectors: Vectors = VectorStore(job.vectors_root, job.embedder).read_to_disk(keys.column("text_sha256").take(order).to_pylist())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add_to(self, collection: "Collection", begin: int, end: int) -> None:
+        rows = self._rows.slice(begin, end).to_pylist()
+        collection.add(
+            ids=[row["chunk_id"] for row in rows],
+            embeddings=self._vectors[begin:end],
+            documents=[document_of(row) for row in rows],
+            metadatas=[metadata_of(row) for row in rows],
+        )
 
 
 def _even_batches(total: int, at_most: int) -> Iterator[tuple[int, int]]:
@@ -117,6 +207,16 @@ def _flushed_by_each_add(rows: int) -> "CreateHNSWConfiguration":
     return {"space": "cosine", "ef_search": _EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 
+def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":
+    """Settings with which the last of so many rows deleted and added is flushed with all before it.
+
+    Chroma counts rows of its log, of all calls together and also those that name an id that it does not have: one row alone gets such
+    a companion, since the smallest threshold is 2.
+    """
+    threshold = max(2, changes)
+    return {"ef_search": _EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
+
+
 def _refuse_duplicates(table: pa.Table) -> None:
     counts = pc.value_counts(table.column("chunk_id"))
     twice = [entry["values"].as_py() for entry in counts if entry["counts"].as_py() > 1][:1] if len(counts) < len(table) else []
@@ -124,11 +224,15 @@ def _refuse_duplicates(table: pa.Table) -> None:
         raise OperationalError(f"the chunk id {twice[0]} stands twice", where=CHUNKS, hint="a defect: please report it")
 
 
-def _work(job: str, send: Callable[[Message], None]) -> None:
+def _work(job_text: str, send: Callable[[Message], None]) -> None:
+    job = BuildJob.model_validate_json(job_text)
+
     def report(done: int, total: int) -> None:
         send({"done": done, "total": total})
 
-    build_here(BuildJob.model_validate_json(job), report)
+    with as_storage_error(job.version_dir):
+        facts = build_here(job, report)
+    send({"facts": facts.model_dump()})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ __all__ = ["Embedder", "Floors", "LocalEmbedder", "Vectors", "checked_vectors", 
 
 Vectors = npt.NDArray[np.float32]
 _REQUEST = 32  # texts in one forward pass; longer ones gain nothing on a CPU
+_TOKENISED = 512  # texts whose lengths are found at once: padded to the longest, 3 MB
 
 
 class Embedder(Protocol):
@@ -40,7 +41,7 @@ def load_embedder(embed: Embed) -> Embedder:
 
 
 class LocalEmbedder:
-    """A sentence-transformers model on this machine: single precision, on a GPU where there is one. Safe to share among threads."""
+    """A sentence-transformers model on this machine, on a GPU where there is one, in the declared precision. Safe to share among threads."""
 
     def __init__(self, embed: Embed) -> None:
         self._info = describe_embedder(embed)
@@ -70,8 +71,33 @@ class LocalEmbedder:
         if not texts:
             return np.empty((0, self._info.dimension), dtype=np.float32)
         with self._lock:
-            vectors = encode(list(texts), batch_size=_REQUEST, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
-        return checked_vectors(vectors, texts, self._info)
+            order = self._longest_first(texts)
+            ordered = [texts[row] for row in order]
+            requests = (ordered[begin : begin + _REQUEST] for begin in range(0, len(ordered), _REQUEST))
+            vectors = np.concatenate([encode(request, batch_size=_REQUEST, normalize_embeddings=True, show_progress_bar=False) for request in requests])
+        out = np.empty((len(texts), self._info.dimension), dtype=np.float32)
+        out[order] = checked_vectors(vectors, ordered, self._info)
+        return out
+
+    def _longest_first(self, texts: Sequence[str]) -> npt.NDArray[np.intp]:
+        """The order in which texts of a request need the least padding.
+
+        `encode` itself sorts by characters, after which a fourth of what the model reads of mixed languages is padding, and an eighth
+        of English; by word pieces it is a hundredth. Counting them takes a hundredth of the time of embedding.
+        """
+        if len(texts) <= _REQUEST:
+            return np.arange(len(texts))
+        slices = (list(texts[begin : begin + _TOKENISED]) for begin in range(0, len(texts), _TOKENISED))
+        lengths = np.concatenate([_word_pieces(self._model.preprocess(part), part) for part in slices])
+        return np.argsort(-lengths, kind="stable")
+
+
+def _word_pieces(features: Any, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    mask = features.get("attention_mask")
+    if mask is None:  # a model of word vectors: it pads nothing
+        return np.asarray([len(text) for text in texts], dtype=np.int64)
+    counts: npt.NDArray[np.int64] = mask.sum(dim=1).numpy()
+    return counts
 
 
 def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> Vectors:
@@ -116,7 +142,7 @@ def _load_model(embed: Embed) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     folder = find_model(embed)
     try:
-        return SentenceTransformer(
+        model = SentenceTransformer(
             str(folder.path),
             device="cuda" if torch.cuda.is_available() else "cpu",
             local_files_only=True,
@@ -125,3 +151,13 @@ def _load_model(embed: Embed) -> Any:
         )
     except Exception as error:  # transformers raises many unrelated types for a folder that it cannot read
         raise DeclarationError(f"embed.model: '{embed.model}' cannot be loaded: {error}", where=str(folder.path), hint="save the model again") from error
+    if embed.precision == "bfloat16":
+        model[0].to(torch.bfloat16).register_forward_hook(_pool_in_single_precision)
+    return model
+
+
+def _pool_in_single_precision(_module: Any, _inputs: Any, features: Any) -> Any:
+    """The layers in half precision, what follows them in single: cosine .9999 to all in single. With the mean in half it is .996, and lengths are off."""
+    import torch
+
+    return {name: value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value for name, value in features.items()}

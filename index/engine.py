@@ -1,5 +1,8 @@
 """Opening Chroma: the one place that knows its client. Importing this module imports Chroma (about 1 s)."""
 
+import errno
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,21 +10,45 @@ from pathlib import Path
 import chromadb
 from chromadb.api import ClientAPI
 from chromadb.api.models.Collection import Collection
+from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.config import Settings
 
-from index.rows import CHROMA
+from index.rows import CHROMA, DATABASE
 from schemas.errors import DamagedVersion
-from schemas.manifest import Manifest
+
+_HARDLY_ANY = 16 << 20  # bytes
 
 
 @contextmanager
 def open_client(version_dir: Path) -> Iterator[ClientAPI]:
     """A client on a version's Chroma directory, closed at the end: a client that is merely dropped keeps its files open."""
-    client = chromadb.PersistentClient(path=str(version_dir / CHROMA), settings=Settings(anonymized_telemetry=False))
+    path = str(version_dir / CHROMA)
+    try:
+        client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
+    except BaseException:
+        _forget_failed(path)
+        raise
     try:
         yield client
     finally:
         client.close()  # type: ignore[attr-defined]
+
+
+def _forget_failed(path: str) -> None:
+    """Chroma keeps what it could not start, and hands it to the next client on that path: a whole version may have that path by then."""
+    if path not in SharedSystemClient._identifier_to_refcount:
+        SharedSystemClient._identifier_to_system.pop(path, None)
+
+
+@contextmanager
+def disk_full_told(folder: Path) -> Iterator[None]:
+    """Chroma says that it cannot go on, and not why: where hardly any space is left, OSError says so."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, OSError) and shutil.disk_usage(folder).free < _HARDLY_ANY:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder)) from error
+        raise
 
 
 def open_collection(client: ClientAPI, name: str) -> Collection:
@@ -29,22 +56,8 @@ def open_collection(client: ClientAPI, name: str) -> Collection:
     return client.get_collection(name, embedding_function=None)
 
 
-def require_files(version_dir: Path, manifest: Manifest) -> None:
-    """Raises DamagedVersion for a file of the manifest that is missing or of another size: Chroma crashes on a short index file."""
-    require_database(version_dir)
-    for stored in manifest.files:
-        path = version_dir / stored.path
-        found = path.stat().st_size if path.is_file() else None
-        if found != stored.bytes:
-            raise DamagedVersion(
-                f"{manifest.version} cannot be read: a file has {found or 'no'} bytes instead of {stored.bytes}",
-                where=str(path),
-                hint=f"almanac verify {manifest.kb} {manifest.version} says what is wrong; almanac rollback {manifest.kb} serves an older version",
-            )
-
-
 def require_database(version_dir: Path) -> None:
     """Raises DamagedVersion where Chroma's database is missing: its client would make a new, empty one without a word."""
-    database = version_dir / CHROMA / "chroma.sqlite3"
+    database = version_dir / CHROMA / DATABASE
     if not database.is_file():
         raise DamagedVersion("Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac run KB")

@@ -1,10 +1,11 @@
 """Exact search over all vectors of a version, for where HNSW loses rows."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from index.embedder import Vectors
 
@@ -18,9 +19,9 @@ _REPEATS_THAT_HNSW_BEARS = 16
 _BATCH = 5000
 
 
-def hnsw_bears(keys: Iterable[str]) -> bool:
+def hnsw_bears(keys: pa.ChunkedArray) -> bool:
     """Whether HNSW finds its rows with these vector keys, one for each row."""
-    return max(Counter(keys).values(), default=0) <= _REPEATS_THAT_HNSW_BEARS
+    return not len(keys) or pc.max(pc.value_counts(keys).field("counts")).as_py() <= _REPEATS_THAT_HNSW_BEARS
 
 
 def load_vectors(collection: "Collection", chunk_ids: Sequence[str]) -> Vectors:

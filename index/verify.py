@@ -11,20 +11,33 @@ from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import Problem
 
 
-class _VerifyJob(BaseModel):
+class VerifyJob(BaseModel):
+    """All that a verifier needs; see `verify_version`."""
+
     version_dir: Path
     manifest: Manifest | None
     vectors_root: Path
     embedder: EmbedderInfo
+    since: Path | None = None
 
 
-def verify_version(version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo) -> list[Problem]:
+def verify_version(
+    version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo, *, since: Path | None = None
+) -> list[Problem]:
     """Everything that is wrong with a version; an empty list means that it is whole. `manifest` is None before it is written.
 
+    With `since`, the directory of the version that it was made from by a delta, the cost follows the change: exact ids, every added row in
+    full, and of the other ones the tables in full and in Chroma a sample (`index.verify_delta`).
     Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing, digest_differs,
     probe_failed, unreadable. At most 100 of a kind are listed. Chroma's own opening is the only thing that writes.
     """
-    job = _VerifyJob(version_dir=version_dir.absolute(), manifest=manifest, vectors_root=vectors_root.absolute(), embedder=embedder_info)
+    job = VerifyJob(
+        version_dir=version_dir.absolute(),
+        manifest=manifest,
+        vectors_root=vectors_root.absolute(),
+        embedder=embedder_info,
+        since=since.absolute() if since else None,
+    )
     problems: list[Problem] = []
 
     def collect(message: Message) -> None:
@@ -39,17 +52,33 @@ def verify_version(version_dir: Path, manifest: Manifest | None, vectors_root: P
 
 
 def _work(job_text: str, send: Callable[[Message], None]) -> None:
-    from index.findings import Findings
-    from index.verify_files import check_chunks, check_files
-    from index.verify_rows import check_rows
+    verify_here(VerifyJob.model_validate_json(job_text), lambda problem: send({"problem": problem.model_dump()}))
 
-    job = _VerifyJob.model_validate_json(job_text)
-    findings = Findings(lambda problem: send({"problem": problem.model_dump()}))
+
+def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
+    """What the child does. A ruined index file may end the process."""
+    from index.findings import Findings
+    from index.verify_delta import check_changed
+    from index.verify_files import check_chunks, check_files
+
+    findings = Findings(send)
     if job.manifest is not None:
         check_files(job.version_dir, job.manifest, findings)
-    table = check_chunks(job.version_dir, job.manifest, job.embedder, findings)
+    collection = job.manifest.collection if job.manifest else None
+    table, numbers = None, None
+    if job.since is None:
+        table = check_chunks(job.version_dir, job.manifest, job.embedder, findings)
+    elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, findings, _import_chroma):
+        table, numbers = changed.table, changed.numbers
     if table is not None:
-        check_rows(job.version_dir, job.manifest, table, job.vectors_root, job.embedder, findings)
+        from index.verify_rows import check_rows
+
+        check_rows(job.version_dir, collection, table, numbers, job.vectors_root, job.embedder, findings)
+
+
+def _import_chroma() -> None:
+    """A second of its own."""
+    import index.engine  # noqa: F401
 
 
 if __name__ == "__main__":

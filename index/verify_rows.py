@@ -1,19 +1,25 @@
 """Verification of Chroma against the chunks and the kept vectors: no row more, none less, each as it should be."""
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from index.embedder import Vectors
 from index.engine import open_client, open_collection, require_database
 from index.exact import hnsw_bears
 from index.findings import Findings
-from index.rows import CHROMA, document_of, metadata_of
+from index.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
 from index.vectors import VectorStore
 from schemas.errors import AlmanacError
-from schemas.manifest import EmbedderInfo, Manifest
+from schemas.manifest import EmbedderInfo
+from schemas.tables import CHUNKS
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
@@ -25,24 +31,40 @@ _BATCH = 1000
 _PROBES = 16
 
 
-def check_rows(version_dir: Path, manifest: Manifest | None, table: pa.Table, vectors_root: Path, embedder: EmbedderInfo, findings: Findings) -> None:
-    """Compares every row of Chroma with `table`, and every vector with the vector parts; then asks for a few by their vector."""
-    expected = _expected_vectors(table, vectors_root, embedder, findings)
+def check_rows(
+    version_dir: Path,
+    name: str | None,
+    table: pa.Table,
+    numbers: npt.NDArray[np.int64] | None,
+    vectors_root: Path,
+    embedder: EmbedderInfo,
+    findings: Findings,
+) -> None:
+    """Compares Chroma with the chunks, and its vectors with the vector parts; then asks for a few rows by their vector.
+
+    `table` holds all ids and vector keys. With `numbers`, only these rows of it are read in full; `name` is the collection's, where it is known.
+    """
+    complete = numbers is None
+    numbers = np.arange(table.num_rows) if numbers is None else numbers
+    keys = dict(zip(*(table.column(column).take(pa.array(numbers)).to_pylist() for column in ("chunk_id", "text_sha256")), strict=True))
+    expected = _expected_vectors(list(keys.values()), vectors_root, embedder, findings)
     try:
         require_database(version_dir)
         with open_client(version_dir) as client:
             names = [collection.name for collection in client.list_collections()]
-            wanted = manifest.collection if manifest else names[0] if names else ""
+            wanted = name or (names[0] if names else "")
             if names != [wanted]:
                 findings.add("unreadable", f"{CHROMA}: collections", names, [wanted] if wanted else "one collection")
                 return
             collection = open_collection(client, wanted)
             _check_space(collection, findings)
-            present = _check_ids(collection, table, findings)
-            for begin in range(0, table.num_rows, _BATCH):
-                rows = [row for row in table.slice(begin, _BATCH).to_pylist() if row["chunk_id"] in present]
-                _check_batch(collection, rows, expected, embedder.dimension, findings)
-            _probe(collection, table, present, expected, findings)
+            present = _check_ids(collection, table.column("chunk_id").to_pylist(), findings)
+            for rows in _read_in_batches(version_dir / CHUNKS, numbers):
+                _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, findings)
+            if hnsw_bears(table.column("text_sha256")):
+                _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, findings)
+        if complete:
+            _check_text_index(version_dir / CHROMA / DATABASE, findings)
     except Exception as error:  # Chroma raises what its Rust core raises; whatever it is, the version cannot be read
         where = error.where if isinstance(error, AlmanacError) and error.where else CHROMA
         findings.add("unreadable", where, error.message if isinstance(error, AlmanacError) else error)
@@ -62,9 +84,20 @@ class _Expected:
         return self._vectors[[self._place[key] for key in keys]]
 
 
-def _expected_vectors(table: pa.Table, vectors_root: Path, embedder: EmbedderInfo, findings: Findings) -> _Expected:
+def _read_in_batches(path: Path, numbers: npt.NDArray[np.int64]) -> Iterator[list[dict[str, Any]]]:
+    """Rows of the chunks table as they stand in Chroma; what is held of them is a batch."""
+    with pq.ParquetFile(path) as file:
+        begin = 0
+        for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS):
+            first, last = np.searchsorted(numbers, [begin, begin + len(batch)])
+            if last > first:
+                yield batch.take(pa.array(numbers[first:last] - begin)).to_pylist()
+            begin += len(batch)
+
+
+def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, findings: Findings) -> _Expected:
     store = VectorStore(vectors_root, embedder)
-    wanted = list(dict.fromkeys(table.column("text_sha256").to_pylist()))
+    wanted = list(dict.fromkeys(keys))
     while True:
         missing = set(store.missing(wanted))
         have = [key for key in wanted if key not in missing]
@@ -86,9 +119,11 @@ def _check_space(collection: "Collection", findings: Findings) -> None:
         findings.add("unreadable", f"{CHROMA}: distance", space, "cosine")
 
 
-def _check_ids(collection: "Collection", table: pa.Table, findings: Findings) -> set[str]:
-    found = set(collection.get(include=[])["ids"])
-    wanted = set(table.column("chunk_id").to_pylist())
+def _check_ids(collection: "Collection", chunk_ids: list[str], findings: Findings) -> set[str]:
+    listed, wanted = collection.get(include=[])["ids"], set(chunk_ids)
+    found = set(listed)
+    if not len(listed) == len(found) == collection.count():
+        findings.add("row_foreign", f"{CHROMA}: count", collection.count(), len(found))
     for chunk_id in sorted(wanted - found):
         findings.add("row_missing", chunk_id)
     for chunk_id in sorted(found - wanted):
@@ -124,12 +159,11 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
                 findings.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
 
 
-def _probe(collection: "Collection", table: pa.Table, present: set[str], expected: _Expected, findings: Findings) -> None:
-    """Rows spread evenly over the version have to find themselves, or a row with the same vector."""
-    key_of = dict(zip(table.column("chunk_id").to_pylist(), table.column("text_sha256").to_pylist(), strict=True))
-    candidates = sorted(chunk_id for chunk_id in present if key_of[chunk_id] in expected)
+def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, findings: Findings) -> None:
+    """Rows spread evenly over those that were read have to find themselves, or a row with the same vector."""
+    candidates = sorted(chunk_id for chunk_id, key in key_of.items() if key in expected)
     probes = candidates[:: max(1, len(candidates) // _PROBES)][:_PROBES]
-    if not probes or not hnsw_bears(key_of.values()):
+    if not probes:
         return
     vectors = expected[[key_of[chunk_id] for chunk_id in probes]]
     answer = collection.query(query_embeddings=vectors, n_results=1, include=["distances"])
@@ -143,3 +177,17 @@ def _probe(collection: "Collection", table: pa.Table, present: set[str], expecte
         alone = (collection.query(query_embeddings=vectors[number : number + 1], ids=[chunk_id], n_results=1, include=["distances"])["distances"] or [[]])[0]
         if not alone or alone[0] > _PROBE_DISTANCE:
             findings.add("probe_failed", chunk_id, f"{hit} at distance {distance:.6f}", f"{chunk_id} at distance 0")
+
+
+_INDEXED = "SELECT count(*) FROM embedding_fulltext_search_content"
+_WITH_TEXT = "SELECT count(*) FROM embedding_metadata WHERE key = 'chroma:document'"
+_ALIKE = """SELECT count(*) FROM embedding_fulltext_search_content AS indexed JOIN embedding_metadata AS row
+    ON row.id = indexed.id AND row.key = 'chroma:document' WHERE indexed.c0 IS row.string_value"""
+
+
+def _check_text_index(database: Path, findings: Findings) -> None:
+    """What `where_document` searches is a copy of the texts in tables of its own, which no answer of Chroma shows."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
+        indexed, with_text, alike = (opened.execute(query).fetchone()[0] for query in (_INDEXED, _WITH_TEXT, _ALIKE))
+    if not indexed == with_text == alike:
+        findings.add("row_altered", f"{CHROMA}: text index", f"{alike} of {indexed} texts", f"{with_text} texts")

@@ -5,18 +5,22 @@
 
 import json
 import re
-import shutil
 from pathlib import Path
 
+import structlog
 from pydantic import ValidationError
 
-from schemas.durable import sync_folder, write_file
+from index.pins import Pin, remove_unless_held
+from index.rows import CHROMA
+from schemas.durable import TEMPORARY, remove, sweep, write_file
 from schemas.errors import DamagedVersion, NotFound, NothingPublished
 from schemas.manifest import FORMAT, Manifest
 
 MANIFEST = "manifest.json"
+MANIFEST_HASH = "manifest.sha256"  # as `sha256sum` writes it, so that it can also be checked by hand
 POINTER = "CURRENT"
 _NAME = re.compile(r"v\d{4,}")
+_log = structlog.get_logger("almanac.versions")
 
 
 def version_dir(index_dir: Path, version: str) -> Path:
@@ -33,28 +37,75 @@ def version_names(index_dir: Path) -> list[str]:
 
 
 def list_versions(index_dir: Path) -> list[Manifest]:
-    """The manifests of all complete versions, oldest first."""
-    return [read_manifest(index_dir, version) for version in version_names(index_dir)]
+    """The manifests of all complete versions, oldest first. One that cannot be read, or has another format, is left out with a warning."""
+    found = []
+    for version in version_names(index_dir):
+        try:
+            found.append(read_manifest(index_dir, version))
+        except DamagedVersion as error:
+            _log.warning("version_skipped", kb=index_dir.name, version=version, error=error.message)
+        except NotFound:  # pruned in this very moment
+            continue
+    return found
+
+
+def require_version(index_dir: Path, version: str) -> None:
+    """Raises NotFound, with those that there are, unless there is a complete version of that name."""
+    known = version_names(index_dir)
+    if version not in known:
+        raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=f"there are: {', '.join(known) or 'none yet'}")
 
 
 def read_manifest(index_dir: Path, version: str) -> Manifest:
     """The manifest of a version. Raises NotFound, or DamagedVersion when it cannot be understood."""
-    known = version_names(index_dir)
-    if version not in known:
-        raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=f"there are: {', '.join(known) or 'none yet'}")
-    path = version_dir(index_dir, version) / MANIFEST
+    require_version(index_dir, version)
+    return manifest_in(version_dir(index_dir, version), index_dir, version)
+
+
+def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
+    """The manifest that lies in a folder of that version, wherever the folder is. Raises DamagedVersion when it cannot be understood."""
+    kb, where = index_dir.name, str(version_dir(index_dir, version) / MANIFEST)
     try:
-        stored = json.loads(path.read_text())
+        stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         found = stored.get("format")
         if found != FORMAT:
             raise DamagedVersion(
-                f"the manifest has format {found!r}; this almanac reads {FORMAT}",
-                where=str(path),
-                hint=f"read it with the almanac that wrote it, or almanac run {index_dir.name}",
+                f"{version} of '{kb}' has format {found!r}, and this almanac reads format {FORMAT}",
+                where=where,
+                hint=f"almanac run {kb} builds a version of this format from what is kept; the almanac that wrote {version} reads it still",
             )
         return Manifest.model_validate(stored)
+    except FileNotFoundError as error:
+        raise NotFound(f"no version '{version}' of '{kb}' any more", where=where, hint=f"almanac versions {kb} lists what there is") from error
     except (ValueError, AttributeError, ValidationError) as error:
-        raise DamagedVersion(f"the manifest cannot be read: {error}", where=str(path), hint=f"almanac rollback {index_dir.name}") from error
+        hint = f"almanac rollback {kb} serves an older version; almanac run {kb} builds a new one"
+        raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
+
+
+def readable_live(index_dir: Path) -> Manifest | None:
+    """The live version's manifest, for a run to compare with; None before the first, and where it cannot be read (with a warning): a new version
+    is the way out of that."""
+    version = read_pointer(index_dir)
+    if version is None:
+        return None
+    try:
+        return read_manifest(index_dir, version)
+    except (DamagedVersion, NotFound) as error:
+        _log.warning("live_version_unreadable", kb=index_dir.name, version=version, error=error.message)
+        return None
+
+
+def pin_version(index_dir: Path, version: str) -> Pin:
+    """Holds a version for reading. Raises NotFound where there is none of that name (any more)."""
+    while True:
+        require_version(index_dir, version)
+        try:
+            pin = Pin(version_dir(index_dir, version))
+        except FileNotFoundError:
+            continue
+        if pin.is_in_place():
+            return pin
+        pin.close()
 
 
 def read_pointer(index_dir: Path) -> str | None:
@@ -79,10 +130,16 @@ def resolve_version(index_dir: Path, version: str | None = None) -> str:
     """The version asked for, or the current one for None. Raises NotFound or NothingPublished."""
     if version is not None:
         return read_manifest(index_dir, version).version
+    require_published(index_dir)
     current = current_version(index_dir)
-    if current is None:
-        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=f"almanac run {index_dir.name}")
+    assert current is not None
     return current
+
+
+def require_published(index_dir: Path) -> None:
+    """Raises NothingPublished before the first version is live; whether the pointer leads anywhere is not looked at."""
+    if read_pointer(index_dir) is None:
+        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=f"almanac run {index_dir.name}")
 
 
 def next_version(index_dir: Path) -> str:
@@ -97,11 +154,37 @@ def point_to(index_dir: Path, version: str) -> None:
 
 
 def discard_unfinished(index_dir: Path) -> list[str]:
-    """Removes version directories without a manifest and returns their names. Only the holder of the writer's lock may call it."""
-    folder = index_dir / "versions"
-    unfinished = [path for path in sorted(folder.glob("*")) if path.is_dir() and not (path / MANIFEST).is_file()]
-    for path in unfinished:
-        shutil.rmtree(path)
-    if unfinished:
-        sync_folder(folder)
-    return [path.name for path in unfinished]
+    """Removes version directories without a manifest, and what `rebuild`, `forget` and `prune` left behind; returns the names of the former.
+
+    Only the holder of the writer's lock may call it. What a reader still holds is left for the next time.
+    """
+    unfinished = []
+    sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])
+    for path in sorted(path for path in (index_dir / "versions").glob("*") if path.is_dir()):
+        if path.name.startswith("."):
+            remove_unless_held(path)
+        elif not (path / MANIFEST).is_file():
+            remove(path)
+            unfinished.append(path.name)
+    return unfinished
+
+
+def require_files(folder: Path, manifest: Manifest, *, called: Path | None = None) -> None:
+    """Raises DamagedVersion for a file of the manifest that is missing or of another size: a look at each, and no reading.
+
+    `called` is what people call the folder, where it is reached by another way.
+    """
+    database = folder / CHROMA / "chroma.sqlite3"
+    wanted = {folder / stored.path: stored.bytes for stored in manifest.files}
+    found = {path: path.stat().st_size if path.is_file() else None for path in wanted}
+    wrong = next((path for path, size in found.items() if size != wanted[path]), None)
+    if wrong is None and manifest.counts.chunks and not database.is_file():
+        wrong, found[database], wanted[database] = database, None, 1
+    if wrong is not None:
+        size = "is missing" if found[wrong] is None else f"has {found[wrong]} bytes instead of {wanted[wrong]}"
+        raise DamagedVersion(
+            f"{manifest.version} is damaged: {wrong.relative_to(folder)} {size}",
+            where=str(called or folder),
+            hint=f"almanac verify {manifest.kb} {manifest.version} says what is wrong; almanac rebuild {manifest.kb} {manifest.version} mends what can be "
+            f"made again; almanac rollback {manifest.kb} serves an older version",
+        )

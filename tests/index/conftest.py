@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from index.build import BuildJob, build_version
+from index.build import BuildJob, build_here
 from index.digest import digest_of
 from index.embedder import Vectors
 from index.floors import Floors
@@ -79,9 +79,11 @@ class Base:
         write_table(self.chunks, chunks_table(rows))
         embed_missing(self.chunks, VectorStore(self.vectors, INFO), HashEmbedder)
 
-    def job(self, version: str = "v0001") -> BuildJob:
-        folder = version_dir(self.index_dir, version)
-        return BuildJob(version_dir=folder, kb="notes", collection="notes", chunks=self.chunks, vectors_root=self.vectors, embedder=INFO)
+    def job(self, version: str = "v0001", parent: str | None = None) -> BuildJob:
+        return BuildJob(
+            version_dir=version_dir(self.index_dir, version), kb="notes", collection="notes", chunks=self.chunks, vectors_root=self.vectors, embedder=INFO,
+            parent=version_dir(self.index_dir, parent) if parent else None,
+        )  # fmt: skip
 
     def manifest(self, version: str, rows: list[ChunkRow], verdict: Verdict) -> Manifest:
         return Manifest(
@@ -90,12 +92,13 @@ class Base:
             fingerprints={}, embedder=INFO, declaration_sha256="0" * 64, collection="notes", gate=verdict, lineage={}, software={}, files=[],
         )  # fmt: skip
 
-    def build(self, version: str = "v0001", count: int = 40) -> Manifest:
-        """Embeds, builds and finishes a version whose gate passed."""
-        rows = make_chunks(count)
+    def build(self, version: str = "v0001", count: int = 40, *, rows: list[ChunkRow] | None = None, parent: str | None = None) -> Manifest:
+        """Embeds, builds and finishes a version whose gate passed. The builder's work is done in this process: its own costs a second or two."""
+        rows = make_chunks(count) if rows is None else rows
         self.embed(rows)
-        build_version(self.job(version))
-        return finish_version(self.index_dir, self.manifest(version, rows, Verdict(verdict="passed", checks=[])))
+        facts = build_here(self.job(version, parent), lambda *_: None)
+        manifest = self.manifest(version, rows, Verdict(verdict="passed", checks=[]))
+        return finish_version(self.index_dir, manifest.model_copy(update={"lineage": {"build": facts.model_dump()}}))
 
     def pretend(self, version: str, passed: bool = True) -> None:
         """A version by its manifest alone: enough for what goes by files."""
@@ -117,3 +120,17 @@ def embedder() -> HashEmbedder:
 @pytest.fixture
 def chunk_rows() -> Callable[[int], list[ChunkRow]]:
     return make_chunks
+
+
+@pytest.fixture(scope="session")
+def distinct_rows() -> list[ChunkRow]:
+    """400 chunks, of which no two are the same for a reader; with fewer than some 300, a full build is cheaper than a delta."""
+    return [replace(row, text=f"{row.text} {number}") for number, row in enumerate(make_chunks(400))]
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory, distinct_rows: list[ChunkRow]) -> Base:
+    """A base whose v0001 holds these rows. It is for all tests: change a copy."""
+    made = Base(tmp_path_factory.mktemp("published"))
+    made.build(rows=distinct_rows)
+    return made

@@ -1,8 +1,11 @@
 """Building, verifying and reading real versions, with real Chroma and real child processes."""
 
+import contextlib
 import json
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -18,13 +21,15 @@ import pytest
 from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
-from index.build import BuildJob, build_version
+from index.build import BuildJob, build_here, build_version
 from index.exact import load_vectors, nearest
+from index.findings import Findings
 from index.publish import finish_version, publish
 from index.read import OpenVersion
 from index.vectors import VectorStore
-from index.verify import verify_version
-from index.versions import discard_unfinished, list_versions, next_version, resolve_version, version_dir
+from index.verify import VerifyJob, verify_here, verify_version
+from index.verify_files import check_files
+from index.versions import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
 from schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from schemas.items import ChunkRow
 from schemas.manifest import EmbedderInfo, Manifest, Verdict
@@ -60,7 +65,15 @@ def stock_client(folder: Path) -> Iterator[Collection]:
         client.close()  # type: ignore[attr-defined]
 
 
-def verify(base: Base, manifest: Manifest) -> list[Problem]:
+def verify(base: Base, manifest: Manifest | None) -> list[Problem]:
+    """In this process; where an index file may end it, `verify_version` does the same in a child."""
+    problems: list[Problem] = []
+    job = base.job(manifest.version) if manifest else base.job()
+    verify_here(VerifyJob(version_dir=job.version_dir, manifest=manifest, vectors_root=base.vectors, embedder=job.embedder), problems.append)
+    return problems
+
+
+def verify_in_child(base: Base, manifest: Manifest) -> list[Problem]:
     return verify_version(version_dir(base.index_dir, manifest.version), manifest, base.vectors, manifest.embedder)
 
 
@@ -118,13 +131,13 @@ def test_nul_characters_reach_neither_document_nor_metadata(base: Base, chunk_ro
         metadata={"note": "c\0d", "big": 2**70},
     )
     base.embed([odd])
-    build_version(base.job())
+    build_here(base.job(), lambda *_: None)
     with stock_client(base.job().version_dir) as collection:
         got = collection.get()
     assert got["documents"] == ["ab"]
     metadata = (got["metadatas"] or [])[0]
     assert (metadata["note"], metadata["big"], "start" in metadata) == ("cd", str(2**70), False)
-    assert verify_version(base.job().version_dir, None, base.vectors, base.job().embedder) == []
+    assert verify(base, None) == []
 
 
 def test_builder_refuses_a_directory_that_holds_something(base: Base, chunk_rows: Rows) -> None:
@@ -132,7 +145,7 @@ def test_builder_refuses_a_directory_that_holds_something(base: Base, chunk_rows
     (base.job().version_dir).mkdir(parents=True)
     (base.job().version_dir / "left-over").touch()
     with pytest.raises(OperationalError, match="not empty"):
-        build_version(base.job())
+        build_here(base.job(), lambda *_: None)
 
 
 def test_missing_vector_stops_the_build_and_is_named(base: Base, chunk_rows: Rows) -> None:
@@ -147,7 +160,7 @@ def test_missing_vector_stops_the_build_and_is_named(base: Base, chunk_rows: Row
 def test_same_chunk_twice_stops_the_build(base: Base, chunk_rows: Rows) -> None:
     base.embed([*chunk_rows(2), *chunk_rows(1)])
     with pytest.raises(OperationalError, match="stands twice"):
-        build_version(base.job())
+        build_here(base.job(), lambda *_: None)
 
 
 def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base, chunk_rows: Rows, tmp_path: Path) -> None:
@@ -202,13 +215,52 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_flipped_byte_in_chunks_is_found(base: Base) -> None:
+@pytest.mark.parametrize(
+    "name", ["chunks.parquet", "manifest.json", "manifest.sha256", "data_level0.bin", "header.bin", "length.bin", "link_lists.bin", "index_metadata.pickle"]
+)
+def test_flipped_byte_is_found_wherever_it_is(base: Base, name: str) -> None:
+    """As `almanac verify` would: the manifest is read first, and then everything is compared with it."""
+    base.build()
+    [path] = version_dir(base.index_dir, "v0001").rglob(name)
+    whole = path.read_bytes()
+    for place in random.Random(name).sample(range(len(whole)), 12) if whole else []:
+        changed = bytearray(whole)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        found: list[Problem] = []
+        with contextlib.suppress(DamagedVersion):
+            check_files(version_dir(base.index_dir, "v0001"), read_manifest(base.index_dir, "v0001"), Findings(found.append))
+            assert kinds(found) == {"file_altered"}, f"{name}, byte {place}"
+    path.write_bytes(whole)
+    assert verify(base, read_manifest(base.index_dir, "v0001")) == []
+
+
+ALTERED_BY_SQL = {
+    "another text": "UPDATE embedding_metadata SET string_value = 'spam' WHERE key = 'chroma:document' AND id = 7",
+    "another value": "UPDATE embedding_metadata SET int_value = 99 WHERE key = 'number' AND id = 7",
+    "a value of another type": "UPDATE embedding_metadata SET int_value = NULL, float_value = 6.0 WHERE key = 'number' AND id = 7",
+    "a key more": "INSERT INTO embedding_metadata (id, key, string_value) VALUES (7, 'spam', 'spam')",
+    "a key less": "DELETE FROM embedding_metadata WHERE key = 'url' AND id = 7",
+    "another id": "UPDATE embeddings SET embedding_id = 'spam' WHERE id = 7",
+    "a row less": "DELETE FROM embeddings WHERE id = 7",
+    "a row more": "INSERT INTO embeddings (segment_id, embedding_id, seq_id) SELECT segment_id, 'spam', seq_id FROM embeddings WHERE id = 7",
+    "another text to search": "UPDATE embedding_fulltext_search_content SET c0 = 'spam' WHERE id = 7",
+    "a text to search less": "DELETE FROM embedding_fulltext_search_content WHERE id = 7",
+    "another collection": "UPDATE collections SET name = 'spam'",
+}
+
+
+@pytest.mark.parametrize("statement", ALTERED_BY_SQL.values(), ids=ALTERED_BY_SQL)
+def test_what_was_altered_in_the_database_is_found(base: Base, statement: str) -> None:
     manifest = base.build()
-    path = version_dir(base.index_dir, "v0001") / "chunks.parquet"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    assert "file_altered" in kinds(verify(base, manifest))
+    with contextlib.closing(sqlite3.connect(version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3")) as database, database:
+        assert database.execute(statement).rowcount > 0
+    assert verify(base, manifest) != []
+
+
+def test_manifest_of_another_version_is_found(base: Base) -> None:
+    manifest = base.build()
+    assert kinds(verify(base, manifest.model_copy(update={"run_id": "another"}))) == {"file_altered"}
 
 
 def test_missing_files_are_found(base: Base) -> None:
@@ -255,7 +307,7 @@ def test_ruined_chroma_files_are_found_and_readers_are_told(base: Base, name: st
     manifest = base.build()
     [path] = version_dir(base.index_dir, "v0001").rglob(name)
     path.write_bytes(b"not what it was")
-    assert "unreadable" in kinds(verify(base, manifest))
+    assert "unreadable" in kinds(verify_in_child(base, manifest))
     with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(DamagedVersion) as raised:
         version.query(np.full(16, 0.25, dtype=np.float32), 3)
     assert "almanac verify notes" in (raised.value.hint or "")

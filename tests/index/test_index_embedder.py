@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.embedder import describe_embedder, load_embedder
+import index.precision
+from index.embedder import LocalEmbedder, describe_embedder, load_embedder
 from index.floors import Floors, default_floors
 from index.model_folder import ModelFolder
 from schemas.declaration import Embed
@@ -86,9 +87,51 @@ def test_model_that_nobody_measured_refuses_nothing_by_itself(tmp_path: Path) ->
     assert default_floors(describe_embedder(Embed(model=str(model_folder(tmp_path / "m"))))).floor == 0
 
 
+def pretend_processor(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
+    (folder / "cpuinfo").write_text(text)
+    monkeypatch.setattr(index.precision, "_CPU", folder / "cpuinfo")
+    monkeypatch.setattr(index.precision, "_GPU_DRIVER", folder / "no driver")
+
+
+def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_processor(monkeypatch, tmp_path, "model name\t: Some CPU\nflags\t\t: fpu avx512f avx512_bf16 sse\n")
+    single, half = describe_embedder(Embed()), describe_embedder(Embed(precision="bfloat16"))
+    assert single.fingerprint == "e66a7194713b02af"  # vectors that lie on disk are of this one
+    assert half.fingerprint != single.fingerprint
+    assert half.model_copy(update={"fingerprint": single.fingerprint}) == single
+    assert default_floors(half) == default_floors(single)
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "found"),
+    [
+        ("processor\t: 0\nmodel name\t: Old Xeon\nflags\t\t: fpu avx2 avx512f avx512_bf16x\n", "Old Xeon without them"),
+        ("processor\t: 0\nFeatures\t: fp asimd\n", "a processor without them"),
+        ("", "nothing is known"),
+    ],
+)
+def test_half_precision_is_refused_where_the_processor_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, found: str) -> None:
+    pretend_processor(monkeypatch, tmp_path, cpuinfo)
+    with pytest.raises(DeclarationError, match=found) as raised:
+        describe_embedder(Embed(precision="bfloat16"))
+    assert raised.value.where == "embed.precision"
+    assert "float32" in (raised.value.hint or "")
+    describe_embedder(Embed())
+
+
+def test_half_precision_is_taken_from_arm_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_processor(monkeypatch, tmp_path, "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\n")
+    assert describe_embedder(Embed(precision="bfloat16")).dimension == 384
+
+
+@pytest.fixture(scope="module")
+def bundled() -> LocalEmbedder:
+    return LocalEmbedder(Embed())
+
+
 @pytest.mark.slow
-def test_bundled_model_makes_the_published_models_vectors() -> None:
-    embedder = load_embedder(Embed())
+def test_bundled_model_makes_the_published_models_vectors(bundled: LocalEmbedder) -> None:
+    embedder = bundled
     assert embedder.info == describe_embedder(Embed())
     texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby.", ""]
     vectors = embedder.embed_documents(texts)
@@ -99,3 +142,29 @@ def test_bundled_model_makes_the_published_models_vectors() -> None:
     assert vectors[0] @ vectors[2] < 0.2
     assert np.allclose(embedder.embed_queries(texts[::-1]), vectors[::-1], atol=1e-5)
     assert embedder.embed_queries([]).shape == (0, 384)
+
+
+# The same length in characters, from 20 to 120 word pieces: what is grouped by word pieces has to come back in the order asked for.
+MIXED = [("word " * 40)[:100], "ăệữ" * 33, "12345 " * 16, "Đà Nẵng, phố cổ Hội An, sông Hàn " * 3, "", "?"]
+
+
+@pytest.mark.slow
+def test_vectors_come_in_the_order_of_the_texts_however_they_are_grouped(bundled: LocalEmbedder) -> None:
+    texts = [f"{number} {text}" for number in range(7) for text in MIXED]
+    alone = np.concatenate([bundled.embed_documents([text]) for text in texts])
+    assert np.allclose(bundled.embed_documents(texts), alone, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not index.precision.has_bfloat16(), reason="this processor has no bfloat16")
+def test_half_precision_makes_nearly_the_same_vectors(bundled: LocalEmbedder) -> None:
+    text = (project_root() / "docs" / "declaration.md").read_text()
+    texts = [text[begin : begin + 600] for begin in range(0, 24_000, 600)] + MIXED
+    half = load_embedder(Embed(precision="bfloat16"))
+    vectors = half.embed_documents(texts)
+    assert half.info == describe_embedder(Embed(precision="bfloat16"))
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    cosines = (vectors * bundled.embed_documents(texts)).sum(axis=1)
+    assert cosines.min() >= 0.999
+    assert not np.array_equal(vectors, bundled.embed_documents(texts)), "single precision under another name"

@@ -16,10 +16,23 @@ from hypothesis import strategies as st
 
 from index.digest import digest_of
 from index.lock import lock_holder, writer_lock
+from index.pins import remove_unless_held
 from index.publish import finish_version, publish, rollback
-from index.versions import current_version, discard_unfinished, list_versions, next_version, point_to, read_manifest, resolve_version, version_dir
+from index.versions import (
+    current_version,
+    discard_unfinished,
+    list_versions,
+    next_version,
+    pin_version,
+    point_to,
+    read_manifest,
+    readable_live,
+    resolve_version,
+    version_dir,
+)
 from schemas.errors import DamagedVersion, GateRefused, NotFound, NothingPublished, RunLocked
 from schemas.items import ChunkRow
+from schemas.manifest import Verdict
 from schemas.settings import project_root
 from schemas.tables import chunks_table
 
@@ -162,3 +175,151 @@ def test_lock_of_a_dead_holder_is_free_at_once(base: Any) -> None:
     assert lock_holder(base.index_dir) is None
     with writer_lock(base.index_dir, "run-2"):
         assert json.loads((base.index_dir / "LOCK.holder").read_text())["holder"] == "run-2"
+
+
+@pytest.mark.parametrize(
+    "left", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1, "holder": "run-0", "host": "elsewhere", "since": "", "process_start": "1"}']
+)
+def test_whatever_a_dead_holder_left_the_lock_is_free(base: Any, left: str) -> None:
+    """Also where its pid, or its host, are somebody else's by now."""
+    with writer_lock(base.index_dir, "run-1"):
+        pass
+    (base.index_dir / "LOCK.holder").write_text(left)
+    assert lock_holder(base.index_dir) is None
+    with writer_lock(base.index_dir, "run-2"):
+        (base.index_dir / "LOCK.holder").write_text(left)
+        holder = lock_holder(base.index_dir)
+        assert holder is not None
+        assert holder["holder"] in (None, "run-0")
+        with pytest.raises(RunLocked), writer_lock(base.index_dir, "run-3"):
+            pass
+
+
+def _remove_lock(base: Any) -> None:
+    (base.index_dir / "LOCK").unlink()
+
+
+def _replace_lock(base: Any) -> None:
+    (base.index_dir / "LOCK").unlink()
+    (base.index_dir / "LOCK").touch()
+
+
+def _name_somebody_else(base: Any) -> None:
+    entry = json.loads((base.index_dir / "LOCK.holder").read_text())
+    (base.index_dir / "LOCK.holder").write_text(json.dumps({**entry, "holder": "run-2"}))
+
+
+@pytest.mark.parametrize("lose", [_remove_lock, _replace_lock, _name_somebody_else])
+def test_holder_that_lost_the_lock_can_neither_finish_nor_publish(base: Any, lose: Callable[[Any], None]) -> None:
+    base.pretend("v0001")
+    with writer_lock(base.index_dir, "run-1") as lease:
+        publish(base.index_dir, "v0001", lease=lease)
+        base.pretend("v0002")
+        version_dir(base.index_dir, "v0003").mkdir()
+        lose(base)
+        with pytest.raises(RunLocked, match="no longer holds"):
+            publish(base.index_dir, "v0002", lease=lease)
+        with pytest.raises(RunLocked, match="no longer holds"):
+            finish_version(base.index_dir, read_manifest(base.index_dir, "v0002").model_copy(update={"version": "v0003"}), lease=lease)
+    assert current_version(base.index_dir) == "v0001"
+    assert not (version_dir(base.index_dir, "v0003") / "manifest.json").exists()
+
+
+def test_holder_that_lost_the_lock_leaves_the_new_holder_alone(base: Any) -> None:
+    with writer_lock(base.index_dir, "run-1"):
+        _remove_lock(base)
+        second = writer_lock(base.index_dir, "run-2")
+        second.__enter__()
+    holder = lock_holder(base.index_dir)
+    assert holder is not None
+    assert holder["holder"] == "run-2"
+    second.__exit__(None, None, None)
+    assert lock_holder(base.index_dir) is None
+
+
+def test_asking_who_writes_never_keeps_a_writer_out(base: Any) -> None:
+    code = "import sys; from pathlib import Path; from index.lock import lock_holder\nwhile True: lock_holder(Path(sys.argv[1]))"
+    asking = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], cwd=project_root())
+    try:
+        for _ in range(50):
+            with writer_lock(base.index_dir, "run-1"):
+                pass
+    finally:
+        asking.kill()
+        asking.wait()
+
+
+def _older_format(base: Any, version: str) -> None:
+    path = version_dir(base.index_dir, version) / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+
+
+def test_version_of_another_format_stops_nothing_but_its_own_reading(base: Any) -> None:
+    for version in ("v0001", "v0002", "v0003"):
+        base.pretend(version)
+    publish(base.index_dir, "v0003")
+    _older_format(base, "v0002")
+    _older_format(base, "v0003")
+    assert [manifest.version for manifest in list_versions(base.index_dir)] == ["v0001"]
+    assert readable_live(base.index_dir) is None
+    assert next_version(base.index_dir) == "v0004"
+    with pytest.raises(DamagedVersion, match="format 1") as raised:
+        resolve_version(base.index_dir, "v0003")
+    assert "almanac run notes" in (raised.value.hint or "")
+    assert rollback(base.index_dir) == "v0001"
+
+
+def test_nobody_goes_back_to_a_version_whose_files_are_not_there(base: Any) -> None:
+    for version in ("v0001", "v0002", "v0003"):
+        version_dir(base.index_dir, version).mkdir(parents=True)
+        (version_dir(base.index_dir, version) / "chunks.parquet").write_bytes(b"rows")
+        finish_version(base.index_dir, base.manifest(version, [], Verdict(verdict="passed", checks=[])))
+    publish(base.index_dir, "v0003")
+    (version_dir(base.index_dir, "v0002") / "chunks.parquet").write_bytes(b"row")
+    with pytest.raises(DamagedVersion, match="has 3 bytes instead of 4"):
+        rollback(base.index_dir, "v0002")
+    assert current_version(base.index_dir) == "v0003"
+    assert rollback(base.index_dir) == "v0001"
+
+
+def test_refused_version_that_was_published_all_the_same_can_be_gone_back_to(base: Any) -> None:
+    base.pretend("v0001", passed=False)
+    base.pretend("v0002")
+    with pytest.raises(GateRefused):
+        rollback(base.index_dir, "v0001")
+    publish(base.index_dir, "v0001", override="checked by hand")
+    publish(base.index_dir, "v0002")
+    assert rollback(base.index_dir, "v0001") == current_version(base.index_dir) == "v0001"
+
+
+def test_what_a_reader_holds_is_left_and_swept_once_it_is_free(base: Any) -> None:
+    base.pretend("v0001")
+    pin = pin_version(base.index_dir, "v0001")
+    folder = version_dir(base.index_dir, "v0001")
+    assert not remove_unless_held(folder)
+    assert pin.is_in_place()
+    folder.rename(folder.with_name(".v0001.1"))  # what `rebuild` leaves of the old one
+    assert not pin.is_in_place()
+    assert (pin.folder / "manifest.json").is_file()
+    discard_unfinished(base.index_dir)
+    assert folder.with_name(".v0001.1").is_dir()
+    pin.close()
+    discard_unfinished(base.index_dir)
+    assert list((base.index_dir / "versions").iterdir()) == []
+    with pytest.raises(NotFound):
+        pin_version(base.index_dir, "v0001")
+
+
+def test_reader_that_died_holds_nothing(base: Any) -> None:
+    base.pretend("v0001")
+    code = (
+        "import sys, time; from pathlib import Path; from index.versions import pin_version\n"
+        "pin = pin_version(Path(sys.argv[1]), 'v0001'); print('held', flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=project_root())
+    assert other.stdout is not None
+    other.stdout.readline()
+    assert not remove_unless_held(version_dir(base.index_dir, "v0001"))
+    other.send_signal(signal.SIGKILL)
+    other.communicate()
+    assert remove_unless_held(version_dir(base.index_dir, "v0001"))

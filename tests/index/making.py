@@ -1,0 +1,74 @@
+"""Versions of a few pages, made as a run makes them, for what is done with versions afterwards."""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.build import BuildJob, build_version
+from index.digest import digest_of
+from index.publish import finish_version
+from index.vectors import VectorStore, embed_missing
+from index.versions import version_dir
+from schemas.items import ChunkRow, Item
+from schemas.manifest import Counts, Manifest, Verdict
+from schemas.settings import DataDir
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
+from tests.index.conftest import INFO, HashEmbedder
+
+AT = "2026-01-01T00:00:00+00:00"
+Texts = Mapping[str, str]  # URL → text
+
+
+def item(url: str, text: str) -> Item:
+    return Item("pages", "document", url, url, f"Title of {url}", text, {}, {}, f"raw-{text}", AT)
+
+
+def chunk_of(one: Item) -> ChunkRow:
+    text = one.text
+    return ChunkRow(one.document_id, one.source, one.url, one.title, "document", 0, 0, len(text), text, f"{one.title}. {text}", {}, AT)
+
+
+def put_tables(folder: Path, texts: Texts) -> list[ChunkRow]:
+    items = [item(url, text) for url, text in texts.items()]
+    chunks = [chunk_of(one) for one in items]
+    write_table(folder / RECORDS, items_table([]))
+    write_table(folder / DOCUMENTS, items_table(items))
+    write_table(folder / CHUNKS, chunks_table(chunks))
+    return chunks
+
+
+def manifest_of(kb: str, version: str, chunks: list[ChunkRow], *, passed: bool = True) -> Manifest:
+    counts = Counts(records=0, documents=len(chunks), chunks=len(chunks))
+    return Manifest(
+        kb=kb, version=version, parent=None, created_at=AT, run_id=f"run-{version}", digest=digest_of(chunks_table(chunks), INFO.fingerprint), counts=counts,
+        fingerprints={"page": "a", "chunker": version}, embedder=INFO, declaration_sha256="0" * 64, collection=kb,
+        gate=Verdict(verdict="passed" if passed else "refused", checks=[]), lineage={"crawls": {"pages": "crawl-1"}}, software={}, files=[],
+    )  # fmt: skip
+
+
+def make_version(data: DataDir, kb: str, version: str, texts: Texts, *, passed: bool = True) -> Manifest:
+    """A version as a run makes it, and the tables of that run."""
+    chunks = put_tables(data.processed(kb), texts)
+    embed_missing(data.processed(kb) / CHUNKS, VectorStore(data.vectors, INFO), HashEmbedder)
+    tables = {"chunks": CHUNKS, "records": RECORDS, "documents": DOCUMENTS}
+    paths = {name: data.processed(kb) / file for name, file in tables.items()}
+    folder = version_dir(data.index(kb), version)
+    build_version(BuildJob(version_dir=folder, kb=kb, collection=kb, vectors_root=data.vectors, embedder=INFO, **paths))
+    return finish_version(data.index(kb), manifest_of(kb, version, chunks, passed=passed))
+
+
+def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
+    """What the child does, in this process: it saves the second that Chroma's import takes, dozens of times."""
+    importlib.import_module(module)._work(job, on_message)
+
+
+@contextmanager
+def without_children() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("index.build.run_child", child_here)
+        patch.setattr("index.verify.run_child", child_here)
+        yield
