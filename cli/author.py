@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import KB, Json
+from cli.options import KB, Env, Json
 from cli.output import print_json, print_table, say
 from schemas.declaration import NAME_PATTERN, Declaration
 from schemas.durable import write_file
@@ -26,12 +26,13 @@ def init(
     """Write a commented declaration to start from."""
     template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8")
     path = (folder or project_root() / "knowledge") / f"{name}.yaml"
+    if not re.fullmatch(NAME_PATTERN, name):
+        dotted = "; NAME.ENV.yaml is an overlay of NAME.yaml, written by hand" if "." in name else ""
+        raise UsageError(f"'{name}' cannot be a name", where="NAME", hint=f"lower-case letters, digits, - and _; two at least: {NAME_PATTERN}{dotted}")
     if path.exists():
         raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
-    if not re.fullmatch(NAME_PATTERN, name):
-        raise UsageError(f"'{name}' cannot be a name", where="NAME", hint=f"lower-case letters, digits, - and _; two at least: {NAME_PATTERN}")
     write_file(path, template.replace("NAME", name))
-    load_declaration(str(path))
+    load_declaration(str(path), env="")
     if as_json:
         print_json({"kb": name, "path": str(path)})
     else:
@@ -39,31 +40,44 @@ def init(
         say(f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} URL; almanac run {kb}")
 
 
-def validate(kb: KB, as_json: Json = False) -> None:
+def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:
     """Check a declaration; errors name file, line, key, what was found and what is allowed."""
-    declaration = load_declaration(kb)
+    declaration = load_declaration(kb, env)
+    golden = _golden_questions(declaration)
     warnings = [f"source {s.name}: {s.private_start}" for s in declaration.sources if isinstance(s, SiteSource) and s.private_start]
     if as_json:
         sources = [{"name": s.name, "kind": s.kind, "yields": s.yields, "fields": list(s.declared_fields())} for s in declaration.sources]
-        print_json({"kb": declaration.name, "ok": True, "path": str(declaration.path), "sources": sources, "warnings": warnings})
+        document = {"kb": declaration.name, "env": declaration.env, "ok": True, "path": str(declaration.path), "sources": sources}
+        print_json({**document, "golden_questions": golden, "warnings": warnings})
         return
     rows = [(s.name, s.kind, s.yields, ", ".join(s.declared_fields()) or ("their own" if s.takes_own_fields else "–")) for s in declaration.sources]
-    print_table(f"{declaration.name}: valid ({declaration.path})", ("source", "kind", "yields", "fields"), rows)
+    overlay = f", with the overlay {declaration.env}" if declaration.env else ""
+    print_table(f"{declaration.name}: valid ({declaration.path}{overlay})", ("source", "kind", "yields", "fields"), rows)
     for warning in warnings:
         say(f"a run will refuse {warning}")
+
+
+def _golden_questions(declaration: Declaration) -> int:
+    """How many there are; a line that cannot be meant is an error of the declaration's."""
+    if declaration.gate.golden is None:
+        return 0
+    from query.golden import load_golden
+
+    return len(load_golden(declaration))
 
 
 def test_url(
     kb: KB,
     url: Annotated[str, typer.Argument(metavar="URL", help="a page of one of the sites")],
     source: Annotated[str | None, typer.Option("--source", metavar="S", help="whose rules; default: by host and match", show_default=False)] = None,
+    env: Env = None,
     as_json: Json = False,
 ) -> None:
     """Show what one page yields, which rule gave each field, and what matched nothing."""
     from spiders.mapping.inspect_url import inspect_url
     from transforms.prepare import prepare_items
 
-    declaration = load_declaration(kb)
+    declaration = load_declaration(kb, env)
     chosen = _source_for(declaration, url, source)
     report = inspect_url(chosen, url, declaration.language)
     for item in report.items:

@@ -60,7 +60,7 @@ def demo(data: Data = None) -> None:
         os.environ["VOYAGO_URL"] = url
         say(f"The example site is served at {url}/ from {site.relative_to(project_root())}/\n")
         wait_until_ready()
-        reports = [RunReport.model_validate(refresh(kb, str(folder.root))) for kb in _QUESTIONS]
+        reports = [RunReport.model_validate(refresh(kb, str(folder.root), env="")) for kb in _QUESTIONS]
         for report in reports:
             say(summary_line(report))
         answers = [(kb, *_ask(kb, folder, questions)) for kb, questions in _QUESTIONS.items()]
@@ -78,7 +78,7 @@ def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, bo
     """Asks a question that the content answers and one that it does not; both must come out so."""
     from query import open_index
 
-    with open_index(kb, data=folder.root) as index:
+    with open_index(kb, data=folder.root, env="") as index:
         replies = [index.ask(question) for question in questions]
     for question, answer in zip(questions, replies, strict=True):
         say(f"\n{kb} {answer.version} ? {question}\n  {answer.reply}")

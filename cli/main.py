@@ -8,7 +8,7 @@ import typer
 from typer import Exit
 from typer.exceptions import TyperException
 
-from cli import author, operate, questions
+from cli import author, keep, operate, questions
 from cli.demo import demo
 from cli.output import configure_logs, print_error, print_json, reserve_stdout
 from schemas.errors import AlmanacError, StorageError, UsageError
@@ -27,13 +27,18 @@ Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused �
 app = typer.Typer(name="almanac", help=_HELP, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 _PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
     "Declare": [("init", author.init), ("validate", author.validate), ("test-url", author.test_url)],
-    "Refresh": [("run", operate.run), ("status", operate.status)],
+    "Refresh": [("run", operate.run), ("plan", operate.plan), ("status", operate.status)],
     "Versions": [
-        ("versions", operate.versions),
-        ("publish", operate.publish),
-        ("rollback", operate.rollback),
-        ("verify", operate.verify),
-        ("export", operate.export),
+        ("versions", keep.versions),
+        ("diff", keep.diff),
+        ("publish", keep.publish),
+        ("rollback", keep.rollback),
+        ("promote", keep.promote),
+        ("verify", keep.verify),
+        ("rebuild", keep.rebuild),
+        ("prune", keep.prune),
+        ("forget", keep.forget),
+        ("export", keep.export),
     ],
     "Ask": [("search", questions.search), ("ask", questions.ask), ("eval", questions.evaluate)],
     "Try": [("demo", demo)],

@@ -1,31 +1,46 @@
-"""Commands for whoever runs a knowledge base: run, status, versions, publish, rollback, verify, export."""
+"""Commands for whoever runs a knowledge base: run, plan, status."""
 
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from cli.options import KB, BeforeArgument, Data, Json, VersionArgument
+from cli.options import KB, Data, Env, Json
 from cli.output import print_json, print_table, say
+from flows.tables import GATE_COLUMNS, LOST_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows
 from index import versions as stored
 from index.lock import lock_holder, require_free
-from index.publish import publish as move_pointer
-from index.publish import rollback as move_back
+from schemas.declaration import Declaration
+from schemas.errors import UsageError
 from schemas.load import load_declaration
-from schemas.reports import RunReport, Status, VerifyResult, VersionRow, Versions
+from schemas.reports import RunReport, Status
 from schemas.settings import DataDir
+from schemas.sources import SiteSource
+from schemas.urls import http_url
+
+_SHOWN = 50
+Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
+Full = Annotated[bool, typer.Option("--full", help="ask for every page anew, map every page anew, build in full")]
 
 
 def run(
     kb: KB,
+    source: Sources = None,
+    url: Annotated[
+        list[str] | None, typer.Option("--url", metavar="U", help="only this page of the one --source; may be given again", show_default=False)
+    ] = None,
+    full: Full = False,
     no_publish: Annotated[bool, typer.Option("--no-publish", help="keep the new version without making it the live one")] = False,
     rejects_ok: Annotated[bool, typer.Option("--rejects-ok", help="exit 0 although items were quarantined")] = False,
+    env: Env = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
-    declaration = load_declaration(kb)
+    declaration = load_declaration(kb, env)
+    sources, urls = _sources(declaration, source), _urls(declaration, source, url)
     folder = DataDir.locate(data)
     folder.require_writable()
     require_free(folder.index(declaration.name))
@@ -36,38 +51,110 @@ def run(
     from flows.refresh import refresh, summary_line
 
     wait_until_ready()
-    report = RunReport.model_validate(refresh(str(declaration.path), str(folder.root), publish=not no_publish, rejects_ok=rejects_ok))
+    try:
+        # The overlay that was read above, whatever the variable says: an empty one asks for none.
+        done = refresh(
+            str(declaration.path), str(folder.root), publish=not no_publish, rejects_ok=rejects_ok, sources=sources, urls=urls, full=full,
+            env=declaration.env or "",
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        sys.stderr.write(f"almanac: to go on: almanac run {declaration.handle}\n")
+        raise
+    report = RunReport.model_validate(done)
     if as_json:
         print_json(report)
     else:
-        _show_report(report)
+        _show_report(report, declaration.handle)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
 
 
-def _show_report(report: RunReport) -> None:
+def _sources(declaration: Declaration, names: Sequence[str] | None) -> list[str]:
+    known = [source.name for source in declaration.sources]
+    for name in names or ():
+        if name not in known:
+            raise UsageError(f"no source '{name}' in {declaration.name}", where="--source", hint=f"there are: {', '.join(known)}")
+    return list(dict.fromkeys(names or ()))
+
+
+def _urls(declaration: Declaration, names: Sequence[str] | None, urls: Sequence[str] | None) -> list[str]:
+    """The pages asked for. They have to be addresses, of one source that is a site."""
+    if not urls:
+        return []
+    chosen = [source for source in declaration.sources if source.name in (names or ())]
+    if len(chosen) != 1 or not isinstance(chosen[0], SiteSource):
+        sites = ", ".join(source.name for source in declaration.sources if isinstance(source, SiteSource)) or "none"
+        raise UsageError("needs the one --source that the page belongs to, and that one a site", where="--url", hint=f"sites: {sites}")
+    for url in urls:
+        try:
+            http_url(url)
+        except ValueError as error:
+            raise UsageError(str(error), where=url, hint="copy the address of a page from the browser") from error
+    return list(dict.fromkeys(urls))
+
+
+def _show_report(report: RunReport, handle: str) -> None:
     if report.error:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
+    if lost := lost_rows(report.sources):
+        print_table("Pages that did not arrive or are gone", LOST_COLUMNS, lost)
     if report.gate is not None and report.gate.verdict == "refused":
-        rows = [(c.name, c.value, c.limit, "ok" if c.ok else "REFUSED") for c in report.gate.checks]
-        print_table("Gate refused: the live version serves on", ("check", "value", "limit", ""), rows)
+        print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
+        _show_missed(report)
+        _say_what_to_do(report, handle)
     if report.rejects_file:
         say(f"quarantined items with their reasons: {report.rejects_file}")
 
 
-def status(kb: KB, data: Data = None, as_json: Json = False) -> None:
+def _show_missed(report: RunReport) -> None:
+    missed = report.recall.missed if report.recall is not None else []
+    if missed and report.recall is not None:
+        say(f"golden questions without their answer, {len(missed)} of {report.recall.questions}:")
+        for question in missed[:_SHOWN]:
+            say(f"  {question}")
+
+
+def _say_what_to_do(report: RunReport, handle: str) -> None:
+    if report.version is None:
+        say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
+        return
+    if report.previous and report.previous != report.version:
+        say(f"  → what differs:      almanac diff {handle} {report.previous} {report.version}")
+    say(f'  → if that is right:  almanac publish {handle} {report.version} --override-gate "why"')
+
+
+def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """Say what a run would do now: pages, items, texts to embed, tokens, cost, and what the gate would say. Touches nothing."""
+    from flows.plan import plan as plan_run
+    from flows.run import Scope
+
+    declaration = load_declaration(kb, env)
+    result = plan_run(declaration, DataDir.locate(data), Scope(tuple(_sources(declaration, source)), full=full))
+    if as_json:
+        print_json(result)
+        return
+    print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
+    print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
+    if lost := lost_pages(result.sources):
+        more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
+        print_table(f"Pages that do not arrive or are gone{more}", ("page", "reason"), lost[:_SHOWN])
+
+
+def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what is live, what ran last, what runs now and what comes next."""
     from flows.run import last_run
 
-    declaration = load_declaration(kb)
+    declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)
     last = last_run(folder, declaration.name)
     upcoming, stale = _schedule(declaration.schedule, last)
+    running = lock_holder(folder.index(declaration.name))
     result = Status(
         kb=declaration.name,
+        env=declaration.env,
         current=stored.current_version(folder.index(declaration.name)),
         last_run=last.model_dump(by_alias=True) if last else None,
-        running=lock_holder(folder.index(declaration.name)),
+        running=running,
         stale=stale,
         next_scheduled=upcoming,
     )
@@ -75,9 +162,10 @@ def status(kb: KB, data: Data = None, as_json: Json = False) -> None:
         print_json(result)
         return
     rows = [
+        ("environment", result.env),
         ("current", result.current),
         ("last run", f"{last.outcome.replace('_', ' ')}, {last.finished_at}" if last else None),
-        ("running", f"{result.running}" if result.running else "no"),
+        ("running", f"{running['holder']}, pid {running['pid']} on {running['host']}, since {running['since']}" if running else "no"),
         ("stale", {True: "yes", False: "no", None: None}[stale]),
         ("next scheduled", upcoming),
     ]
@@ -95,97 +183,3 @@ def _schedule(cron: str | None, last: RunReport | None) -> tuple[str | None, boo
     if last is None or last.exit_code not in (0, 5):
         return upcoming, True
     return upcoming, next(CronSim(cron, datetime.fromisoformat(last.started_at))) < now
-
-
-def versions(kb: KB, data: Data = None, as_json: Json = False) -> None:
-    """List the versions that are kept, newest first."""
-    name = load_declaration(kb).name
-    folder = DataDir.locate(data).index(name)
-    current = stored.current_version(folder)
-    rows = [
-        VersionRow(
-            version=m.version,
-            state="current" if m.version == current else "refused" if m.gate.verdict == "refused" else "kept",
-            created_at=m.created_at,
-            parent=m.parent,
-            counts=m.counts,
-            digest=m.digest,
-            run_id=m.run_id,
-        )
-        for m in reversed(stored.list_versions(folder))
-    ]
-    result = Versions(kb=name, current=current, versions=rows)
-    if as_json:
-        print_json(result)
-        return
-    table = [(r.version, r.state, r.created_at[:16].replace("T", " "), r.counts.records, r.counts.documents, r.counts.chunks, r.digest[:8]) for r in rows]
-    print_table(name, ("version", "state", "created", "records", "docs", "chunks", "digest"), table)
-
-
-def publish(
-    kb: KB,
-    version: Annotated[str, typer.Argument(metavar="V", help="a kept version such as v0002")],
-    override_gate: Annotated[
-        str | None,
-        typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept under overrides/", show_default=False),
-    ] = None,
-    data: Data = None,
-    as_json: Json = False,
-) -> None:
-    """Make a kept version the live one."""
-    name = load_declaration(kb).name
-    folder = DataDir.locate(data).index(name)
-    previous = stored.current_version(folder)
-    move_pointer(folder, version, override=override_gate)
-    _say_moved(name, version, previous, as_json=as_json)
-
-
-def rollback(kb: KB, version: BeforeArgument = None, data: Data = None, as_json: Json = False) -> None:
-    """Make an older version the live one; without V the newest older one that the gate let pass."""
-    name = load_declaration(kb).name
-    folder = DataDir.locate(data).index(name)
-    previous = stored.current_version(folder)
-    _say_moved(name, move_back(folder, version), previous, as_json=as_json)
-
-
-def _say_moved(kb: str, current: str, previous: str | None, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"kb": kb, "current": current, "previous": previous})
-    else:
-        say(f"{kb}: {current} is live" + (f", after {previous}" if previous and previous != current else ""))
-
-
-def verify(kb: KB, version: VersionArgument = None, data: Data = None, as_json: Json = False) -> None:
-    """Compare a version with its manifest, its tables and the kept vectors, row by row."""
-    from index.verify import verify_version
-
-    name = load_declaration(kb).name
-    folder = DataDir.locate(data)
-    index_dir = folder.index(name)
-    found = stored.resolve_version(index_dir, version)
-    manifest = stored.read_manifest(index_dir, found)
-    problems = verify_version(stored.version_dir(index_dir, found), manifest, folder.vectors, manifest.embedder)
-    result = VerifyResult(kb=name, version=found, ok=not problems, problems=problems)
-    if as_json:
-        print_json(result)
-    elif result.ok:
-        say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
-    else:
-        print_table(f"{name} {found}: damaged", ("kind", "where", "found", "expected"), [(p.kind, p.where, p.found, p.expected) for p in problems])
-        say(f"  → almanac rollback {name} publishes the version before; almanac run {name} builds a new one when there is none")
-    raise typer.Exit(0 if result.ok else 7)
-
-
-def export(
-    kb: KB,
-    what: Annotated[Literal["chunks", "documents", "records", "vectors"], typer.Argument(metavar="chunks|documents|records|vectors", help="which table")],
-    file_format: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--format", help="csv opens in a spreadsheet")] = "jsonl",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="default: stdout", show_default=False)] = None,
-    version: Annotated[str | None, typer.Option("--version", metavar="V", help="default: the live one", show_default=False)] = None,
-    data: Data = None,
-) -> None:
-    """Write a version's chunks, documents, records or vectors."""
-    from cli.export import export_table
-
-    declaration = load_declaration(kb)
-    export_table(declaration, DataDir.locate(data), stored.resolve_version(DataDir.locate(data).index(declaration.name), version), what, file_format, out)

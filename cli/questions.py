@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.options import KB, Data, Floor, Json, TopK, Version
+from cli.options import KB, Data, Env, Floor, Json, TopK, Version
 from cli.output import print_json, print_table, say
 
 
@@ -19,6 +19,7 @@ def search(
     floor: Floor = None,
     mode: Annotated[Literal["dense"] | None, typer.Option("--mode", help="default: the declaration's", show_default=False)] = None,
     version: Version = None,
+    env: Env = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -27,7 +28,7 @@ def search(
     from query.published import parse_where
 
     _ = mode
-    with open_index(kb, data=data, version=version) as index:
+    with open_index(kb, data=data, version=version, env=env) as index:
         result = index.search(query, k=k, where=parse_where(where), floor=floor)
     if as_json:
         print_json(result)
@@ -43,13 +44,14 @@ def ask(
     k: TopK = None,
     floor: Floor = None,
     version: Version = None,
+    env: Env = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Answer with cited sentences, or say that the answer is not there."""
     from query import open_index
 
-    with open_index(kb, data=data, version=version) as index:
+    with open_index(kb, data=data, version=version, env=env) as index:
         answer = index.ask(question, k=k, mode=mode, floor=floor)
     if as_json:
         print_json(answer)
@@ -67,6 +69,7 @@ def evaluate(
     mode: Annotated[Literal["dense"] | None, typer.Option("--mode", help="default: the declaration's", show_default=False)] = None,
     run_file: Annotated[Path | None, typer.Option("--run-file", metavar="OUT", help="write the ranking in TREC form", show_default=False)] = None,
     version: Version = None,
+    env: Env = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -75,7 +78,7 @@ def evaluate(
     from query.evaluate import evaluate as measure
 
     _ = mode
-    with open_index(kb, data=data, version=version) as index:
+    with open_index(kb, data=data, version=version, env=env) as index:
         result = measure(index, queries, qrels, run_file=run_file)
     if as_json:
         print_json(result)

@@ -7,28 +7,35 @@ from typing import Any
 import structlog
 from prefect.artifacts import create_table_artifact
 
+from flows.tables import GATE_COLUMNS, LOST_COLUMNS, as_records, diff_rows, gate_rows, gate_title, lost_rows, plan_rows, summary_rows
 from schemas.items import Reject
-from schemas.reports import RunReport
+from schemas.reports import DiffResult, PlanResult, RunReport
 
 log = structlog.get_logger("almanac.artifacts")
 _REJECTS_SHOWN = 50
 
 
 def show_summary(report: RunReport) -> None:
-    """The run's counters as one table, the gate's checks as another."""
-    rows = [
-        {"what": "outcome", "value": report.outcome.replace("_", " ")},
-        {"what": "version", "value": report.version or "–"},
-        {"what": "previous", "value": report.previous or "–"},
-        *({"what": f"pages {name}", "value": value} for name, value in report.pages.model_dump().items()),
-        *({"what": f"items {name}", "value": value} for name, value in report.items.model_dump(by_alias=True).items()),
-        *({"what": f"chunks {name}", "value": value} for name, value in report.chunks.model_dump().items()),
-        *({"what": f"seconds {name}", "value": value} for name, value in report.seconds.items()),
-    ]
-    _table(report.kb, "summary", rows, f"Run {report.run_id} of {report.kb}")
+    """The run's counters, the gate's checks, and the pages that are missing, each as a table."""
+    of = f"run {report.run_id} of {report.kb}"
+    _table(report.kb, "summary", as_records(("what", "value"), summary_rows(report)), f"Summary of {of}")
     if report.gate is not None:
-        checks = [check.model_dump() for check in report.gate.checks]
-        _table(report.kb, "gate", checks, f"Gate of {report.kb}: {report.gate.verdict}")
+        _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
+    if lost := lost_rows(report.sources):
+        _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive or are gone, by reason ({of})")
+    if report.recall is not None and report.recall.missed:
+        _table(report.kb, "missed questions", [{"question": question} for question in report.recall.missed], f"Golden questions without their answer ({of})")
+
+
+def show_diff(diff: DiffResult) -> None:
+    """How a new version differs from the one before."""
+    _table(diff.kb, "diff", as_records(("what", "value"), diff_rows(diff)), f"{diff.kb}: {diff.to} against {diff.since}")
+
+
+def show_plan(plan: PlanResult) -> None:
+    """What a run would do, and what its gate would say."""
+    _table(plan.kb, "plan", as_records(("what", "value"), plan_rows(plan)), f"What a run of {plan.kb} would do now")
+    _table(plan.kb, "plan gate", as_records(GATE_COLUMNS, gate_rows(plan.gate)), f"What the gate of {plan.kb} would say")
 
 
 def show_validation(kb: str, rows: list[dict[str, Any]]) -> None:

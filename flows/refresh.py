@@ -1,54 +1,115 @@
 """The refresh flow: from a crawl to a published version, or to the reason why not."""
 
 import platform
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version as installed
 from typing import Any
 
 import pyarrow.parquet as pq
 import structlog
-from prefect import flow
+from prefect import Task, flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State, TaskRun
 
-from flows.artifacts import show_rejects, show_summary
-from flows.run import Run, utc_now
-from flows.steps import acquire, build, compare_and_chunk, embed, map_and_clean, seal_and_publish, validate, verify
-from index.digest import digest_of
-from index.embedder import describe_embedder
-from index.lock import writer_lock
-from index.versions import current_version, discard_unfinished, list_versions, next_version, read_manifest
-from schemas.declaration import Declaration
-from schemas.errors import AlmanacError, GateRefused, NoRecords, as_storage_error
-from schemas.items import canonical_json, sha256
+from flows import steps
+from flows.artifacts import show_rejects, show_summary, show_validation
+from flows.forget import complete_takedowns
+from flows.golden import question_key
+from flows.progress import show_progress
+from flows.retention import apply_retention
+from flows.road import Do, is_live, judge_run, passed, plainly, refused_before, survey
+from flows.run import Run, Scope, utc_now
+from flows.state import remember
+from index.delta import BuildFacts
+from index.lock import Lease, writer_lock
+from index.vector_parts import vectors_in_use
+from index.versions import discard_unfinished, next_version
+from schemas.durable import TEMPORARY, sweep
+from schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, UsageError, as_storage_error
 from schemas.load import load_declaration
 from schemas.logs import log_through_stdlib
-from schemas.manifest import Counts, EmbedderInfo, Manifest
+from schemas.manifest import Counts, Manifest
 from schemas.reports import Outcome, RunReport
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
-from transforms.gate import judge
 
 log = structlog.get_logger("almanac.refresh")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
+_RETRIED = frozenset({steps.acquire, steps.embed})
+
+
+async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+    """Only what trying again may mend is tried again: see schemas/errors.py."""
+    return isinstance(await state.aresult(raise_on_failure=False), Retriable)
+
+
+@cache
+def _task(step: Callable[..., Any]) -> Task[..., Any]:
+    """A step as a task of which Prefect keeps no result: what a step leaves are files, and the run."""
+    name = step.__name__.replace("_", " ")
+    retried = step in _RETRIED
+    return task(
+        name=name,
+        task_run_name="acquire {source.name}" if step is steps.acquire else name,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=2 if retried else 0,
+        retry_delay_seconds=[1, 4] if retried else 0,
+        retry_condition_fn=_is_retriable,
+    )(step)
+
+
+def _do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return _task(step)(*arguments, **named)
 
 
 @flow(name="refresh", flow_run_name="{kb}", validate_parameters=False, persist_result=False)
-def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: bool = False) -> dict[str, Any]:
+def refresh(
+    kb: str,
+    data: str | None = None,
+    publish: bool = True,
+    rejects_ok: bool = False,
+    sources: list[str] | None = None,
+    urls: list[str] | None = None,
+    full: bool = False,
+    env: str | None = None,
+) -> dict[str, Any]:
     """Refreshes one knowledge base and returns the run's report.
 
-    `kb` is a name under `knowledge/` or a path to a declaration; `data` the data directory. With `publish` false the new version is kept and the live one
-    serves on. An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has to mend is raised.
+    `kb` is a name under `knowledge/` or a path to a declaration; `data` the data directory; `env` the overlay. With `publish` false the new version is
+    kept and the live one serves on. `sources` limits the run to those, `urls` to these pages of the one source named; what is not looked at stays as it
+    is. `full` asks for and reads everything anew. An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has
+    to mend is raised.
     """
     log_through_stdlib()
-    declaration = load_declaration(kb)
-    run = Run(declaration, DataDir.locate(data))
-    with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id):
+    declaration = load_declaration(kb, env)
+    scope = Scope(tuple(sources or ()), tuple(urls or ()), full)
+    _require_known(scope, [source.name for source in declaration.sources], declaration.handle)
+    run = Run(declaration, DataDir.locate(data), scope, show=lambda step: show_progress(declaration.name, step))
+    report = carry_out(run, _do, go_live=publish, rejects_ok=rejects_ok, when_surveyed=_show_survey)
+    show_summary(run.report)
+    return report
+
+
+def _show_survey(run: Run) -> None:
+    show_validation(run.kb, run.validation)
+    show_rejects(run.kb, run.rejects)
+
+
+def carry_out(
+    run: Run, do: Do = plainly, *, go_live: bool = True, rejects_ok: bool = False, when_surveyed: Callable[[Run], None] = lambda _: None
+) -> dict[str, Any]:
+    """The whole refresh, from taking the lock to letting go of what retention no longer wants. Nothing of it needs Prefect: `do` carries out a step."""
+    with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id) as lease:
         try:
             with as_storage_error(run.data.root):
-                _refresh(run, go_live=publish, rejects_ok=rejects_ok)
+                _refresh(run, lease, do, go_live=go_live, rejects_ok=rejects_ok, when_surveyed=when_surveyed)
         except NoRecords as nothing:
-            nothing.about(declaration.handle)
+            nothing.about(run.declaration.handle)
             _conclude(run, "no_records", nothing.exit_code, nothing.as_json()["error"])
         except AlmanacError as error:
-            error.about(declaration.handle)
+            error.about(run.declaration.handle)
             _conclude(run, "failed", error.exit_code, error.as_json()["error"])
             error.report = run.finish()
             raise
@@ -59,47 +120,41 @@ def refresh(kb: str, data: str | None = None, publish: bool = True, rejects_ok: 
             run.finish()
             raise
         report = run.finish()
-    show_summary(run.report)
+        if run.report.outcome in ("published", "published_with_rejects", "unchanged"):
+            remember(run, run.digest)
+        if run.report.outcome in ("published", "published_with_rejects"):
+            keep_vectors = {question_key(golden.question) for golden in run.golden}
+            apply_retention(run.data, run.declaration, crawls={run.run_id}, keep_vectors=keep_vectors, lease=lease)
     return report
 
 
-def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
-    report = run.report
+def _require_known(scope: Scope, names: list[str], kb: str) -> None:
+    for name in scope.sources:
+        if name not in names:
+            raise UsageError(f"no source '{name}' in {kb}", where="--source", hint=f"there are: {', '.join(names)}")
+    if scope.urls and len(scope.sources) != 1:
+        raise UsageError("a URL belongs to one source", where="--url", hint=f"name it with --source: {', '.join(names)}")
+
+
+def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool, when_surveyed: Callable[[Run], None]) -> None:
     log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
-    report.previous = current_version(run.index_dir)
-    info = describe_embedder(run.declaration.embed)  # before the first request: a model that is not there ends the run here
-    with run.stage("crawl"):
-        for source in run.declaration.sources:
-            acquire(run, source)
-    with run.stage("map"):
-        map_and_clean(run)
-    with run.stage("validate"):
-        validate(run)
-    with run.stage("chunk"):
-        compare_and_chunk(run)
-    show_rejects(run.kb, run.rejects)
-    with run.stage("embed"):
-        embed(run, info)
-    report.gate = judge(run.declaration, report.pages, report.items, run.live_items)
-    passed = report.gate.verdict == "passed"
-    manifest = _manifest(run, info)
-    if _is_live(run, manifest):
-        report.version = report.previous if passed else None
-        _conclude(run, "unchanged" if passed else "gate_refused", 0 if passed else GateRefused.exit_code)
+    sweep(run.processed.rglob(TEMPORARY))
+    complete_takedowns(run.data, run.declaration, lease=lease)
+    survey(run, do)
+    when_surveyed(run)
+    if is_live(run):
+        run.report.version = run.report.previous if passed(run) else None
+        run.report.chunks.cached = run.report.chunks.total
+        _conclude(run, *(("unchanged", 0) if passed(run) else ("gate_refused", GateRefused.exit_code)))
         return
-    if not passed and (refused := _refused_before(run, manifest)):
-        report.version = refused
+    if not passed(run) and (refused := refused_before(run)):
+        run.report.version = refused.version
         _conclude(run, "gate_refused", GateRefused.exit_code)
         return
-    with run.stage("build"):
-        build(run, manifest.version, info)
-    with run.stage("verify"):
-        verify(run, manifest.version, info)
-    with run.stage("publish"):
-        seal_and_publish(run, manifest, go_live=passed and go_live)
-    report.version = manifest.version
-    if not passed:
+    with vectors_in_use(run.data.vectors):
+        _publish(run, lease, do, go_live=go_live)
+    if not passed(run):
         _conclude(run, "gate_refused", GateRefused.exit_code)
     elif not go_live:
         _conclude(run, "kept", 0)
@@ -108,58 +163,56 @@ def _refresh(run: Run, *, go_live: bool, rejects_ok: bool) -> None:
         _conclude(run, "published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0)
 
 
+def _publish(run: Run, lease: Lease, do: Do, *, go_live: bool) -> None:
+    """Embeds what has no vector, builds and verifies the version, asks it the golden questions, and lets the gate say what becomes of it."""
+    version = next_version(run.index_dir)
+    with run.stage("embed"):
+        do(steps.embed, run)
+    with run.stage("build"):
+        facts = do(steps.build, run, version)
+    with run.stage("verify"):
+        do(steps.verify, run, version, facts)
+    if run.golden:
+        with run.stage("golden"):
+            do(steps.measure_golden, run, _manifest(run, version, facts))
+        judge_run(run)
+    with run.stage("publish"):
+        do(steps.seal_and_publish, run, _manifest(run, version, facts), lease, go_live=passed(run) and go_live)
+    run.report.version = version
+
+
 def _conclude(run: Run, outcome: Outcome, exit_code: int, error: dict[str, Any] | None = None) -> None:
     run.report.outcome, run.report.exit_code, run.report.error = outcome, exit_code, error
     run.report.items.quarantined = len(run.rejects)
 
 
-def _is_live(run: Run, manifest: Manifest) -> bool:
-    """Whether the live version holds exactly this: the same items to the last field, the same chunks, the same collection name."""
-    if run.report.previous is None or run.live_items is None:
-        return False
-    live, items = read_manifest(run.index_dir, run.report.previous), run.report.items
-    same_items = not (items.added or items.changed or items.moved or items.removed)
-    return same_items and live.digest == manifest.digest and live.collection == manifest.collection
-
-
-def _refused_before(run: Run, manifest: Manifest) -> str | None:
-    """A version with this content that the gate refused already: a nightly refusal need not fill the disk."""
-    for kept in reversed(list_versions(run.index_dir)):
-        if kept.digest == manifest.digest and kept.gate.verdict == "refused" and kept.declaration_sha256 == manifest.declaration_sha256:
-            return kept.version
-    return None
-
-
-def _manifest(run: Run, info: EmbedderInfo) -> Manifest:
+def _manifest(run: Run, version: str, facts: BuildFacts) -> Manifest:
     """Everything the manifest says but the files, which are not there yet."""
     assert run.report.gate is not None
-    chunks = pq.read_table(run.processed / CHUNKS)
-    records, documents = (pq.read_metadata(run.processed / name).num_rows for name in (RECORDS, DOCUMENTS))
-    counts = Counts(records=records, documents=documents, chunks=chunks.num_rows)
+    records, documents, chunks = (pq.read_metadata(run.processed / name).num_rows for name in (RECORDS, DOCUMENTS, CHUNKS))
     return Manifest(
         kb=run.kb,
-        version=next_version(run.index_dir),
+        version=version,
         parent=run.report.previous,
         created_at=utc_now(),
         run_id=run.run_id,
-        digest=digest_of(chunks, info.fingerprint),
-        counts=counts,
-        fingerprints=_fingerprints(run.declaration, info),
-        embedder=info,
+        digest=run.digest,
+        counts=Counts(records=records, documents=documents, chunks=chunks),
+        fingerprints=run.stages,
+        embedder=run.embedder,
         declaration_sha256=run.declaration.sha256,
         collection=run.declaration.collection,
         gate=run.report.gate,
-        lineage={"sources": [source.name for source in run.declaration.sources], "pages": run.report.pages.model_dump()},
+        lineage={
+            "sources": [source.name for source in run.declaration.sources],
+            "crawls": {outcome.source: outcome.crawl for outcome in run.report.sources},
+            "pages": run.report.pages.model_dump(),
+            "items": run.report.items.model_dump(by_alias=True),
+            "build": facts.model_dump(),
+        },
         software={"python": platform.python_version(), **{name: installed(name) for name in _SOFTWARE}},
         files=[],
     )
-
-
-def _fingerprints(declaration: Declaration, info: EmbedderInfo) -> dict[str, str]:
-    """One short hash a stage: what was declared for it when this version was made."""
-    dumped = declaration.model_dump(by_alias=True, mode="json")
-    parts = {"mapping": dumped["sources"], "cleaning": dumped["clean"], "chunker": dumped["chunk"], "index": dumped["index"]}
-    return {**{name: sha256(canonical_json(part))[:16] for name, part in parts.items()}, "embedder": info.fingerprint}
 
 
 def summary_line(report: RunReport) -> str:

@@ -12,7 +12,7 @@ from index.embedder import Embedder, describe_embedder, load_embedder
 from index.read import OpenVersion
 from index.versions import resolve_version
 from query.answer import extract_answer
-from query.filters import matching_rows
+from query.retrieve import retrieve
 from schemas.declaration import Declaration
 from schemas.errors import EmbedderMismatch, UsageError
 from schemas.load import load_declaration
@@ -21,16 +21,15 @@ from schemas.settings import DataDir, quiet_engines
 
 # A reader that stays open keeps few versions: the live one, and those that requests in flight still pin.
 _OPEN_VERSIONS = 3
-_ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 
 
-def open_index(kb: str, *, data: Path | str | None = None, version: str | None = None) -> "PublishedIndex":
-    """Opens the index of `kb`, a name under `knowledge/` or a path to a declaration.
+def open_index(kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None) -> "PublishedIndex":
+    """Opens the index of `kb`, a name under `knowledge/` or a path to a declaration, with the overlay of `env`, else of ALMANAC_ENV.
 
     With `version` it stays pinned to that one; otherwise each request reads the live version. Raises NothingPublished before the first run.
     """
     quiet_engines()
-    index = PublishedIndex(load_declaration(kb), DataDir.locate(data), version)
+    index = PublishedIndex(load_declaration(kb, env), DataDir.locate(data), version)
     resolve_version(index.folder, version)
     return index
 
@@ -66,6 +65,8 @@ class PublishedIndex:
     def version(self, version: str | None = None) -> OpenVersion:
         """The version that answers: the one asked for, the pinned one, or the live one at this moment."""
         name = resolve_version(self.folder, version or self._pinned)
+        if name in self._open and not self._open[name].is_in_place:
+            self._open.pop(name).close()
         if name not in self._open:
             opened = OpenVersion(self.folder, name)
             self._refuse_other_embedder(opened)
@@ -88,36 +89,20 @@ class PublishedIndex:
         self, opened: OpenVersion, vector: np.ndarray, k: int, *, where: dict[str, Any] | None = None, floor: float | None = None
     ) -> list[Hit]:
         """Hits for a unit vector in one open version."""
-        ids = self._filter(opened, where) if where is not None else None
-        if ids is not None and not ids:
-            return []
-        found = [(chunk_id, cosine) for chunk_id, cosine in opened.query(vector, k, ids) if floor is None or cosine >= floor]
-        rows = opened.rows([chunk_id for chunk_id, _ in found])
-        return [_hit(rank, row, cosine) for rank, (row, (_, cosine)) in enumerate(zip(rows, found, strict=True), start=1)]
+        return retrieve(self.declaration, opened, vector, k, where=where, floor=floor)
 
     def ask(self, question: str, *, k: int | None = None, mode: str = "kb-only", floor: float | None = None, version: str | None = None) -> Answer:
         """An answer made of cited sentences, or an explicit "I don't know" where no hit reaches the floor."""
         _require_text(question, "question")
         if mode != "kb-only":
             raise UsageError(f"mode {mode} needs a generating model, which is not supported yet", where="--mode", hint="leave it at kb-only")
-        retrieve, defaults = self.declaration.retrieve, self.embedder.defaults
-        lowest = next(f for f in (floor, retrieve.floor, defaults.floor) if f is not None)
-        confident = retrieve.confident if retrieve.confident is not None else max(defaults.confident, lowest)
+        declared, defaults = self.declaration.retrieve, self.embedder.defaults
+        lowest = next(f for f in (floor, declared.floor, defaults.floor) if f is not None)
+        confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
         opened = self.version(version)
         vector = self.embedder.embed_queries([question])[0]
-        hits = self.search_by_vector(opened, vector, k or retrieve.k, floor=lowest)
+        hits = self.search_by_vector(opened, vector, k or declared.k, floor=lowest)
         return extract_answer(self.declaration, opened.manifest.version, vector, hits, self.embedder, confident)
-
-    def _filter(self, opened: OpenVersion, where: dict[str, Any]) -> list[str]:
-        declared = {name for source in self.declaration.sources for name in source.metadata or source.declared_fields()}
-        names = sorted({*_ROW_FIELDS, *opened.metadata_keys, *declared})
-
-        def column(name: str) -> Sequence[Any]:
-            is_own = name in _ROW_FIELDS and name not in opened.metadata_keys  # a declared field goes before a column of its name
-            return opened.column(name) if is_own else opened.metadata_column(name)
-
-        mask = matching_rows(where, column, len(opened.chunk_ids), names)
-        return [chunk_id for chunk_id, matches in zip(opened.chunk_ids, mask, strict=True) if matches]
 
     def _refuse_other_embedder(self, opened: OpenVersion) -> None:
         built, declared = opened.manifest.embedder, describe_embedder(self.declaration.embed)
@@ -127,7 +112,7 @@ class PublishedIndex:
                 f"version {opened.manifest.version} was embedded with {built.model} ({built.fingerprint}), and the declaration says "
                 f"{declared.model} ({declared.fingerprint}): their vectors do not compare",
                 where=str(self.declaration.path),
-                hint=f"almanac run {self.declaration.name} builds a version with the declared embedder",
+                hint=f"almanac run {self.declaration.handle} builds a version with the declared embedder",
             )
 
 
@@ -149,11 +134,6 @@ def _require_text(text: str, what: str) -> None:
         raise UsageError(f"the {what} is empty", hint="ask something")
     if any("\ud800" <= c <= "\udfff" for c in text):
         raise UsageError(f"the {what} is not valid UTF-8", hint="check the terminal's or the caller's encoding")
-
-
-def _hit(rank: int, row: dict[str, Any], cosine: float) -> Hit:
-    names = ("chunk_id", "document_id", "source", "url", "title", "text", "start", "end", "metadata", "fetched_at")
-    return Hit(rank=rank, score=cosine, scores={"dense": cosine, "lexical": None, "tag": None, "rerank": None}, **{n: row[n] for n in names})
 
 
 def best_documents(hits: Sequence[Hit]) -> dict[str, float]:

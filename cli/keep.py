@@ -1,0 +1,265 @@
+"""Commands for whoever keeps versions: versions, diff, publish, rollback, verify, rebuild, prune, forget, promote, export."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cli.options import KB, BeforeArgument, Data, Env, Json, VersionArgument
+from cli.output import print_json, print_table, say
+from index import versions as stored
+from index.lock import writer_lock
+from index.pins import alone_with
+from index.publish import publish as move_pointer
+from index.publish import rollback as move_back
+from schemas.load import load_declaration
+from schemas.reports import ItemChange, VerifyResult, VersionRow, Versions
+from schemas.settings import DataDir
+
+_SHOWN = 50  # changed items in a table; --json has all
+
+
+def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """List the versions that are kept, newest first."""
+    name = load_declaration(kb, env).name
+    folder = DataDir.locate(data).index(name)
+    pointer = stored.read_pointer(folder)
+    manifests = stored.list_versions(folder)
+    rows = [
+        VersionRow(
+            version=m.version,
+            state="current" if m.version == pointer else "refused" if m.gate.verdict == "refused" else "kept",
+            created_at=m.created_at,
+            parent=m.parent,
+            counts=m.counts,
+            digest=m.digest,
+            run_id=m.run_id,
+        )
+        for m in reversed(manifests)
+    ]
+    if as_json:
+        print_json(Versions(kb=name, current=pointer, versions=rows))
+        return
+    table = [
+        (r.version, r.state, r.created_at[:16].replace("T", " "), *r.counts.model_dump().values(), r.digest[:8], _readers(folder, r.version)) for r in rows
+    ]
+    print_table(name, ("version", "state", "created", "records", "docs", "chunks", "digest", "read now"), table)
+    if pointer is not None and pointer not in stored.version_names(folder):
+        say(f"CURRENT says {pointer}, and there is no such version: almanac rollback {name} goes back to the newest one before it")
+
+
+def _readers(folder: Path, version: str) -> str:
+    try:
+        with alone_with(stored.version_dir(folder, version)) as alone:
+            return "" if alone else "yes"
+    except FileNotFoundError:
+        return "pruned"
+
+
+def diff(
+    kb: KB,
+    since: Annotated[str, typer.Argument(metavar="A", help="a version such as v0001")],
+    to: Annotated[str, typer.Argument(metavar="B", help="the version to compare it with")],
+    env: Env = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Say what version B has that A has not: items, chunks, and the rules that changed."""
+    from index.diff import compare_versions
+
+    name = load_declaration(kb, env).name
+    result = compare_versions(DataDir.locate(data).index(name), since, to)
+    if as_json:
+        print_json(result)
+        return
+    rows = [(change, result.items.get(change), result.chunks.get(change)) for change in ("added", "changed", "moved", "removed", "unchanged")]
+    rows[-1] = ("unchanged", result.items["unchanged"], result.chunks["kept"])
+    print_table(f"{name}: {since} → {to}", ("", "items", "chunks"), rows)
+    say(f"rules changed for: {', '.join(result.stages)}" if result.stages else "no rules changed")
+    _show_changes(result.changes)
+
+
+def _show_changes(changes: Sequence[ItemChange]) -> None:
+    if changes:
+        rows = [(c.change, c.source, c.title or c.document_id, f"{c.was} → {c.url}" if c.was else c.url) for c in changes[:_SHOWN]]
+        print_table("Items", ("change", "source", "title", "url"), rows)
+    if len(changes) > _SHOWN:
+        say(f"… and {len(changes) - _SHOWN} more; --json lists all")
+
+
+def publish(
+    kb: KB,
+    version: Annotated[str, typer.Argument(metavar="V", help="a kept version such as v0002")],
+    override_gate: Annotated[
+        str | None,
+        typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept under overrides/", show_default=False),
+    ] = None,
+    env: Env = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Make a kept version the live one."""
+    name = load_declaration(kb, env).name
+    folder = DataDir.locate(data).index(name)
+    stored.require_version(folder, version)  # so that a mistake leaves no folder behind
+    with writer_lock(folder, "publish") as lease:
+        previous = stored.read_pointer(folder)
+        move_pointer(folder, version, override=override_gate, lease=lease)
+    _say_moved(name, version, previous, as_json=as_json)
+
+
+def rollback(kb: KB, version: BeforeArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """Make an older version the live one; without V the newest older one that the gate let pass."""
+    name = load_declaration(kb, env).name
+    folder = DataDir.locate(data).index(name)
+    if version is None:
+        stored.require_published(folder)
+    else:
+        stored.require_version(folder, version)
+    with writer_lock(folder, "rollback") as lease:
+        previous = stored.read_pointer(folder)
+        current = move_back(folder, version, lease=lease)
+    _say_moved(name, current, previous, as_json=as_json)
+
+
+def _say_moved(kb: str, current: str, previous: str | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"kb": kb, "current": current, "previous": previous})
+    else:
+        say(f"{kb}: {current} is live" + (f", after {previous}" if previous and previous != current else ""))
+
+
+def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """Compare a version with its manifest, its tables and the kept vectors, row by row."""
+    from index.vector_parts import vectors_in_use
+    from index.verify import verify_version
+
+    name = load_declaration(kb, env).name
+    folder = DataDir.locate(data)
+    index_dir = folder.index(name)
+    found = stored.resolve_version(index_dir, version)
+    while True:
+        pin = stored.pin_version(index_dir, found)
+        with vectors_in_use(folder.vectors):
+            manifest = stored.read_manifest(index_dir, found)
+            problems = verify_version(stored.version_dir(index_dir, found), manifest, folder.vectors, manifest.embedder)
+        same = pin.is_in_place()
+        pin.close()
+        if same:  # else it was rebuilt meanwhile, and half of either was seen
+            break
+    result = VerifyResult(kb=name, version=found, ok=not problems, problems=problems)
+    if as_json:
+        print_json(result)
+    elif result.ok:
+        say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
+    else:
+        print_table(f"{name} {found}: damaged", ("kind", "where", "found", "expected"), [(p.kind, p.where, p.found, p.expected) for p in problems])
+        say(f"  → almanac rebuild {name} {found} mends its Chroma directory; almanac rollback {name} publishes the version before;")
+        say(f"    almanac run {name} builds a new one")
+    raise typer.Exit(0 if result.ok else 7)
+
+
+def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """Make a version's Chroma directory anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
+    from index.rebuild import rebuild_version
+    from index.vector_parts import vectors_in_use
+
+    name = load_declaration(kb, env).name
+    folder = DataDir.locate(data)
+    index_dir = folder.index(name)
+    found = stored.resolve_version(index_dir, version)
+    with writer_lock(index_dir, "rebuild") as lease, vectors_in_use(folder.vectors):
+        stored.discard_unfinished(index_dir)
+        result = rebuild_version(index_dir, found, folder.vectors, lease=lease)
+    if as_json:
+        print_json(result)
+    else:
+        say(f"{name} {found}: rebuilt, {result.chunks} chunks, none embedded, {result.seconds:.1f} s; digest {result.digest[:8]} as before")
+
+
+def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
+    from flows.retention import apply_retention
+
+    declaration = load_declaration(kb, env)
+    folder = DataDir.locate(data)
+    folder.require_writable()
+    with writer_lock(folder.index(declaration.name), "prune") as lease:
+        result = apply_retention(folder, declaration, lease=lease)
+    if as_json:
+        print_json(result)
+        return
+    rows = [("versions", len(result.versions)), ("raw crawls", result.crawls), ("raw pages", result.pages), ("vectors", result.vectors)]
+    print_table(f"{declaration.name}: removed, {result.bytes / 1e6:.1f} MB", ("", "removed"), rows)
+    if result.held:
+        say(f"left, because somebody reads them now: {', '.join(result.held)}")
+
+
+def forget(
+    kb: KB,
+    url: Annotated[str, typer.Argument(metavar="URL", help="of the page or item, as hits and exports show it")],
+    why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="kept in forgotten.jsonl", show_default=False)] = None,
+    env: Env = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
+    from flows.forget import forget_url
+
+    declaration = load_declaration(kb, env)
+    folder = DataDir.locate(data)
+    folder.require_writable()
+    with writer_lock(folder.index(declaration.name), "forget") as lease:
+        stored.discard_unfinished(folder.index(declaration.name))
+        result = forget_url(folder, declaration, url, why, lease=lease)
+    if as_json:
+        print_json(result)
+        return
+    rows = [("items", result.items), ("chunks", result.chunks), ("vectors", result.vectors), ("raw pages", result.pages)]
+    print_table(f"{declaration.name}: forgotten: {url}", ("", "erased"), rows)
+    say(f"versions made anew without it: {', '.join(result.versions) or 'none held it'}")
+
+
+def promote(
+    kb: KB,
+    version: Annotated[str, typer.Argument(metavar="V", help="a version that the gate let pass, such as v0002")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="another data directory, such as production's", show_default=False)],
+    no_publish: Annotated[bool, typer.Option("--no-publish", help="copy it there without making it the live one")] = False,
+    env: Env = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Copy a verified version into another data directory, verify it there, and publish it."""
+    from index.promote import promote_version
+
+    name = load_declaration(kb, env).name
+    target = DataDir.locate(to)
+    before = stored.read_pointer(target.index(name))
+    result = promote_version(DataDir.locate(data), target, name, version, go_live=not no_publish)
+    if as_json:
+        print_json(result)
+    elif before == result.promoted:
+        say(f"{name} {version}: unchanged, {result.promoted} in {result.to} is live and holds the same")
+    else:
+        say(f"{name} {version}: verified, and {'live' if result.published else 'kept'} as {result.promoted} in {result.to}")
+
+
+def export(
+    kb: KB,
+    what: Annotated[Literal["chunks", "documents", "records", "vectors"], typer.Argument(metavar="chunks|documents|records|vectors", help="which table")],
+    file_format: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--format", help="csv opens in a spreadsheet")] = "jsonl",
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="default: stdout", show_default=False)] = None,
+    version: Annotated[str | None, typer.Option("--version", metavar="V", help="default: the live one", show_default=False)] = None,
+    env: Env = None,
+    data: Data = None,
+) -> None:
+    """Write a version's chunks, documents, records or vectors."""
+    from cli.export import export_table
+
+    declaration = load_declaration(kb, env)
+    index_dir = DataDir.locate(data).index(declaration.name)
+    found = stored.resolve_version(index_dir, version)
+    pin = stored.pin_version(index_dir, found)
+    export_table(declaration, DataDir.locate(data), found, what, file_format, out)
+    pin.close()

@@ -1,0 +1,29 @@
+"""Vectors of golden questions, kept beside those of texts: an unchanged refresh judges by them and loads no model."""
+
+from collections.abc import Callable, Sequence
+
+from index.embedder import Embedder, Vectors
+from index.vectors import VectorStore
+from schemas.items import sha256
+
+
+def question_key(question: str) -> str:
+    """The key of a question's vector; a model may embed a question otherwise than the same words in a text."""
+    return sha256(f"query\0{question}")
+
+
+def are_kept(store: VectorStore, questions: Sequence[str]) -> bool:
+    """Whether each of them has its vector: then another embedder's version can be asked, and its model need not be there any more."""
+    return not store.missing(map(question_key, questions))
+
+
+def kept_questions(store: VectorStore, load: Callable[[], Embedder]) -> Callable[[Sequence[str]], Vectors]:
+    """A function that embeds questions and keeps their vectors in `store`. `load` is only called where one is missing."""
+
+    def embed_queries(questions: Sequence[str]) -> Vectors:
+        by_key = {question_key(question): question for question in questions}
+        if missing := store.missing(by_key):
+            store.write_part(missing, load().embed_queries([by_key[key] for key in missing]))
+        return store.read([question_key(question) for question in questions])
+
+    return embed_queries

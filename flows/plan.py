@@ -1,0 +1,63 @@
+"""What a run would do now: the same road as far as the gate, on a scratch copy. Nothing in the data directory is touched."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from flows.road import is_live, passed, survey
+from flows.run import Run, Scope, Show, silent
+from index.tokens import count_tokens
+from index.vectors import VectorStore
+from schemas.declaration import Declaration
+from schemas.reports import Outcome, PlanResult
+from schemas.settings import DataDir
+from schemas.tables import CHUNKS, read_batches
+
+
+def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008  # frozen
+    """Asks the sites as a run would, and counts. Raises what the run would raise before the gate, such as NoRecords.
+
+    Golden questions are not asked: there is no version yet that could answer them.
+    """
+    with tempfile.TemporaryDirectory(prefix="almanac-plan-") as scratch:
+        run = Run(declaration, data, scope, show=show, scratch=Path(scratch))
+        survey(run)
+        assert run.report.gate is not None
+        missing = _missing(run)
+        return PlanResult(
+            kb=run.kb,
+            outcome=_outcome(run),
+            pages=run.report.pages,
+            items=run.report.items,
+            chunks_to_embed=len(missing),
+            tokens=count_tokens(declaration.embed, _texts(run, missing)) if missing else 0,
+            cost=None,  # a local model has no price
+            gate={"would_refuse": not passed(run), "checks": [check.model_dump() for check in run.report.gate.checks]},
+            sources=run.report.sources,
+        )
+
+
+def _outcome(run: Run) -> Outcome:
+    if not passed(run):
+        return "gate_refused"
+    if is_live(run):
+        return "unchanged"
+    return "published_with_rejects" if run.rejects else "published"
+
+
+def _missing(run: Run) -> set[str]:
+    """Keys of the texts that have no vector yet; none where nothing was cut, for nothing changed."""
+    path = run.tables / CHUNKS
+    if not path.is_file():
+        return set()
+    keys = (key for batch in read_batches(path, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
+    return set(VectorStore(run.data.vectors, run.embedder).missing(keys))
+
+
+def _texts(run: Run, keys: set[str]) -> Iterator[str]:
+    left = set(keys)
+    for batch in read_batches(run.tables / CHUNKS, ["text_sha256", "embedded_text"]):
+        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if key in left:
+                left.remove(key)
+                yield text

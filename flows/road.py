@@ -1,0 +1,77 @@
+"""The order of the steps, for a refresh and for a plan of one. `do` carries out a step: as a Prefect task, or as the plain function that it is."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flows import steps
+from flows.run import Run
+from flows.state import inputs_of, nothing_changed
+from index.versions import current_version, list_versions
+from query.golden import load_golden
+from schemas.manifest import Manifest
+from transforms.gate import judge
+
+Do = Callable[..., Any]
+
+
+def plainly(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """A step as it is."""
+    return step(*arguments, **named)
+
+
+def survey(run: Run, do: Do = plainly) -> None:
+    """From the first request to the gate's first verdict: what there is, and how it differs from the live version. Nothing is embedded.
+
+    What can be wrong with the declaration is said before the first request. Where the pages are those that the live version was made
+    from, and all rules too, nothing is mapped.
+    """
+    report = run.report
+    report.previous = current_version(run.index_dir)
+    report.stages = run.stages
+    run.golden = load_golden(run.declaration)
+    with run.stage("crawl"):
+        for source in run.declaration.sources:
+            do(steps.acquire, run, source)
+    report.inputs = inputs_of(run)
+    if not nothing_changed(run):
+        with run.stage("map"):
+            do(steps.map_and_clean, run)
+        with run.stage("validate"):
+            do(steps.validate, run)
+        with run.stage("chunk"):
+            do(steps.compare_and_chunk, run)
+        run.digest = steps.digest(run)
+    else:
+        run.digest = live.digest if (live := run.live()) else ""
+    judge_run(run)
+
+
+def judge_run(run: Run) -> None:
+    """The gate's verdict over what is known by now."""
+    report = run.report
+    report.recall = run.recall
+    broken = sum(not row["ok"] for row in run.validation) if run.validation else None
+    report.gate = judge(run.declaration, report.pages, report.items, run.live_items, broken_expectations=broken, recall=run.recall, live_recall=run.live_recall)
+
+
+def passed(run: Run) -> bool:
+    assert run.report.gate is not None
+    return run.report.gate.verdict == "passed"
+
+
+def is_live(run: Run) -> bool:
+    """Whether the live version holds exactly this: the same items to the last field, the same chunks, the same collection name."""
+    live, items = run.live(), run.report.items
+    if live is None or run.live_items is None:
+        return False
+    same_items = not (items.added or items.changed or items.moved or items.removed)
+    same_index = live.embedder == run.embedder and live.collection == run.declaration.collection
+    return same_items and same_index and live.digest == run.digest
+
+
+def refused_before(run: Run) -> Manifest | None:
+    """A version with this content that the gate refused already: a nightly refusal need not fill the disk."""
+    for kept in reversed(list_versions(run.index_dir)):
+        if kept.digest == run.digest and kept.gate.verdict == "refused" and kept.declaration_sha256 == run.declaration.sha256:
+            return kept
+    return None

@@ -1,0 +1,107 @@
+"""A run, a plan and a verdict as tables that people read: on the terminal and in Prefect the same ones."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from schemas.manifest import Check, Verdict
+from schemas.reports import CrawlOutcome, DiffResult, PlanResult, RunReport
+
+GATE_COLUMNS = ("check", "value", "limit", "result")
+LOST_COLUMNS = ("reason", "pages", "for example")
+NOTHING = "–"
+_COUNTS = frozenset({"min_items", "expectations"})
+_EXAMPLES = 3
+
+
+def gate_rows(verdict: Verdict | Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """One row a check: its name, the value found, the limit declared, and what follows. A plan's verdict is a mapping."""
+    checks = verdict.checks if isinstance(verdict, Verdict) else [Check.model_validate(check) for check in verdict["checks"]]
+    return [(check.name, _amount(check.name, check.value), _amount(check.name, check.limit), _result(check)) for check in checks]
+
+
+def _amount(name: str, value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:,}" if name in _COUNTS else percent(value)
+
+
+def percent(share: float) -> str:
+    """`0.125` → `12.5 %`; as many digits as a verdict keeps, so that what is above its limit also looks so."""
+    return f"{100 * share:.4f}".rstrip("0").rstrip(".") + " %"
+
+
+def _result(check: Check) -> str:
+    if not check.ok:
+        return "REFUSED"
+    if check.value is None and check.limit is not None:
+        return "not measured" if check.name == "min_recall" else "nothing to compare with"
+    if check.value is None:
+        return NOTHING
+    return "ok" if check.limit is not None else "no limit"
+
+
+def gate_title(verdict: Verdict, previous: str | None) -> str:
+    """What came of it, and for a first version that it compares with nothing."""
+    outcome = f"refused{f': {previous} serves on' if previous else ', and nothing is live'}" if verdict.verdict == "refused" else "passed"
+    return f"Gate {outcome}" + ("" if previous else "; a first version compares with nothing")
+
+
+def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str]]:
+    """Pages that did not arrive or are gone, by reason, the most frequent first."""
+    urls: dict[str, list[str]] = {}
+    for url, reason in lost_pages(sources):
+        urls.setdefault(reason, []).append(url)
+    rows = sorted(urls.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return [(reason, len(found), " ".join(found[:_EXAMPLES]) + (" …" if len(found) > _EXAMPLES else "")) for reason, found in rows]
+
+
+def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
+    """URL and reason of each page that vanished, is gone, failed or was refused."""
+    rows: list[tuple[str, str]] = []
+    for outcome in sources:
+        rows += [(url, "vanished") for url in outcome.vanished]
+        for page in outcome.failures:
+            status = f" ({page.status})" if page.status else ""
+            rows.append((page.url, page.reason.replace("_", " ") + status))
+    return rows
+
+
+def summary_rows(report: RunReport) -> list[tuple[str, object]]:
+    """The run's counters, one a row."""
+    return [
+        ("outcome", report.outcome.replace("_", " ")),
+        ("version", report.version),
+        ("previous", report.previous),
+        *_counters("pages", report.pages.model_dump()),
+        *_counters("items", report.items.model_dump(by_alias=True)),
+        *_counters("chunks", report.chunks.model_dump()),
+        *((f"seconds {name}", round(seconds, 1)) for name, seconds in report.seconds.items()),
+        ("seconds in all", round(sum(report.seconds.values()), 1)),
+    ]
+
+
+def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
+    """What a run would do, one counter a row."""
+    return [
+        ("outcome", plan.outcome.replace("_", " ")),
+        *_counters("pages", plan.pages.model_dump()),
+        *_counters("items", plan.items.model_dump(by_alias=True)),
+        ("chunks to embed", plan.chunks_to_embed),
+        ("tokens to embed", plan.tokens),
+        ("cost", plan.cost),
+        ("gate", "would refuse" if plan.gate["would_refuse"] else "would let it pass"),
+    ]
+
+
+def diff_rows(diff: DiffResult) -> list[tuple[str, object]]:
+    """How two versions differ, one counter a row."""
+    return [*_counters("items", diff.items), *_counters("chunks", diff.chunks), ("stages that changed", ", ".join(diff.stages) or "none")]
+
+
+def _counters(what: str, counts: Mapping[str, int]) -> list[tuple[str, object]]:
+    return [(f"{what} {name}", count) for name, count in counts.items()]
+
+
+def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
+    """Rows as Prefect wants them: mappings, with a dash for nothing."""
+    return [{column: NOTHING if cell is None else cell for column, cell in zip(columns, row, strict=True)} for row in rows]

@@ -1,0 +1,127 @@
+"""The commands of whoever keeps versions, as a user runs them: what they print, how they end, who may run beside them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from index.lock import writer_lock
+from index.publish import publish
+from index.versions import pin_version, version_dir
+from schemas.settings import DataDir
+from tests.conftest import ROOT, Almanac
+from tests.index import making
+
+FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(4)}
+SECOND = {**FIRST, "http://shop/0": "text of page 0, mended"}
+THIRD = {**SECOND, "http://shop/new": "a new page"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three versions: the second is live, and the gate refused the third."""
+    data = DataDir(tmp_path_factory.mktemp("made"))
+    with making.without_children():
+        making.make_version(data, "shop", "v0001", FIRST)
+        making.make_version(data, "shop", "v0002", SECOND)
+        making.make_version(data, "shop", "v0003", THIRD, passed=False)
+    publish(data.index("shop"), "v0002")
+    (data.root / "shop.yaml").write_text("name: shop\nsources: [{name: pages, kind: files, glob: '*.md'}]\nretention: {versions: 3}\n")
+    return data.root
+
+
+@pytest.fixture
+def kb(made: Path, tmp_path: Path, almanac: Almanac) -> str:
+    """The declaration beside a copy of all that; `almanac` works on the copy."""
+    shutil.copytree(made, tmp_path / "data")
+    assert almanac.data == tmp_path / "data"
+    return str(tmp_path / "data" / "shop.yaml")
+
+
+def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: str) -> None:
+    listed = almanac("versions", kb, "--json").json
+    states = [(row["version"], row["state"]) for row in listed["versions"]]
+    assert (listed["current"], states) == ("v0002", [("v0003", "refused"), ("v0002", "current"), ("v0001", "kept")])
+    pin = pin_version(DataDir(almanac.data).index("shop"), "v0001")
+    shown = almanac("versions", kb, COLUMNS="160").stdout.splitlines()
+    assert ["yes" in line for line in shown if "v000" in line] == [False, False, True]
+    pin.close()
+
+
+def test_rollback_loads_no_engine_and_survives_a_pointer_that_leads_nowhere(almanac: Almanac, kb: str) -> None:
+    """A second for all of it: Chroma's import alone would take that."""
+    code = "import sys; from cli.main import run; run(sys.argv[1:]); sys.exit(str({'chromadb', 'torch', 'prefect', 'scrapy'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code, "rollback", kb, "--data", str(almanac.data)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr.splitlines()[-1]) == ("shop: v0001 is live, after v0002\n", "set()")
+    (almanac.data / "index/shop/CURRENT").write_text("v0042\n")
+    assert "almanac rollback shop" in almanac("versions", kb).stdout
+    assert almanac("rollback", kb, "--json").json == {"kb": "shop", "current": "v0002", "previous": "v0042"}
+
+
+def test_a_second_writer_is_told_who_is_at_work_and_ends_with_6(almanac: Almanac, kb: str) -> None:
+    with writer_lock(DataDir(almanac.data).index("shop"), "promote"):
+        for arguments in (["rollback", kb], ["publish", kb, "v0001"], ["prune", kb], ["rebuild", kb], ["forget", kb, "http://shop/1"]):
+            done = almanac(*arguments, "--json")
+            assert (done.code, done.json["error"]["kind"]) == (6, "run_locked"), arguments
+            assert "promote (pid" in done.json["error"]["message"]
+        assert almanac("versions", kb).code == 0
+    assert almanac("publish", kb, "v0001").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["rollback", "v0009"], 2),
+        (["publish", "v0003"], 4),
+        (["rebuild", "v0009"], 2),
+        (["diff", "v0001", "v0009"], 2),
+        (["forget", "http://shop/none"], 2),
+        (["promote", "v0001", "--to", "."], 2),
+        (["promote", "v0003", "--to", "other"], 4),
+    ],
+)
+def test_what_cannot_be_done_says_so_and_changes_nothing(almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str], code: int) -> None:
+    places = {".": str(almanac.data), "other": str(tmp_path / "other")}
+    done = almanac(arguments[0], kb, *(places.get(argument, argument) for argument in arguments[1:]), "--json")
+    assert (done.code, bool(done.json["error"]["hint"])) == (code, True), done.stderr
+    assert (almanac.data / "index/shop/CURRENT").read_text() == "v0002\n"
+    assert not (almanac.data / "index/shop/forgotten.jsonl").exists()
+
+
+def test_diff_shows_counts_and_items(almanac: Almanac, kb: str) -> None:
+    result = almanac("diff", kb, "v0001", "v0003", "--json").json
+    assert result["items"] == {"added": 1, "changed": 1, "moved": 0, "unchanged": 3, "removed": 0}
+    shown = almanac("diff", kb, "v0001", "v0003", COLUMNS="160").stdout
+    assert "http://shop/new" in shown
+    assert "rules changed for: chunker" in shown
+
+
+@pytest.mark.slow
+def test_a_ruined_version_is_found_rebuilt_and_promoted(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+    digest = almanac("versions", kb, "--json").json["versions"][1]["digest"]
+    shutil.rmtree(version_dir(DataDir(almanac.data).index("shop"), "v0002") / "chroma")
+    assert almanac("verify", kb).code == 7
+    assert almanac("rollback", kb, "v0002").code == 7
+    rebuilt = almanac("rebuild", kb, "--json").json
+    assert (rebuilt["version"], rebuilt["digest"], rebuilt["embedded"]) == ("v0002", digest, 0)
+    assert almanac("verify", kb, "--json").json == {"kb": "shop", "version": "v0002", "ok": True, "problems": []}
+    promoted = almanac("promote", kb, "v0002", "--to", str(tmp_path / "production"), "--json").json
+    assert (promoted["promoted"], promoted["published"], promoted["digest"]) == ("v0001", True, digest)
+    assert "unchanged" in almanac("promote", kb, "v0002", "--to", str(tmp_path / "production")).stdout
+
+
+@pytest.mark.slow
+def test_forget_and_prune_say_what_went(almanac: Almanac, kb: str) -> None:
+    forgotten = almanac("forget", kb, "http://shop/3", "--why", "asked for", "--json").json
+    assert (forgotten["versions"], forgotten["items"], forgotten["vectors"]) == (["v0002", "v0003", "v0001"], 1, 1)
+    (line,) = (almanac.data / "index/shop/forgotten.jsonl").read_text().splitlines()
+    assert (json.loads(line)["why"], json.loads(line)["urls"]) == ("asked for", ["http://shop/3"])
+    holding = [path.name for path in (almanac.data / "index").rglob("*") if path.is_file() and b"text of page 3" in path.read_bytes()]
+    assert holding == []
+    assert "none held it" in almanac("forget", kb, "http://shop/3").stdout
+    pruned = almanac("prune", kb, "--json").json
+    assert (pruned["versions"], pruned["vectors"]) == ([], 0)

@@ -1,0 +1,71 @@
+"""What people read of a run: shares as percent, a dash for nothing, and why pages are missing."""
+
+from flows.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, summary_rows
+from schemas.manifest import Check, Verdict
+from schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
+
+_REFUSED = Verdict(
+    verdict="refused",
+    checks=[
+        Check(name="min_items", value=12345, limit=1, ok=True),
+        Check(name="expectations", value=2, limit=None, ok=True),
+        Check(name="max_lost", value=0.100001, limit=0.1, ok=False),
+        Check(name="max_added", value=None, limit=0.5, ok=True),
+        Check(name="min_recall", value=None, limit=0.9, ok=True),
+        Check(name="max_recall_drop", value=None, limit=None, ok=True),
+    ],
+)
+_SITE = CrawlOutcome(
+    source="site",
+    vanished=["http://site.test/v"],
+    failures=[
+        *(FailedPage(url=f"http://site.test/{number}", reason="gone", status=404) for number in range(5)),
+        FailedPage(url="http://site.test/slow", reason="timeout"),
+        FailedPage(url="http://site.test/secret", reason="refused_by_robots"),
+    ],
+)
+
+
+def test_a_verdict_reads_as_percent_and_words() -> None:
+    assert gate_rows(_REFUSED) == [
+        ("min_items", "12,345", "1", "ok"),
+        ("expectations", "2", "–", "no limit"),
+        ("max_lost", "10.0001 %", "10 %", "REFUSED"),
+        ("max_added", "–", "50 %", "nothing to compare with"),
+        ("min_recall", "–", "90 %", "not measured"),
+        ("max_recall_drop", "–", "–", "–"),
+    ]
+    assert gate_rows({"would_refuse": True, "checks": [check.model_dump() for check in _REFUSED.checks]}) == gate_rows(_REFUSED)
+    assert [percent(share) for share in (0, 1, 0.05, 0.333333, -0.0833, 12.5)] == ["0 %", "100 %", "5 %", "33.3333 %", "-8.33 %", "1250 %"]
+
+
+def test_a_verdict_says_what_serves_on() -> None:
+    assert gate_title(_REFUSED, "v0001") == "Gate refused: v0001 serves on"
+    assert gate_title(_REFUSED, None) == "Gate refused, and nothing is live; a first version compares with nothing"
+    assert gate_title(Verdict(verdict="passed", checks=[]), "v0001") == "Gate passed"
+
+
+def test_missing_pages_are_told_by_reason_with_examples() -> None:
+    assert lost_rows([_SITE]) == [
+        ("gone (404)", 5, "http://site.test/0 http://site.test/1 http://site.test/2 …"),
+        ("refused by robots", 1, "http://site.test/secret"),
+        ("timeout", 1, "http://site.test/slow"),
+        ("vanished", 1, "http://site.test/v"),
+    ]
+    assert len(lost_pages([_SITE, _SITE])) == 16
+    assert lost_rows([CrawlOutcome(source="all well")]) == []
+
+
+def test_counters_stand_one_a_row() -> None:
+    report = RunReport(kb="kb", run_id="r", outcome="gate_refused", exit_code=4, seconds={"crawl": 1.26, "map": 0.5}, items=ItemCounts(added=3))
+    summary = dict(summary_rows(report))
+    assert (summary["outcome"], summary["version"], summary["items added"], summary["seconds crawl"]) == ("gate refused", None, 3, 1.3)
+    plan = PlanResult(
+        kb="kb", outcome="unchanged", pages=PageCounts(unchanged=7), items=ItemCounts(unchanged=7), chunks_to_embed=0, tokens=0, cost=None,
+        gate={"would_refuse": False, "checks": []},
+    )  # fmt: skip
+    assert dict(plan_rows(plan))["pages unchanged"] == 7
+    assert dict(plan_rows(plan))["gate"] == "would let it pass"
+    diff = DiffResult(kb="kb", since="v0001", to="v0002", items={"moved": 2}, chunks={"kept": 5}, stages=["chunker", "index"], changes=[])
+    assert dict(diff_rows(diff)) == {"items moved": 2, "chunks kept": 5, "stages that changed": "chunker, index"}
+    assert as_records(("what", "value"), [("cost", None)]) == [{"what": "cost", "value": "–"}]
