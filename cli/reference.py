@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from schemas.crawling import Follow, Limits, Listing, Pagination, Politeness
 from schemas.credentials import Auth
-from schemas.declaration import Chunk, Declaration, Embed, Expectation, Gate, Generate, Index, Retrieve, Validate
+from schemas.declaration import Chunk, Declaration, Embed, Expectation, Gate, Generate, Index, Retention, Retrieve, Validate
 from schemas.fields import FieldRule, Script, Selector
 from schemas.model import Declared
 from schemas.settings import project_root
@@ -41,8 +41,12 @@ _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "Retrieve": (Retrieve, "retrieve"),
     "Generate": (Generate, "generate"),
     "Gate": (Gate, "gate"),
+    "Retention": (Retention, "retention"),
 }
-_COMMANDS = ("demo", "init", "validate", "test-url", "run", "status", "versions", "publish", "rollback", "verify", "search", "ask", "eval", "export")
+_COMMANDS = (
+    "demo", "init", "validate", "test-url", "plan", "run", "status", "versions", "diff", "publish", "rollback", "verify", "rebuild", "prune", "forget",
+    "promote", "search", "ask", "eval", "export",
+)  # fmt: skip
 
 
 def declaration_reference() -> str:

@@ -120,7 +120,7 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
         remove(path)
     rejects = processed / "rejects.jsonl"
     if rejects.is_file():
-        lines = rejects.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = [f"{line}\n" for line in rejects.read_text(encoding="utf-8").split("\n") if line]
         kept = [line for line in lines if not _speaks_of(parsed(line), urls)]
         if kept != lines:
             write_file(rejects, "".join(kept))

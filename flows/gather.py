@@ -2,19 +2,23 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from flows.run import OnProgress, Run
 from index.forget import forgotten_urls
 from schemas.durable import move, remove
 from schemas.fingerprints import cleaning_of, mapping_of
-from schemas.items import Item
+from schemas.items import Item, Reject
 from schemas.sources import Source
 from spiders.journal import CrawlIndex
 from spiders.mapping.diagnose import require_matches
 from spiders.mapping.pages import PageWork, stored_pages, works_of
 from transforms.deduplicate import Deduplication
 from transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
+
+_Found = TypeVar("_Found", Item, Reject)
 
 
 class Gathering:
@@ -57,7 +61,7 @@ class Gathering:
             found += batch.found
             outcome.without_text += batch.without_text
             run.report.items.in_ += batch.found - batch.without_text
-            run.rejects += batch.rejects
+            run.rejects += self._not_forgotten(batch.rejects)
             matched.update(batch.matched)
             on_page(number, len(index.urls))
             yield from self._not_forgotten(batch.items)
@@ -72,23 +76,27 @@ class Gathering:
         read = 0
         with MappedWriter(staged, stages) as writer:
             for work in works:
-                batches: Iterable[Mapped] | None = known.get(work.key, work.page.fetched_at)
-                if batches is None:
-                    read += 1
-                    batches = (clean_extraction(extraction, source, run.declaration.clean) for extraction in work.read())
-                for batch in batches:
-                    writer.add(work.key, batch)
+                read += not known.knows(work.key)
+                fresh = partial(self._read, work, source)
+                for batch in known.batches(work.key, work.page.fetched_at, fresh):
+                    if batch.whole:
+                        writer.add(work.key, batch)
+                    else:
+                        run.report.inputs = ""  # of this run's pages nobody may conclude that nothing changed
                     yield batch
         if read or writer.rows != known.rows:
             self._staged[staged] = place
 
-    def _not_forgotten(self, items: Iterable[Item]) -> Iterator[Item]:
+    def _read(self, work: PageWork, source: Source) -> Iterator[Mapped]:
+        for extraction in work.read():
+            yield clean_extraction(extraction, source, self._run.declaration.clean)
+
+    def _not_forgotten(self, found: Iterable[_Found]) -> list[_Found]:
         """A takedown holds for what a file says, too, as long as the file does."""
-        for item in items:
-            if item.url in self._forgotten or item.url.partition("#")[0] in self._forgotten:
-                self._run.report.items.in_ -= 1
-            else:
-                yield item
+        found = list(found)
+        left = [one for one in found if one.url not in self._forgotten and one.url.partition("#")[0] not in self._forgotten]
+        self._run.report.items.in_ -= len(found) - len(left)
+        return left
 
 
 def _redirects(index: CrawlIndex) -> Iterator[tuple[str, str]]:

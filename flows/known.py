@@ -66,7 +66,7 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
         for index in map(raw.index, raw.crawls()):
             yield from index.all_urls
             yield from index.further_urls
-    texts = [line for path in data.processed(kb).glob("rejects.jsonl") for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = [line for path in data.processed(kb).glob("rejects.jsonl") for line in path.read_text(encoding="utf-8").split("\n")]
     for text in [*texts, *(path.read_text(encoding="utf-8") for path in data.runs(kb).glob("*.json"))]:
         yield from _urls_in(parsed(text))
 

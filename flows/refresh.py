@@ -13,7 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from flows import steps
-from flows.artifacts import show_rejects, show_summary, show_validation
+from flows.artifacts import show_diff, show_rejects, show_summary, show_validation
 from flows.forget import complete_takedowns
 from flows.golden import question_key
 from flows.progress import show_progress
@@ -22,10 +22,11 @@ from flows.road import Do, is_live, judge_run, passed, plainly, refused_before, 
 from flows.run import Run, Scope, utc_now
 from flows.state import remember
 from index.delta import BuildFacts
+from index.diff import compare_versions
 from index.lock import Lease, writer_lock
 from index.vector_parts import vectors_in_use
-from index.versions import discard_unfinished, next_version
-from schemas.durable import TEMPORARY, sweep
+from index.versions import discard_unfinished, next_version, version_dir
+from schemas.durable import TEMPORARY, remove, sweep
 from schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, UsageError, as_storage_error
 from schemas.load import load_declaration
 from schemas.logs import log_through_stdlib
@@ -89,7 +90,14 @@ def refresh(
     run = Run(declaration, DataDir.locate(data), scope, show=lambda step: show_progress(declaration.name, step))
     report = carry_out(run, _do, go_live=publish, rejects_ok=rejects_ok, when_surveyed=_show_survey)
     show_summary(run.report)
+    _show_difference(run)
     return report
+
+
+def _show_difference(run: Run) -> None:
+    report = run.report
+    if report.outcome in ("published", "published_with_rejects") and report.previous and report.version and run.live_items is not None:
+        show_diff(compare_versions(run.index_dir, report.previous, report.version))
 
 
 def _show_survey(run: Run) -> None:
@@ -120,12 +128,23 @@ def carry_out(
             run.finish()
             raise
         report = run.finish()
-        if run.report.outcome in ("published", "published_with_rejects", "unchanged"):
+        _look_back(run, lease)
+    return report
+
+
+def _look_back(run: Run, lease: Lease) -> None:
+    """What follows a verdict and changes nothing of it: the next run looks for changes since this one, and what is too old goes."""
+    outcome = run.report.outcome
+    try:
+        if outcome in ("published", "published_with_rejects", "unchanged"):
             remember(run, run.digest)
-        if run.report.outcome in ("published", "published_with_rejects"):
+        # An unchanged run leaves a journal, too: once there are twice as many as are kept, they go.
+        crawls = max(len(run.raw(source.name).crawls()) for source in run.declaration.sources)
+        if outcome not in ("unchanged", "no_records") or crawls > 2 * run.declaration.retention.crawls:
             keep_vectors = {question_key(golden.question) for golden in run.golden}
             apply_retention(run.data, run.declaration, crawls={run.run_id}, keep_vectors=keep_vectors, lease=lease)
-    return report
+    except (AlmanacError, OSError) as error:
+        log.warning("the run stands, but what is too old could not be taken away", kb=run.kb, error=str(error))
 
 
 def _require_known(scope: Scope, names: list[str], kb: str) -> None:
@@ -139,7 +158,7 @@ def _require_known(scope: Scope, names: list[str], kb: str) -> None:
 def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool, when_surveyed: Callable[[Run], None]) -> None:
     log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
-    sweep(run.processed.rglob(TEMPORARY))
+    _sweep(run)
     complete_takedowns(run.data, run.declaration, lease=lease)
     survey(run, do)
     when_surveyed(run)
@@ -163,6 +182,15 @@ def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool,
         _conclude(run, "published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0)
 
 
+def _sweep(run: Run) -> None:
+    """Takes away what runs that were killed left half written."""
+    if run.staging.parent.is_dir():
+        remove(run.staging.parent)
+    cut_off = any(run.ending_of(crawls[-1]) == "cut off" for source in run.declaration.sources if (crawls := run.raw(source.name).crawls()))
+    for folder in (run.processed, run.data.vectors, *([run.data.raw(run.kb, "")] if cut_off else [])):
+        sweep(folder.rglob(TEMPORARY))
+
+
 def _publish(run: Run, lease: Lease, do: Do, *, go_live: bool) -> None:
     """Embeds what has no vector, builds and verifies the version, asks it the golden questions, and lets the gate say what becomes of it."""
     version = next_version(run.index_dir)
@@ -176,6 +204,10 @@ def _publish(run: Run, lease: Lease, do: Do, *, go_live: bool) -> None:
         with run.stage("golden"):
             do(steps.measure_golden, run, _manifest(run, version, facts))
         judge_run(run)
+        if not passed(run) and (refused := refused_before(run)):
+            remove(version_dir(run.index_dir, version))
+            run.report.version = refused.version
+            return
     with run.stage("publish"):
         do(steps.seal_and_publish, run, _manifest(run, version, facts), lease, go_live=passed(run) and go_live)
     run.report.version = version

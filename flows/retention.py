@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import structlog
 
 from flows.run import Run
 from index.lock import Lease
@@ -11,10 +11,13 @@ from index.prune import prune
 from index.versions import list_versions, version_dir, version_names
 from schemas.declaration import Declaration
 from schemas.durable import TEMPORARY, sweep
+from schemas.errors import DamagedVersion
 from schemas.reports import PruneResult
 from schemas.settings import DataDir
-from schemas.tables import DOCUMENTS, RECORDS
+from schemas.tables import DOCUMENTS, RECORDS, read_table
 from spiders.raw import RawStore
+
+log = structlog.get_logger("almanac.retention")
 
 
 def apply_retention(
@@ -30,6 +33,8 @@ def apply_retention(
     bodies = _bodies_of_versions(index_dir)
     run = Run(declaration, data)
     # Also of sources that are declared no longer.
+    if bodies is None:
+        return result
     for folder in sorted(path for path in data.raw(declaration.name, "_").parent.glob("*") if path.is_dir()):
         raw = RawStore(folder)
         stored = raw.crawls()
@@ -42,7 +47,11 @@ def apply_retention(
     return result
 
 
-def _bodies_of_versions(index_dir: Path) -> set[str]:
-    """The raw pages that the items of kept versions were made from."""
+def _bodies_of_versions(index_dir: Path) -> set[str] | None:
+    """The raw pages that the items of kept versions were made from; None where a table cannot be read: then nobody knows."""
     tables = [version_dir(index_dir, version) / name for version in version_names(index_dir) for name in (RECORDS, DOCUMENTS)]
-    return {digest for path in tables if path.is_file() for digest in pq.read_table(path, columns=["raw_sha256"]).column(0).to_pylist()}
+    try:
+        return {digest for path in tables if path.is_file() for digest in read_table(path, ["raw_sha256"]).column(0).to_pylist()}
+    except DamagedVersion as error:
+        log.warning("raw pages are left for the next time: a kept version does not say which it needs", error=str(error))
+        return None

@@ -14,16 +14,17 @@ from typing import Any
 import structlog
 
 from index.embedder import Embedder, describe_embedder, load_embedder
-from index.versions import current_version, read_manifest
+from index.versions import current_version, read_manifest, require_files, version_dir
 from query.golden import Golden
 from schemas.declaration import Declaration
 from schemas.durable import move, remove, write_file
 from schemas.errors import DamagedVersion
 from schemas.fingerprints import stages_of
-from schemas.items import Reject
+from schemas.items import Reject, sha256
 from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import CrawlOutcome, PageCounts, Recall, RunReport
 from schemas.settings import DataDir
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 from spiders.crawling.earlier import Earlier, Ending, earlier_crawls
 from spiders.raw import RawStore
 from transforms.compare import Comparison
@@ -31,6 +32,7 @@ from transforms.compare import Comparison
 log = structlog.get_logger("almanac.run")
 _JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})
 _CONCLUDED = _JUDGED - {"gate_refused", "no_records"}
+STATE = "state.json"  # of flows/state.py
 OnProgress = Callable[[int, int], None]
 Show = Callable[[str], AbstractContextManager[OnProgress]]
 
@@ -162,6 +164,31 @@ class Run:
             log.warning("the live version cannot be read: compared with nothing", kb=self.kb, error=str(error))
             return None
 
+    def crawl_as_live(self, source: str, earlier: Earlier) -> str | None:
+        """The crawl behind what the live version has of a source: the last one that confirmed it, else the one that it was made from."""
+        live = self.live()
+        if live is None:
+            return earlier.concluded
+        told = read_report(self.data.runs(self.kb) / f"{earlier.concluded}.json") if earlier.concluded else None
+        if told is not None and told.version == live.version:
+            return earlier.concluded
+        crawl = live.lineage.get("crawls", {}).get(source)
+        return crawl if crawl and self.raw(source).index(crawl).exists else earlier.concluded
+
+    def live_if_whole(self) -> Manifest | None:
+        """The live version, unless a file of it is missing or another, or one of its tables does not hold what was published."""
+        live = self.live()
+        if live is None:
+            return None
+        folder = version_dir(self.index_dir, live.version)
+        try:
+            require_files(folder, live)
+        except DamagedVersion as error:
+            log.warning("the live version is damaged: it counts as no confirmation", kb=self.kb, error=str(error))
+            return None
+        tables = [stored for stored in live.files if stored.path in (RECORDS, DOCUMENTS, CHUNKS)]
+        return live if all(sha256((folder / stored.path).read_bytes()) == stored.sha256 for stored in tables) else None
+
     def keep_outcome(self, outcome: CrawlOutcome) -> None:
         """Takes in what became of a source, also where that ends the run; a second attempt takes the place of the first."""
         report = self.report
@@ -182,6 +209,8 @@ class Run:
 
     def keep_tables(self, *names: str) -> None:
         """Puts the finished tables where `data/processed/<kb>` promises them, each in one step."""
+        if (self.processed / STATE).exists():
+            remove(self.processed / STATE)  # it speaks of the tables that are replaced now
         for name in names:
             move(self.staging / name, self.processed / name)
 
@@ -196,8 +225,8 @@ class Run:
             write_file(path, content)
         self.report.rejects_file = str(path) if self.rejects else None
         write_file(self.data.runs(self.kb) / f"{self.run_id}.json", self.report.model_dump_json(by_alias=True, indent=1))
-        if self.staging.parent.is_dir():
-            remove(self.staging.parent)
+        if self.staging.is_dir():
+            remove(self.staging)
         return self.report.model_dump(by_alias=True)
 
 

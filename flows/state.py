@@ -2,16 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
-from index.forget import forgotten_urls
 from pydantic import BaseModel, ValidationError
 
-from flows.run import Run
+from flows.run import STATE, Run
+from index.forget import forgotten_urls
 from schemas.durable import write_file
 from schemas.items import Reject, canonical_json, sha256
 from schemas.reports import ItemCounts
 
-_STATE = "state.json"
 _FORMAT = 1
 
 
@@ -25,6 +25,7 @@ class State(BaseModel):
     items: ItemCounts
     chunks: int
     rejects: str
+    validation: list[dict[str, Any]] = []
 
 
 def inputs_of(run: Run) -> str:
@@ -39,16 +40,30 @@ def remember(run: Run, digest: str) -> None:
     version = run.report.version
     assert version is not None
     rejects = _hash_of(run.processed / "rejects.jsonl")
-    state = State(version=version, digest=digest, inputs=run.report.inputs, items=run.report.items, chunks=run.report.chunks.total, rejects=rejects)
-    if _read(run.processed / _STATE) != state:
-        write_file(run.processed / _STATE, state.model_dump_json(indent=1))
+    state = State(
+        version=version,
+        digest=digest,
+        inputs=run.report.inputs,
+        items=run.report.items,
+        chunks=run.report.chunks.total,
+        rejects=rejects,
+        validation=run.validation,
+    )
+    if _read(run.processed / STATE) != state:
+        write_file(run.processed / STATE, state.model_dump_json(indent=1))
 
 
 def nothing_changed(run: Run) -> bool:
     """Whether the live version was confirmed from exactly these pages and rules. Then the run's counts are taken from there."""
-    state, live = _read(run.processed / _STATE), run.live()
+    state, live = _read(run.processed / STATE), run.live_if_whole()
     path = run.processed / "rejects.jsonl"
-    if run.scope.full or state is None or live is None or (state.version, state.digest, state.inputs) != (live.version, live.digest, run.report.inputs):
+    if (
+        run.scope.full
+        or not run.report.inputs
+        or state is None
+        or live is None
+        or (state.version, state.digest, state.inputs) != (live.version, live.digest, run.report.inputs)
+    ):
         return False
     if state.rejects != _hash_of(path):
         return False
@@ -56,8 +71,9 @@ def nothing_changed(run: Run) -> bool:
     counts.in_, counts.deduplicated, counts.quarantined = before.in_, before.deduplicated, before.quarantined
     counts.unchanged = run.live_items = before.added + before.changed + before.moved + before.unchanged
     run.report.chunks.total = run.report.chunks.cached = state.chunks
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    run.rejects = [Reject(**json.loads(line)) for line in lines]
+    lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
+    run.rejects = [Reject(**json.loads(line)) for line in lines if line]
+    run.validation = state.validation
     return True
 
 

@@ -66,11 +66,12 @@ def _reused(run: Run, source: Source, earlier: Earlier) -> CrawlOutcome | None:
     """The pages of the last crawl, where the run does not cover the source, or where only later stages than fetching have changed."""
     raw = run.raw(source.name)
     if not run.scope.covers(source.name):
-        if earlier.concluded is None:
+        crawl = run.crawl_as_live(source.name, earlier)
+        if crawl is None:
             hint = f"almanac run {run.declaration.handle} without --source fetches all sources"
             raise UsageError(f"source '{source.name}' was never fetched, and a version needs it", where=str(run.declaration.path), hint=hint)
-        return pages_of(source, raw, earlier.concluded)
-    if run.scope.full or run.scope.urls or not run.only_later_stages_changed:
+        return pages_of(source, raw, crawl)
+    if run.scope.full or run.scope.sources or not run.only_later_stages_changed:
         return None
     crawl = reusable_crawl(source, raw, earlier)
     return None if crawl is None else pages_of(source, raw, crawl)
@@ -230,7 +231,6 @@ def _live_recall(run: Run, live: Manifest) -> Recall | None:
 
 def seal_and_publish(run: Run, manifest: Manifest, lease: Lease, *, go_live: bool) -> None:
     """Syncs the directory, writes the manifest, and moves the pointer when the gate let it pass. Only for who still holds the lock."""
-    lease.require_held()
-    finish_version(run.index_dir, manifest)
+    finish_version(run.index_dir, manifest, lease=lease)
     if go_live:
         publish(run.index_dir, manifest.version, lease=lease)

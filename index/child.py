@@ -38,6 +38,8 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
             encoding="utf-8",
             cwd=project_root(),
             start_new_session=True,
+            # HNSW writes memory as it finds it into its files, and so might a text that was taken down.
+            env={**os.environ, "MALLOC_PERTURB_": "165"},
         )
         error: Message | None = None
         assert process.stdout is not None

@@ -59,7 +59,7 @@ def takedowns(index_dir: Path) -> list[Takedown]:
     if not path.is_file():
         return []
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         try:
             found += [Takedown.model_validate_json(line)] if line.strip() else []
         except ValidationError as error:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schemas.durable import write_file
+from schemas.durable import TEMPORARY, sweep, write_file
 from schemas.errors import RunLocked
 
 _LOCK = "LOCK"
@@ -54,6 +54,7 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
     index_dir.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(index_dir)
     try:
+        sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])  # of holders that died
         since = datetime.now(UTC).isoformat(timespec="seconds")
         entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": _process_start(os.getpid())}
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")

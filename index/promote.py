@@ -17,7 +17,7 @@ from index.vector_parts import keys_in, vectors_in_use
 from index.vectors import VectorStore
 from index.verify import verify_version
 from index.versions import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, version_dir
-from schemas.durable import remove
+from schemas.durable import TEMPORARY, remove, sweep
 from schemas.errors import DamagedVersion, GateRefused, UsageError
 from schemas.manifest import Manifest
 from schemas.reports import PromoteResult
@@ -77,6 +77,7 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
     """The name that the version has in `target`, where it is whole."""
     index_dir = target.index(manifest.kb)
     discard_unfinished(index_dir)
+    sweep(target.vectors.glob(f"*/{TEMPORARY}"))
     _refuse_forgotten(index_dir, pin.folder, manifest)
     there = _same_there(index_dir, manifest)
     if there is not None:

@@ -11,9 +11,11 @@ import structlog
 
 from index.lock import Lease
 from index.pins import remove_unless_held
+from index.publish import override_of
 from index.vector_parts import keys_in, prune_vectors, vectors_unused
-from index.versions import MANIFEST, discard_unfinished, read_pointer, version_dir, version_names
+from index.versions import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
 from schemas.declaration import Declaration
+from schemas.errors import DamagedVersion
 from schemas.reports import PruneResult
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS
@@ -52,10 +54,23 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
 
 
 def expired_versions(index_dir: Path, keep: int) -> list[str]:
-    """Versions beyond the `keep` newest, the oldest first; never the live one nor the last three."""
-    names = version_names(index_dir)
-    live = read_pointer(index_dir)
-    return [name for name in names[: -max(keep, _LAST)] if name != live]
+    """Versions beyond the `keep` newest, the oldest first; never the live one nor the last three.
+
+    What the gate refused takes the place of nothing that one can roll back to: of the others, as many stay.
+    """
+    names, count = version_names(index_dir), max(keep, _LAST)
+    others = [name for name in names if not _was_refused(index_dir, name)]
+    stay = {*names[-count:], *others[-count:], read_pointer(index_dir)}
+    return [name for name in names if name not in stay]
+
+
+def _was_refused(index_dir: Path, version: str) -> bool:
+    """Whether the gate refused it and nobody published it all the same."""
+    try:
+        refused = read_manifest(index_dir, version).gate.verdict != "passed"
+    except DamagedVersion:
+        return False
+    return refused and override_of(index_dir, version) is None
 
 
 def _prune_vectors(data: DataDir, keep: Collection[str], limit_s: float) -> tuple[int, int]:

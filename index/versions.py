@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from index.pins import Pin, remove_unless_held
 from index.rows import CHROMA
-from schemas.durable import TEMPORARY, remove, sweep, write_file
+from schemas.durable import remove, write_file
 from schemas.errors import DamagedVersion, NotFound, NothingPublished
 from schemas.manifest import FORMAT, Manifest
 
@@ -159,7 +159,6 @@ def discard_unfinished(index_dir: Path) -> list[str]:
     Only the holder of the writer's lock may call it. What a reader still holds is left for the next time.
     """
     unfinished = []
-    sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])
     for path in sorted(path for path in (index_dir / "versions").glob("*") if path.is_dir()):
         if path.name.startswith("."):
             remove_unless_held(path)

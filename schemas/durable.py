@@ -104,7 +104,10 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def remove(path: Path, *, synced: bool = True) -> None:
-    """Takes a file or a folder away; without `synced` a power cut may bring a file back. What a crash leaves of a folder has a name that begins with a dot and ends with `.removed`."""
+    """Takes a file or a folder away; without `synced` a power cut may bring a file back.
+
+    What a crash leaves of a folder has a name that begins with a dot and ends with `.removed`.
+    """
     _reached("before", "remove", path)
     if path.is_dir() and not path.is_symlink():
         aside = path if is_removed(path) else path.with_name(f".{path.name}.removed")

@@ -12,8 +12,20 @@ from schemas.sources import SiteSource, Source
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.
 _HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
 _FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_parameters", "pagination", "limits")
-_READING = ("schemas/items.py", "schemas/fields.py", "spiders/links.py", "spiders/urls.py", "spiders/patterns.py", "spiders/reading", "spiders/mapping")
+_READING = (
+    "schemas/items.py",
+    "schemas/fields.py",
+    "schemas/templates.py",
+    "spiders/links.py",
+    "spiders/urls.py",
+    "spiders/patterns.py",
+    "spiders/reading",
+    "spiders/mapping",
+)
+_VALIDATING = ("schemas/expectations.py", "transforms/deduplicate.py", "transforms/validate.py")
 _CLEANING = (
+    "schemas/templates.py",
+    "transforms/mapped.py",
     "transforms/clean.py",
     "transforms/partition.py",
     "transforms/main_text.py",
@@ -65,7 +77,7 @@ def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
         "page": _short([fetching_of(source) for source in declaration.sources]),
         "mapping": _short([mapping_of(source, declaration.language) for source in declaration.sources]),
         "cleaning": cleaning_of(declaration),
-        "validation": _short(declaration.validate_.model_dump(mode="json")),
+        "validation": _short([declaration.validate_.model_dump(mode="json"), _code(*_VALIDATING), _versions("great-expectations")]),
         "chunker": chunker_of(declaration),
         "embedder": embedder,
         "index": _short([declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]),

@@ -133,8 +133,9 @@ class Reject:
 
 @dataclass(slots=True)
 class Extraction:
-    """What a page yields. `matched` counts, per field, the items in which its rule found something."""
+    """What a page yields. `matched` counts, per field, the items in which its rule found something; not `whole` where stored bytes were damaged."""
 
     drafts: list[Draft] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     matched: dict[str, int] = field(default_factory=dict)
+    whole: bool = True

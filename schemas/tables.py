@@ -64,13 +64,14 @@ class TableWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._writer.close()
-        if kind is not None:
+        try:
+            self._writer.close()
+            if kind is None:
+                with self._temporary.open("rb") as file:
+                    os.fsync(file.fileno())
+                move(self._temporary, self._path)
+        finally:
             self._temporary.unlink(missing_ok=True)
-            return
-        with self._temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        move(self._temporary, self._path)
 
 
 def read_table(path: Path, columns: list[str]) -> pa.Table:

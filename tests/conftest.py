@@ -1,11 +1,17 @@
 """What tests share: the command as a user runs it, sites on loopback, one published example."""
 
+import atexit
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.nodeid import coerce_node_id
+from filelock import FileLock
+
+from flows.api import answers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,29 +40,114 @@ class Finished:
         return json.loads(self.stdout)
 
 
-class Almanac:
-    """Runs `almanac` in a process of its own, on a data directory of its own."""
+class _Zygote:
+    """What commands are forked from (tests/zygote.py); started by the first of them, ended with the tests."""
 
-    def __init__(self, data: Path, environment: dict[str, str]) -> None:
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, arguments: tuple[str, ...], environment: dict[str, str]) -> Finished:
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as out, tempfile.NamedTemporaryFile("r", encoding="utf-8") as err:
+            request = {"arguments": arguments, "environment": environment, "stdout": out.name, "stderr": err.name}
+            return Finished(self._ask(request), out.read(), err.read())
+
+    def _ask(self, request: dict[str, Any]) -> int:
+        if self._process is None:
+            command = [sys.executable, "-m", "tests.zygote"]
+            self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            atexit.register(self._process.kill)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        pid = json.loads(self._process.stdout.readline())["pid"]
+        limit = threading.Timer(_TIMEOUT_S, os.kill, (pid, signal.SIGKILL))
+        limit.start()
+        code: int = json.loads(self._process.stdout.readline())["code"]
+        limit.cancel()
+        return code
+
+
+_TIMEOUT_S = 300
+_zygote = _Zygote()
+
+
+class Almanac:
+    """Runs `almanac` in a process of its own, on a data directory of its own. With `fresh` the process is started as a shell would, engines and all."""
+
+    def __init__(self, data: Path, environment: dict[str, str], *, fresh: bool = False) -> None:
         self.data = data
         self.environment = environment
+        self.fresh = fresh
 
     def __call__(self, *arguments: str, data: Path | None = None, **environment: str) -> Finished:
-        command = [sys.executable, "-m", "cli.main", *arguments]
         variables = {**os.environ, **self.environment, "ALMANAC_DATA": str(data or self.data), **environment}
-        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=300)
+        if not self.fresh:
+            return _zygote.run(arguments, variables)
+        command = [sys.executable, "-m", "cli.main", *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=_TIMEOUT_S)
         return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keeps the tests of an `xdist_group` on one worker: xdist 3.8 notes the group where pytest 9.2 no longer reads it (pytest-xdist issue 1386)."""
+    for item in items:
+        noted = vars(item).get("_nodeid")
+        if noted and noted != item.nodeid:
+            item._id = coerce_node_id(noted)
 
 
 @pytest.fixture(scope="session")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One Prefect home for all tests: its database is migrated once."""
-    return tmp_path_factory.mktemp("prefect")
+    """A Prefect home for all tests of this worker. Its database is migrated once for all workers: that takes as long as a run."""
+    home = tmp_path_factory.mktemp("prefect")
+    shared = tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
+    migrated = shared / "prefect-migrated"
+    with FileLock(shared / "prefect-migrated.lock"):
+        if not migrated.exists():
+            with _prefect_api(home):
+                pass
+            shutil.copytree(home, migrated)
+            return home
+    return Path(shutil.copytree(migrated, home, dirs_exist_ok=True))
+
+
+@contextmanager
+def _prefect_api(home: Path) -> Iterator[str]:
+    """The URL of Prefect's API, as flows/api.py serves it to one command."""
+    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+    with (home / "tests-api.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "flows.api"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        assert process.stdout is not None
+        url = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
+        deadline = time.monotonic() + _TIMEOUT_S
+        while not answers(f"{url}/health"):
+            assert process.poll() is None, log.name
+            assert time.monotonic() < deadline, log.name
+            time.sleep(0.1)
+        yield url
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def prefect_api(prefect_home: Path) -> Iterator[str]:
+    """One API for all commands of this worker: starting it is a third of what a small run costs."""
+    with _prefect_api(prefect_home) as url:
+        yield url
 
 
 @pytest.fixture
-def almanac(tmp_path: Path, prefect_home: Path) -> Almanac:
-    return Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home)})
+def almanac(tmp_path: Path, prefect_home: Path, prefect_api: str) -> Almanac:
+    """The command on an empty data directory, with the API that all share. What is about starting and ending takes `almanac_alone`."""
+    return Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": prefect_api})
+
+
+@pytest.fixture
+def almanac_alone(tmp_path: Path, prefect_home: Path) -> Almanac:
+    """The command as a shell starts it: it imports what it needs, and starts an API of its own."""
+    return Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home)}, fresh=True)
 
 
 Serve = Callable[[Path], str]
@@ -92,5 +187,6 @@ class Example:
 def voyago(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path, serve: Serve) -> Example:
     """The example agency, crawled from its bundled site and published. Tests that change it put it back."""
     url = serve(ROOT / "examples" / "voyago" / "site")
-    command = Almanac(tmp_path_factory.mktemp("voyago"), {"PREFECT_HOME": str(prefect_home), "VOYAGO_URL": url})
-    return Example(command, command("run", "voyago", "--json"))
+    data, environment = tmp_path_factory.mktemp("voyago"), {"PREFECT_HOME": str(prefect_home), "VOYAGO_URL": url}
+    first_run = Almanac(data, environment, fresh=True)("run", "voyago", "--json")
+    return Example(Almanac(data, environment), first_run)

@@ -20,7 +20,7 @@ _MAY_IMPORT = {
     "cli": {"schemas", "spiders", "transforms", "index", "query", "flows"},
 }
 # Of the index, queries need what reads and what embeds a question: nothing that writes.
-_READ_SIDE = {"index.embedder", "index.read", "index.versions"}
+_READ_SIDE = {"index.embedder", "index.floors", "index.read", "index.versions"}
 
 
 def _imports(path: Path) -> Iterator[str]:

@@ -16,10 +16,10 @@ def _watched(log: Path) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
-def test_a_whole_run_connects_to_loopback_only(tmp_path: Path, serve: Serve) -> None:
+def test_a_whole_run_connects_to_loopback_only(tmp_path: Path, prefect_home: Path, serve: Serve) -> None:
     log = tmp_path / "connects"
     environment = {"CONNECT_LOG": str(log), "PYTHONPATH": str(ROOT / "tests" / "network"), "VOYAGO_URL": serve(ROOT / "examples/voyago/site")}
-    almanac = Almanac(tmp_path / "data", environment)
+    almanac = Almanac(tmp_path / "data", {**environment, "PREFECT_HOME": str(prefect_home)}, fresh=True)
     assert almanac("run", "voyago", "--json", "--rejects-ok").code == 0
     assert almanac("ask", "voyago", "How long does a refund take?", "--json").code == 0
     lines = _watched(log)

@@ -1,9 +1,9 @@
 """This run's items against the live version's: what is new, what changed, what moved, and since when each content is known."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 # Ids are unique within a source: two folders may both hold an index.md.
 ItemKey = tuple[str, str]
@@ -73,20 +73,25 @@ def _change(item: Brief, before: Brief | None) -> Change:
 
 
 def _moves(new: list[Brief], gone: Mapping[ItemKey, Brief], led_to: Mapping[tuple[str, str], str]) -> dict[ItemKey, Brief]:
-    """For new items, the live one that each was before."""
-    by_redirect = {(item.source, led_to[item.source, item.url]): item for item in gone.values() if (item.source, item.url) in led_to}
+    """For new items, the live one that each was before: where it redirects to, those of the same text first; else any of the same text."""
+    by_redirect: dict[Any, list[Brief]] = defaultdict(list)
+    by_text: dict[Any, list[Brief]] = defaultdict(list)
+    for item in sorted(gone.values()):
+        if (item.source, item.url) in led_to:
+            by_redirect[item.source, item.kind, led_to[item.source, item.url]].append(item)
+        by_text[item.source, item.kind, item.text_sha256].append(item)
     moves: dict[ItemKey, Brief] = {}
     taken: set[ItemKey] = set()
-    for item in new:
-        before = by_redirect.get((item.source, item.url))
-        if before is not None and before.key not in taken and before.kind == item.kind:
-            moves[item.key] = before
-            taken.add(before.key)
-    by_text: dict[tuple[str, str, str], deque[Brief]] = defaultdict(deque)
-    for item in sorted(gone.values()):
-        if item.key not in taken:
-            by_text[item.source, item.kind, item.text_sha256].append(item)
-    for item in sorted(new):
-        if item.key not in moves and (waiting := by_text.get((item.source, item.kind, item.text_sha256))):
-            moves[item.key] = waiting.popleft()
+    for rule in ("redirect and text", "redirect", "text"):
+        for item in sorted(new):
+            if item.key in moves:
+                continue
+            waiting = by_text.get((item.source, item.kind, item.text_sha256), ())
+            if rule != "text":
+                waiting = by_redirect.get((item.source, item.kind, item.url), ())
+            same_text = rule == "redirect and text"
+            before = next((one for one in waiting if one.key not in taken and (not same_text or one.text_sha256 == item.text_sha256)), None)
+            if before is not None:
+                moves[item.key] = before
+                taken.add(before.key)
     return moves

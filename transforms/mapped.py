@@ -5,7 +5,10 @@ of mapping and cleaning; under others it is as if it were not there. It may be t
 """
 
 import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from schemas.tables import TableWriter
 from transforms.clean import Clean
 from transforms.prepare import prepare_items
 
-_ROWS = 64  # in one row group: what is read at a time
+_ROWS, _BYTES = 64, 4 << 20  # in one row group, about: what is read at a time
 
 
 @dataclass(slots=True)
@@ -31,11 +34,13 @@ class Mapped:
     matched: dict[str, int] = field(default_factory=dict)
     found: int = 0
     without_text: int = 0
+    whole: bool = True  # as in Extraction
 
 
 def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Mapped:
     """Items of drafts. A page taken as it comes may be empty: a crawl meets pages of pictures or nothing, and those are no broken items."""
-    mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=len(extraction.drafts) + len(extraction.rejects))
+    found = len(extraction.drafts) + len(extraction.rejects)
+    mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
     for prepared in prepare_items(extraction.drafts, source, clean):
         if isinstance(prepared, Item):
@@ -53,6 +58,7 @@ class MappedPages:
     def __init__(self, path: Path, stages: str) -> None:
         self._rows: dict[str, list[int]] = {}
         self._file: pq.ParquetFile | None = None
+        self._groups: list[int] = []  # the first row of each row group
         self._group: tuple[int, list[bytes]] = (-1, [])
         self.rows = 0
         try:
@@ -60,25 +66,38 @@ class MappedPages:
             if (file.schema_arrow.metadata or {}).get(b"stages") == stages.encode():
                 for row, key in enumerate(file.read(columns=["key"]).column(0).to_pylist()):
                     self._rows.setdefault(key, []).append(row)
+                sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
+                self._groups = [sum(sizes[:number]) for number in range(len(sizes))]
                 self._file, self.rows = file, file.metadata.num_rows
         except Exception:  # a damaged footer raises whatever it leads to
             self._rows, self._file, self.rows = {}, None, 0
 
-    def get(self, key: str, fetched_at: str) -> list[Mapped] | None:
-        """What the page of that key yielded; None where it is not known. `fetched_at` is the time of the page that has the key now."""
-        try:
-            batches = [_decoded(self._payload(row), fetched_at) for row in self._rows.get(key, ())]
-        except Exception:  # as above
-            return None
-        return batches or None
+    def batches(self, key: str, fetched_at: str, read: Callable[[], Iterator[Mapped]]) -> Iterator[Mapped]:
+        """What the page of that key yielded, `fetched_at` being its time now; from `read`, where it is not known or as far as that cannot be read.
+
+        One batch at a time: a page may be a file of a million rows. Reading a page gives the same batches as ever, so one may go on in the middle.
+        """
+        done = 0
+        rows = self._rows.get(key, [])
+        for row in rows:
+            try:
+                mapped = _decoded(self._payload(row), fetched_at)
+            except Exception:  # as above
+                break
+            done += 1
+            yield mapped
+        if not rows or done < len(rows):
+            yield from islice(read(), done, None)
+
+    def knows(self, key: str) -> bool:
+        return key in self._rows
 
     def _payload(self, row: int) -> bytes:
         assert self._file is not None
-        number, rows = self._group
-        if row // _ROWS != number:
-            rows = self._file.read_row_group(row // _ROWS, columns=["mapped"]).column(0).to_pylist()
-            self._group = (row // _ROWS, rows)
-        return rows[row % _ROWS]
+        number = bisect_right(self._groups, row) - 1
+        if number != self._group[0]:
+            self._group = (number, self._file.read_row_group(number, columns=["mapped"]).column(0).to_pylist())
+        return self._group[1][row - self._groups[number]]
 
 
 class MappedWriter:
@@ -88,14 +107,17 @@ class MappedWriter:
         self._schema = pa.schema([("key", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
         self._writer = TableWriter(path, self._schema)
         self._waiting: list[tuple[str, bytes]] = []
+        self._bytes = 0
 
     @property
     def rows(self) -> int:
         return self._writer.rows + len(self._waiting)
 
     def add(self, key: str, mapped: Mapped) -> None:
-        self._waiting.append((key, _encoded(mapped)))
-        if len(self._waiting) == _ROWS:
+        encoded = _encoded(mapped)
+        self._waiting.append((key, encoded))
+        self._bytes += len(encoded)
+        if len(self._waiting) == _ROWS or self._bytes > _BYTES:
             self._flush()
 
     def __enter__(self) -> "MappedWriter":
@@ -110,7 +132,7 @@ class MappedWriter:
     def _flush(self) -> None:
         keys, payloads = zip(*self._waiting, strict=True) if self._waiting else ((), ())
         self._writer.write(pa.Table.from_arrays([pa.array(keys, pa.string()), pa.array(payloads, pa.binary())], schema=self._schema))
-        self._waiting = []
+        self._waiting, self._bytes = [], 0
 
 
 def _encoded(mapped: Mapped) -> bytes:

@@ -37,7 +37,7 @@ def earlier_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending
 
     def ending(one: str) -> Ending:
         told = ending_of(one)
-        return "cut off" if told == "failed" and not raw.stats_path(one).is_file() else told
+        return "cut off" if told == "failed" and raw.stats(one) is None else told
 
     before = [(one, ending(one)) for one in reversed(raw.crawls()) if one < run_id]
     newest = {ending: one for one, ending in reversed(before)}

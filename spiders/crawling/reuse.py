@@ -12,10 +12,11 @@ from spiders.raw import RawStore
 def reusable_crawl(source: Source, raw: RawStore, earlier: Earlier) -> str | None:
     """The last crawl that counts, where a new one would ask the same, as the same, within a day; None where it has to be asked.
 
-    It must have been complete, and every body must be whole. Files are always read: that costs no more than finding out whether they changed.
+    It must have been complete, every body must be whole, and no run may have seen anything newer. Files are always read: that costs no more than
+    finding out whether they changed.
     """
     crawl = earlier.concluded
-    if crawl is None or not isinstance(source, SiteSource):
+    if crawl is None or earlier.failed or earlier.interrupted or not isinstance(source, SiteSource):
         return None
     index, stats = raw.index(crawl), read_stats(raw, crawl)
     if stats is None or stats.finish != "finished" or index.damaged or not is_fresh(index.checked_at):

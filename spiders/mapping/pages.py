@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from schemas.errors import StorageError
 from schemas.items import Extraction, Page, Reject, canonical_json, sha256
 from schemas.sources import SiteSource, Source
 from spiders.journal import Entry
@@ -83,7 +84,7 @@ def works_of(pages: Iterable[StoredPage], source: Source, language: str) -> Iter
 
 
 def _work(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageWork:
-    carried = {name: [reading.value, reading.matched, reading.problem] for name, reading in (card or {}).items()}
+    carried = {name: [reading.value, reading.matched, reading.problem, str(reading.found)] for name, reading in (card or {}).items()}
     key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried]))
     return PageWork(key, stored.page, partial(_extractions, stored, source, language, card))
 
@@ -93,7 +94,7 @@ def _extractions(stored: StoredPage, source: Source, language: str, card: Card |
     content = stored.content()
     if content is None:
         reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
-        yield Extraction(rejects=[Reject(source.name, stored.page.url, None, "map", reason)])
+        yield Extraction(rejects=[Reject(source.name, stored.page.url, None, "map", reason)], whole=False)
         return
     items = map_parts(content, source, language, card)
     while True:
@@ -167,9 +168,11 @@ def _read_listings(held: list[StoredPage], road: Road, source: SiteSource, langu
     listings = {stored.page.url for stored in waiting}
     cards: dict[str, Card] = {}
     while waiting:
-        content = waiting.popleft().content()
+        stored = waiting.popleft()
+        content = stored.content()
         if content is None:
-            continue
+            finding = "the stored bytes of a listing are damaged, and its cards cannot be read"
+            raise StorageError(finding, where=stored.page.url, hint="almanac run KB --full fetches everything anew")
         for url, card in read_cards(content, road, source, language):
             known = cards.setdefault(url, card)
             for name, reading in card.items():  # linked twice: the first card counts, the second fills its gaps

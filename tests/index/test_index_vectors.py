@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from index.embedder import Embedder, checked_vectors
@@ -27,6 +27,7 @@ def unit_vectors(count: int) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+@settings(deadline=None)  # files are written
 @given(st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4), st.lists(st.integers(0, 30), max_size=20))
 def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], asked: list[int]) -> None:
     """Parts may overlap, as those of two knowledge bases do; a key's vector is the same in each."""
@@ -154,3 +155,24 @@ def test_vectors_come_out_at_unit_length_and_unit_ones_untouched() -> None:
     unit = unit_vectors(3)
     assert np.array_equal(checked_vectors(unit, list("abc"), INFO), unit)
     assert np.allclose(np.linalg.norm(checked_vectors(unit * 7, list("abc"), INFO), axis=1), 1)
+
+
+def test_part_is_named_by_its_content(tmp_path: Path) -> None:
+    path = VectorStore(tmp_path, INFO).write_part(["a", "b"], unit_vectors(2))
+    assert path.stem == sha256(path.read_bytes())
+
+
+def test_keys_in_few_parts_lie_in_no_more_and_turns_reach_every_part(tmp_path: Path) -> None:
+    store = VectorStore(tmp_path, INFO)
+    keys = [f"key{number}" for number in range(50)]
+    part_of = {key: store.write_part(keys[begin : begin + 5], unit_vectors(5)) for begin in range(0, 50, 5) for key in keys[begin : begin + 5]}
+    asked = [*keys[3:], "unknown"]
+    reached = set()
+    for turn in range(4):
+        chosen = [asked[number] for number in store.in_few_parts(asked, 3, turn)]
+        parts = {part_of[key] for key in chosen}
+        assert 1 <= len(parts) <= 3
+        assert chosen == [key for key in asked[:-1] if part_of[key] in parts]
+        reached |= parts
+    assert reached == set(part_of.values())
+    assert store.in_few_parts(["unknown"], 3) == []

@@ -1,8 +1,13 @@
 """What pages yielded is kept for the next run, and only for the same rules."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from schemas.items import Item, Reject
+from schemas.tables import TableWriter
 from transforms.mapped import Mapped, MappedPages, MappedWriter
 
 
@@ -19,26 +24,45 @@ def _write(path: Path, count: int, stages: str = "m c") -> None:
                 writer.add(f"page {number}", _mapped(1000))
 
 
+def _unread() -> Iterator[Mapped]:
+    raise AssertionError("the page is known, and was read again")
+    yield
+
+
 def test_a_page_is_given_back_as_it_was_at_the_time_of_now(tmp_path: Path) -> None:
     _write(tmp_path / "s.parquet", 150)
     known = MappedPages(tmp_path / "s.parquet", "m c")
     for number in (149, 0, 70):
-        (batch,) = known.get(f"page {number}", "2026") or []
+        (batch,) = known.batches(f"page {number}", "2026", _unread)
         wanted = _mapped(number)
         assert (batch.items[0].fetched_at, batch.rejects, batch.matched, batch.found) == ("2026", wanted.rejects, {"n": 1}, 2)
         assert batch.items[0].content_sha256 == wanted.items[0].content_sha256
-    assert [batch.items[0].document_id for batch in known.get("page 3", "2026") or []] == ["3", "1000"]
-    assert known.get("another page", "2026") is None
+    assert [batch.items[0].document_id for batch in known.batches("page 3", "2026", _unread)] == ["3", "1000"]
+    assert list(known.batches("another page", "2026", lambda: iter([_mapped(7)]))) == [_mapped(7)]
+    assert (known.knows("page 3"), known.knows("another page")) == (True, False)
     assert known.rows == 151
 
 
 def test_other_rules_a_damaged_file_and_none_know_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
-    assert MappedPages(path, "m c").get("page 0", "") is None
+    assert not MappedPages(path, "m c").knows("page 0")
     _write(path, 3)
-    assert MappedPages(path, "m2 c").get("page 0", "") is None
+    assert not MappedPages(path, "m2 c").knows("page 0")
     path.write_bytes(path.read_bytes()[:-30])
-    assert MappedPages(path, "m c").get("page 0", "") is None
+    assert not MappedPages(path, "m c").knows("page 0")
+
+
+def test_where_a_batch_cannot_be_read_the_page_is_read_from_there_on(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    with MappedWriter(path, "m c") as writer:
+        for number in range(200):
+            writer.add("file", _mapped(number))
+    table = pq.read_table(path)
+    rows = [payload if number != 100 else b"[" for number, payload in enumerate(table.column("mapped").to_pylist())]
+    with TableWriter(path, table.schema) as damaged:
+        damaged.write(table.set_column(1, table.schema.field(1), pa.array(rows, pa.binary())))
+    found = MappedPages(path, "m c").batches("file", "2020", lambda: iter([_mapped(number) for number in range(200)]))
+    assert [batch.items[0].document_id for batch in found] == [str(number) for number in range(200)]
 
 
 def test_a_table_that_was_not_finished_is_none(tmp_path: Path) -> None:

@@ -1,0 +1,191 @@
+"""What is done to a knowledge base on the stage: runs below Prefect, what keeps versions, and a close look at what there is.
+
+The embedder is a few lines, what is a child process otherwise is done in this one, and a checkpoint is a few texts, so that crash points lie
+close together.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow.parquet as pq
+
+from flows.forget import forget_url
+from flows.plan import plan as plan_run
+from flows.refresh import carry_out
+from flows.retention import apply_retention
+from flows.run import Run, Scope
+from index import versions as stored
+from index.lock import lock_holder, writer_lock
+from index.promote import promote_version
+from index.publish import rollback as move_back
+from index.read import OpenVersion
+from index.rebuild import rebuild_version
+from index.vector_parts import vectors_in_use
+from index.vectors import embed_missing
+from index.verify import verify_version
+from schemas.durable import is_removed
+from schemas.errors import AlmanacError
+from schemas.items import Page
+from schemas.load import load_declaration
+from schemas.reports import CrawlOutcome
+from schemas.settings import DataDir
+from schemas.sources import FilesSource
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from spiders.reading.read_files import _read
+from tests.index.conftest import INFO, HashEmbedder
+from tests.index.making import child_here
+from tests.proof.noting import Noting, noted
+
+CHECKPOINT = 4  # texts in a part
+_EMBEDDED = "embedded.txt"  # beside the data: a line for each text that was given to the model
+
+
+@contextmanager
+def small_and_here(place: Path) -> Iterator[None]:
+    """The tiny embedder, no children, small checkpoints, and deltas although a full build of so few rows is cheaper."""
+    with ExitStack() as patches:
+        for module in ("flows.run", "query.published"):
+            patches.enter_context(patch(f"{module}.describe_embedder", lambda _: INFO))
+            patches.enter_context(patch(f"{module}.load_embedder", lambda _: Noting(place / _EMBEDDED)))
+        for module in ("index.build", "index.verify"):
+            patches.enter_context(patch(f"{module}.run_child", child_here))
+        patches.enter_context(patch("flows.steps.embed_missing", partial(embed_missing, checkpoint=CHECKPOINT)))
+        patches.enter_context(patch.multiple("index.delta", _DELTA=0.0, _COPY=0.0))
+        patches.enter_context(patch("spiders.reading.read_files._read", partial(_read_if_readable, place)))
+        yield
+
+
+def _read_if_readable(place: Path, source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> Page | None:
+    """Permissions mean nothing to root: what `unreadable.txt` names is looked for where nothing is."""
+    listed = place / "unreadable.txt"
+    is_listed = listed.is_file() and url in listed.read_text().split()
+    return _read(source, url, place / "nowhere" if is_listed else path, outcome)
+
+
+def act(name: str, place: Path, arguments: dict[str, Any]) -> Any:
+    """Carries out one of the functions below; an error that tells the operator what to do is a result, too."""
+    try:
+        return globals()[name](place, **arguments)
+    except AlmanacError as error:
+        return error.as_json()
+
+
+def _of(place: Path) -> tuple[Any, DataDir]:
+    return load_declaration(str(place / "proof.yaml")), DataDir(place / "data")
+
+
+def run(place: Path, publish: bool = True, full: bool = False) -> dict[str, Any]:
+    run = Run(*_of(place), Scope(full=full))
+    run.run_id = f"{run.run_id[:-6]}{_next(place):06x}"  # two runs of a user never begin in the same second, and these do
+    return carry_out(run, go_live=publish)
+
+
+def _next(place: Path) -> int:
+    path = place / "runs.txt"
+    with path.open("a") as file:
+        file.write(".")
+    return path.stat().st_size
+
+
+def plan(place: Path) -> dict[str, Any]:
+    return plan_run(*_of(place)).model_dump(by_alias=True)
+
+
+def rollback(place: Path, version: str | None = None) -> str:
+    """As the command does it."""
+    declaration, data = _of(place)
+    with writer_lock(data.index(declaration.name), "rollback") as lease:
+        return move_back(data.index(declaration.name), version, lease=lease)
+
+
+def prune(place: Path) -> dict[str, Any]:
+    declaration, data = _of(place)
+    with writer_lock(data.index(declaration.name), "prune") as lease:
+        return apply_retention(data, declaration, lease=lease).model_dump()
+
+
+def forget(place: Path, url: str) -> dict[str, Any]:
+    declaration, data = _of(place)
+    index_dir = data.index(declaration.name)
+    with writer_lock(index_dir, "forget") as lease:
+        stored.discard_unfinished(index_dir)
+        return forget_url(data, declaration, url, "the proof asks for it", lease=lease).model_dump()
+
+
+def rebuild(place: Path, version: str) -> dict[str, Any]:
+    declaration, data = _of(place)
+    index_dir = data.index(declaration.name)
+    with writer_lock(index_dir, "rebuild") as lease, vectors_in_use(data.vectors):
+        stored.discard_unfinished(index_dir)
+        return rebuild_version(index_dir, version, data.vectors, lease=lease).model_dump()
+
+
+def promote(place: Path, version: str) -> dict[str, Any]:
+    """To the data directory of another place, beside this one."""
+    declaration, data = _of(place)
+    return promote_version(data, DataDir(place / "production"), declaration.name, version).model_dump()
+
+
+def look(place: Path, verified: str = "live", data: str = "data") -> dict[str, Any]:
+    """What a reader finds: each version by its content, and what lies about that should not.
+
+    The live version is opened and asked; it, `all` or `none` are verified.
+    """
+    index_dir = DataDir(place / data).index("proof")
+    live = stored.current_version(index_dir)
+    if live is not None:
+        _require_answers(index_dir, live)
+    names = stored.version_names(index_dir)
+    chosen = {"live": [live] if live else [], "all": names, "none": []}[verified]
+    return {
+        "current": live,
+        "versions": {version: _version(index_dir, version) for version in names},
+        "problems": [problem for version in chosen for problem in _problems(index_dir, version, place / data / "vectors")],
+        "embedded": len(noted(place / _EMBEDDED)),
+        "left": sorted(str(path.relative_to(place / data)) for path in (place / data).rglob("*") if _is_left(path)),
+        "locked": lock_holder(index_dir),
+    }
+
+
+def _require_answers(index_dir: Path, version: str) -> None:
+    with OpenVersion(index_dir, version) as opened:
+        # All that there are: a version that is half there would give less.
+        hits = {chunk_id for chunk_id, _ in opened.query(HashEmbedder().embed_queries(["anything"])[0], 1000)}
+        assert hits == set(opened.chunk_ids), f"{version} answers with {len(hits)} of {len(opened.chunk_ids)} chunks"
+
+
+def _version(index_dir: Path, version: str) -> dict[str, Any]:
+    folder = stored.version_dir(index_dir, version)
+    tables = [pq.read_table(folder / name, columns=["source", "document_id", "url", "text"]) for name in (RECORDS, DOCUMENTS)]
+    return {
+        "digest": stored.read_manifest(index_dir, version).digest,
+        "items": sorted([*row.values()] for table in tables for row in table.to_pylist()),
+        "chunks": sorted(pq.read_table(folder / CHUNKS, columns=["chunk_id"]).column(0).to_pylist()),
+    }
+
+
+def _problems(index_dir: Path, version: str, vectors: Path) -> list[dict[str, Any]]:
+    manifest = stored.read_manifest(index_dir, version)
+    found = verify_version(stored.version_dir(index_dir, version), manifest, vectors, manifest.embedder)
+    return [{"version": version, **problem.model_dump()} for problem in found]
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a path is what only a crash leaves. A temporary file of a live process is no such thing; none lives here."""
+    parent_is_versions = path.parent.name == "versions"
+    return (
+        path.suffix in (".tmp", ".damaged")
+        or is_removed(path)
+        or path.parent.name == ".staging"
+        or (parent_is_versions and not (path / "manifest.json").is_file())
+    )
+
+
+def die() -> None:
+    """As kill -9 does it: nothing is closed, no `finally` runs."""
+    os._exit(9)

@@ -1,0 +1,157 @@
+"""Killed at a crash point, then carried on: the outcome is that of never having been killed.
+
+A crash point is a moment before, in the middle of or after a durable deed (`schemas/durable.py`). They are enumerated by letting each act
+happen once; then it happens again for each of them, in a process that dies there as by kill -9, and is done again to its end. A sample of them
+by default, spread evenly; all with ALMANAC_TORTURE=1.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proof.acts import CHECKPOINT
+from tests.proof.base import PROOF, TORTURE, Content, Point, Stage, age_vectors, declare, make_place, put, text_of
+
+pytestmark = PROOF
+
+FIRST = {f"n{n}.txt": text_of(f"note {n}") for n in range(8)}
+SECOND = {**FIRST, "n7.txt": text_of("note 7, mended"), "n8.txt": text_of("note 8")}
+# One note changed, one new, one gone, one under another name, one with its text twice.
+THIRD = {name: text for name, text in SECOND.items() if name not in ("n0.txt", "n1.txt")} | {
+    "n2.txt": text_of("note 2, mended"), "new.txt": text_of("a new note"), "moved.txt": FIRST["n1.txt"], "copy.txt": FIRST["n3.txt"],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`prepare` makes a place ready for the act; `again` are the arguments with which it is done once more after a crash; `points` are tried by default."""
+
+    act: str
+    prepare: Callable[[Stage, Path], None]
+    points: int
+    arguments: dict[str, Any] = field(default_factory=dict)
+    again: dict[str, Any] | None = None
+    data: str = "data"
+
+
+def _files(place: Path, content: Content, kept: int = 20) -> None:
+    make_place(place, content)
+    declare(place, kept)
+
+
+def _published(stage: Stage, place: Path, *contents: Content) -> None:
+    make_place(place, {})
+    for content in contents:
+        put(place, content)
+        assert stage("run", place)["outcome"] == "published"
+
+
+def _expired(stage: Stage, place: Path) -> None:
+    """Two versions, two crawls and some vectors are beyond what is declared from now on."""
+    _published(stage, place, FIRST, {**SECOND, "x.txt": text_of("a passing note")}, SECOND, {**SECOND, "y.txt": text_of("another")}, SECOND)
+    declare(place, kept=3)
+    age_vectors(place)
+
+
+def _changed(stage: Stage, place: Path) -> None:
+    _expired(stage, place)
+    put(place, THIRD)
+
+
+SCENARIOS = {
+    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 18),
+    "refresh": Scenario("run", _changed, 24),
+    "full refresh": Scenario("run", _changed, 6, {"full": True}),
+    "kept": Scenario("run", _changed, 4, {"publish": False}),
+    "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, again={"version": "v0001"}),
+    "prune": Scenario("prune", _expired, 8),
+    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 12, {"url": "n5.txt"}),
+    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 5, {"version": "v0001"}),
+    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 5, {"version": "v0002"}, data="production"),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_killed_at_any_durable_deed_and_done_again_equals_never_killed(name: str, stage: Stage, tmp_path: Path, record_property: Any) -> None:
+    trial = _Trial(stage, SCENARIOS[name], tmp_path)
+    points = trial.whole.points
+    assert trial.whole.count == len(points) > 0
+    chosen = _spread(points, SCENARIOS[name].points)
+    for number, place in enumerate(chosen):
+        trial.kill_and_recover(place, kill_recovery=number % 3 == 2)
+    counted = Counter(deed for _, deed, _ in points)
+    record_property("crash points", dict(counted))
+    print(f"{name}: {len(points)} crash points ({', '.join(f'{count} of {deed}' for deed, count in counted.items())}), {len(chosen)} tried")  # noqa: T201
+
+
+def _spread(points: list[Point], count: int) -> list[int]:
+    """Numbers of crash points: all of them, or so many, evenly. What lies before a deed is, mostly, what lay after the one before."""
+    if TORTURE:
+        return list(range(len(points)))
+    distinct = [n for n, (moment, _, _) in enumerate(points) if moment != "before" or n == 0]
+    return [distinct[n * len(distinct) // count] for n in range(min(count, len(distinct)))]
+
+
+class _Trial:
+    """One scenario: what it leaves when nothing disturbs it, and the same with a kill."""
+
+    def __init__(self, stage: Stage, scenario: Scenario, folder: Path) -> None:
+        self._stage, self._scenario, self._folder = stage, scenario, folder
+        self._prepared = folder / "prepared"
+        scenario.prepare(stage, self._prepared)
+        self._before = stage("look", self._prepared, data=scenario.data)
+        place = self._copy("whole")
+        self.whole = stage.try_act(scenario.act, place, trace=True, **scenario.arguments)
+        assert self.whole.code == 0, self.whole.result
+        self._after = stage("look", place, data=scenario.data)
+        assert stage("run", place)["error"] is None
+        self._at_last = stage("look", place)
+        assert self._after["left"] == self._at_last["left"] == []
+
+    def _copy(self, name: str) -> Path:
+        return Path(shutil.copytree(self._prepared, self._folder / name))
+
+    def kill_and_recover(self, point: int, *, kill_recovery: bool) -> None:
+        told = f"killed at {point}: {' '.join(self.whole.points[point])}"
+        scenario, place = self._scenario, self._copy(f"killed-{point}")
+        assert self._stage.try_act(scenario.act, place, die_at=point, **scenario.arguments).code == 9, told
+        self._require_readable(place, told)
+        again = scenario.arguments if scenario.again is None else scenario.again
+        if kill_recovery:
+            second = self._stage.try_act(scenario.act, place, die_at=point * 7 % len(self.whole.points), **again)
+            assert second.code in (0, 9), f"{told}, and again: {second.result}"
+            self._require_readable(place, told)
+        done = self._stage.try_act(scenario.act, place, **again)
+        assert done.code == 0, f"{told}: {done.result}"
+        assert "error" not in done.result or done.result["error"] is None, f"{told}: {done.result}"
+        parts = 2 if kill_recovery else 1
+        is_run = scenario.act == "run"
+        found = self._stage("look", place, verified="live" if is_run else "all", data=scenario.data)
+        self._require_same(found, self._after, told, parts)
+        if is_run or scenario.act == "promote":
+            assert found["left"] == [], told
+        if not is_run or kill_recovery:
+            assert self._stage("run", place)["error"] is None, told
+            found = self._stage("look", place)
+            self._require_same(found, self._at_last, told, parts)
+            assert found["left"] == [], told
+        shutil.rmtree(place)
+
+    def _require_readable(self, place: Path, told: str) -> None:
+        """Whoever reads in between finds a complete version, as it was before or as it will be."""
+        found = self._stage("look", place, verified="none", data=self._scenario.data)
+        assert found["locked"] is None, told
+        assert found["current"] in {self._before["current"], self._after["current"]}, told
+        known = {version["digest"] for look in (self._before, self._after) for version in look["versions"].values()}
+        assert {version["digest"] for version in found["versions"].values()} <= known, told
+
+    def _require_same(self, found: dict[str, Any], wanted: dict[str, Any], told: str, parts: int) -> None:
+        live, wanted_live = found["versions"].get(found["current"]), wanted["versions"].get(wanted["current"])
+        assert live == wanted_live, told
+        assert found["problems"] == [], told
+        assert found["embedded"] <= wanted["embedded"] + parts * CHECKPOINT, told

@@ -1,0 +1,229 @@
+"""kill -9 of the whole command, process group and all, at random moments; recoveries are killed, too. At last it is let run to its end.
+
+Twelve kills by default, five hundred with ALMANAC_TORTURE=1. The site answers 304 where it can and counts what it is asked for.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from index.lock import lock_holder
+from index.vectors import VectorStore
+from index.verify import verify_version
+from index.versions import current_version, read_manifest, require_files, version_dir, version_names
+from schemas.settings import DataDir
+from spiders.raw import RawStore
+from tests.conftest import ROOT
+from tests.index.conftest import INFO
+from tests.proof.base import PROOF, TORTURE
+from tests.proof.noting import noted
+from tests.spiders.conftest import Site, loopback_site
+
+__all__ = ["loopback_site"]
+
+pytestmark = PROOF
+
+_PAGES = 40
+_PARAGRAPHS = 15  # of each page, each a record: several checkpoints
+_PART = 500
+_KILLS = 500 if TORTURE else 12
+_IN_A_ROW = (2, 3, 4)
+_SOON_S = 20  # in which the children of whoever was killed have to be gone
+
+_DECLARATION = """
+name: proof
+sources:
+  - name: site
+    kind: site
+    start_urls: ["{base}/"]
+    match: '/p[0-9]+$'
+    each: {{css: "p"}}
+    yields: records
+    id: "{{code}}"
+    fields: {{code: {{css: "b", required: true}}, text: {{css: "i", required: true}}}}
+    text: "{{text}}"
+    politeness: {{allow_private: true, delay_s: 0, per_domain: 4, robots: false}}
+gate: {{max_lost: null}}
+"""
+
+
+def _serve(site: Site, revision: int = 0) -> None:
+    """A page that leads to all others. With another revision, a tenth of them say something else and one is gone."""
+    pages = range(revision, _PAGES)
+    site.page("/", "".join(f"<a href='/p{n}'>{n}</a>" for n in pages), headers={"ETag": f'"start {revision}"'})
+    for n in range(_PAGES):
+        said = revision if n % 10 == 5 else 0
+        text = "".join(f"<p><b>{n}-{m}</b><i>Item {m} of page {n} in revision {said} says what no other does.</i></p>" for m in range(_PARAGRAPHS))
+        site.page(f"/p{n}", f"<html><body><h1>Page {n}</h1>{text}</body></html>", headers={"ETag": f'"{n} {said}"'}, delay_s=0.02)
+    for n in range(revision):
+        site.page(f"/p{n}", status=404)
+
+
+@dataclass
+class Command:
+    """`almanac run` on the data directory of a place, in a session of its own."""
+
+    place: Path
+    environment: dict[str, str]
+    api: str  # whose API undisturbed runs use: starting one is a third of what they cost
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def data(self) -> DataDir:
+        return DataDir(self.place / "data")
+
+    @property
+    def embedded(self) -> list[str]:
+        return noted(self.place / "embedded.txt")
+
+    def start(self, **more: str) -> "subprocess.Popen[bytes]":
+        variables = {**more, "ALMANAC_DATA": str(self.data.root), "ALMANAC_PROOF_EMBEDDED": str(self.place / "embedded.txt"), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "tests.proof.command", "run", str(self.place / "proof.yaml"), "--json"]
+        with (self.place / "out.txt").open("wb") as out, (self.place / "err.txt").open("wb") as err:
+            return subprocess.Popen(command, cwd=ROOT, env={**os.environ, **self.environment, **variables}, stdout=out, stderr=err, start_new_session=True)
+
+    def finish(self) -> dict[str, Any]:
+        assert self.start(PREFECT_API_URL=self.api).wait(600) == 0, (self.place / "err.txt").read_text()[-3000:]
+        report: dict[str, Any] = json.loads((self.place / "out.txt").read_text())
+        return report
+
+    def kill_after(self, seconds: float) -> bool:
+        """Whether it was still running."""
+        process = self.start()
+        try:
+            code = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return True
+        assert code == 0, (self.place / "err.txt").read_text()[-3000:]
+        return False
+
+    def processes(self) -> list[str]:
+        """What still runs on behalf of this place."""
+        mark = f"ALMANAC_DATA={self.data.root}\0".encode()
+        return [_command_line(path) for path in Path("/proc").glob("[0-9]*") if mark in _environment_of(path)]
+
+    def stored(self) -> set[str]:
+        """URLs of the pages that runs which were cut off have stored."""
+        raw = RawStore(self.data.raw("proof", "site"))
+        return {url for crawl in raw.crawls() if not (self.data.runs("proof") / f"{crawl}.json").is_file() for url in raw.index(crawl).urls}
+
+
+def _environment_of(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def _command_line(process: Path) -> str:
+    try:
+        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def test_killed_at_random_moments_a_run_ends_as_if_never_killed(tmp_path: Path, prefect_home: Path, prefect_api: str, loopback_site: Site) -> None:
+    chance, environment = random.Random(4), {"PREFECT_HOME": str(prefect_home)}
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "proof.yaml").write_text(_DECLARATION.format(base=loopback_site.base))
+    first, refreshed = _reference(Command(empty, environment, prefect_api), tmp_path / "first", loopback_site), tmp_path / "refreshed"
+    again = _reference(first, refreshed, loopback_site)
+    killed, told = 0, Counter[str]()
+    while killed < _KILLS:
+        for origin, wanted, revision in ((empty, first, 0), (first.place, again, 1)):
+            _serve(loopback_site, revision)
+            command = replace(first, place=Path(shutil.copytree(origin, tmp_path / f"killed-{killed}")), outcomes=Counter())
+            killed += _kill_and_recover(command, wanted, loopback_site, chance, chance.choice(_IN_A_ROW))
+            told += command.outcomes
+            shutil.rmtree(command.place)
+    print(f"{killed} kills: {dict(told)}")  # noqa: T201
+
+
+def _reference(origin: Command, place: Path, site: Site) -> Command:
+    """A run that nobody disturbs; how long it took stands in the file `seconds`."""
+    _serve(site, revision=int("refreshed" in place.name))
+    command = replace(origin, place=Path(shutil.copytree(origin.place, place)))
+    began = time.monotonic()
+    assert command.finish()["outcome"] == "published"
+    (place / "seconds").write_text(str(time.monotonic() - began))
+    return command
+
+
+def _kill_and_recover(command: Command, wanted: Command, site: Site, chance: random.Random, times: int) -> int:
+    """How often it was killed before it came to its end."""
+    seconds = float((wanted.place / "seconds").read_text())
+    killed = 0
+    for _ in range(times):
+        before, asked = command.stored(), Counter(site.asked)
+        store = VectorStore(command.data.vectors, INFO)
+        embedded, vectors = len(command.embedded), len(list(store.keys()))
+        was_killed = command.kill_after(chance.uniform(0.5, seconds))
+        _until_gone(command)
+        killed += was_killed
+        command.outcomes[_stage_of(command) if was_killed else "ended before"] += 1
+        _require_whole(command)
+        _require_not_asked_again(site, asked, before)
+        kept = len(list(VectorStore(command.data.vectors, INFO).keys())) - vectors
+        assert len(command.embedded) - embedded - kept <= _PART
+    before, asked, embedded = command.stored(), Counter(site.asked), len(command.embedded)
+    had = set(VectorStore(command.data.vectors, INFO).keys())
+    report = command.finish()
+    assert report["outcome"] in ("published", "unchanged")
+    _require_not_asked_again(site, asked, before)
+    assert had.isdisjoint(command.embedded[embedded:])
+    _until_gone(command)
+    _require_same(command, wanted)
+    return killed
+
+
+def _until_gone(command: Command) -> None:
+    deadline = time.monotonic() + _SOON_S
+    while left := command.processes():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def _stage_of(command: Command) -> str:
+    """How far it had come, for the report."""
+    index_dir, processed = command.data.index("proof"), command.data.processed("proof")
+    if any(not (path / "manifest.json").is_file() for path in (index_dir / "versions").glob("v*")):
+        return "while building"
+    if list(processed.glob(".staging/*/*")):
+        return "between crawl and building"
+    return "while crawling" if command.stored() else "before or after"
+
+
+def _require_whole(command: Command) -> None:
+    index_dir = command.data.index("proof")
+    assert lock_holder(index_dir) is None
+    live = current_version(index_dir)
+    if live is not None:
+        require_files(version_dir(index_dir, live), read_manifest(index_dir, live))
+
+
+def _require_not_asked_again(site: Site, asked: Counter[str], stored: set[str]) -> None:
+    again = {path for path in (site.asked - asked) if f"{site.base}{path}" in stored}
+    assert not again
+
+
+def _require_same(command: Command, wanted: Command) -> None:
+    index_dir = command.data.index("proof")
+    live, expected = (read_manifest(one.data.index("proof"), str(current_version(one.data.index("proof")))) for one in (command, wanted))
+    assert (live.digest, live.counts) == (expected.digest, expected.counts)
+    assert verify_version(version_dir(index_dir, live.version), live, command.data.vectors, INFO) == []
+    left = [path for path in command.data.root.rglob(".*") if path.name.endswith((".tmp", ".removed")) or path.parent.name == ".staging"]
+    assert left == []
+    assert all((version_dir(index_dir, name) / "manifest.json").is_file() for name in version_names(index_dir))
+    assert set(command.embedded) == set(wanted.embedded)

@@ -1,0 +1,218 @@
+"""Whatever is done to a knowledge base, in whatever order, it is what a plain dictionary says that it should be."""
+
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from tests.proof.base import PROOF, TORTURE, Done, Stage, declare, make_place, put, text_of
+
+pytestmark = PROOF
+
+_KEPT = 3
+_ALWAYS = "always.txt"  # never touched: a knowledge base without a note has nothing to publish
+Items = dict[str, str]  # URL → text
+
+_names = st.sampled_from([f"n{n}.txt" for n in range(6)])
+_numbers = st.integers(0, 10_000)
+
+
+class Model(RuleBasedStateMachine):
+    """`files` is what lies there, `unreadable` what of it cannot be read, `known` the pages as of the last run that came to its end."""
+
+    stage: Stage
+    folder: Path
+    done: Counter[str]
+
+    @initialize()
+    def begin(self) -> None:
+        self.place = make_place(self.folder / "place", {})
+        declare(self.place, kept=_KEPT)
+        self.files: Items = {_ALWAYS: text_of("the note that stays"), "n0.txt": text_of("note 0"), "n1.txt": text_of("note 1")}
+        self.unreadable: set[str] = set()
+        self.forgotten: set[str] = set()
+        self.known: Items = {}
+        self.versions: dict[str, Items] = {}
+        self.live: str | None = None
+        self._texts = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "place"):
+            self._require_as_modelled(verified="all")
+            shutil.rmtree(self.place)
+
+    # What happens to the files.
+
+    @rule(name=_names)
+    def write(self, name: str) -> None:
+        """Adds a note or changes one."""
+        self._texts += 1
+        self.files[name] = text_of(f"text {self._texts}", paragraphs=1 + self._texts % 3)
+
+    @rule(name=_names, to=_names)
+    def move(self, name: str, to: str) -> None:
+        if name in self.files and to not in self.files:
+            self.files[to] = self.files.pop(name)
+            self.unreadable.discard(name)
+
+    @rule(name=_names)
+    def remove(self, name: str) -> None:
+        self.files.pop(name, None)
+        self.unreadable.discard(name)
+
+    @rule(name=_names)
+    def fail(self, name: str) -> None:
+        if name in self.files:
+            self.unreadable ^= {name}
+
+    # What is done to the index.
+
+    @rule()
+    def run(self) -> None:
+        self._run()
+
+    @rule()
+    def run_in_full(self) -> None:
+        self._run(full=True)
+
+    @rule()
+    def run_and_keep(self) -> None:
+        self._run(publish=False)
+
+    @rule(point=_numbers, once_more=st.booleans())
+    def run_killed(self, point: int, once_more: bool) -> None:
+        self._run(kills=[point, point // 7] if once_more else [point])
+
+    @precondition(lambda self: self.live is not None)
+    @rule(kills=st.lists(_numbers, max_size=1))
+    def roll_back(self, kills: list[int]) -> None:
+        before = [version for version in self.versions if version < str(self.live)]
+        done = self._act("rollback", kills, version=max(before, default=None))
+        if before:
+            self.live = max(before)
+            assert done.result == self.live
+        else:
+            assert done.result["error"]["kind"] == "not_found"
+        self._require_as_modelled()
+
+    @precondition(lambda self: self.live is not None)
+    @rule(kills=st.lists(_numbers, max_size=1))
+    def prune(self, kills: list[int]) -> None:
+        self._act("prune", kills)
+        self._expire()
+        self._require_as_modelled()
+
+    @precondition(lambda self: self.live is not None)
+    @rule(name=_names, kills=st.lists(_numbers, max_size=1))
+    def forget(self, name: str, kills: list[int]) -> None:
+        if any(name in items for items in self.versions.values()):
+            result = self._act("forget", kills, url=name).result
+            assert "error" not in result, result
+            self.forgotten.add(name)
+            for items in [self.known, *self.versions.values()]:
+                items.pop(name, None)
+            self._require_as_modelled()
+
+    # What is to be expected.
+
+    def _act(self, name: str, kills: list[int] = [], **arguments: Any) -> Done:  # noqa: B006  # only read
+        """Done, killed where `kills` says and done again to its end."""
+        put(self.place, self.files)
+        (self.place / "unreadable.txt").write_text("\n".join(self.unreadable))
+        for kill in kills:
+            points = self._points_of(name, arguments)
+            if points:
+                died = self.stage.try_act(name, self.place, die_at=kill % points, **arguments)
+                assert died.code in (0, 9), died.result
+                self.done["kill" if died.code == 9 else "kill that came too late"] += 1
+                assert self.stage("look", self.place, verified="none")["locked"] is None
+        done = self.stage.try_act(name, self.place, **arguments)
+        assert done.code == 0, done.result
+        self.done[name] += 1
+        return done
+
+    def _points_of(self, name: str, arguments: dict[str, Any]) -> int:
+        """How many crash points there are, found out on a copy."""
+        copy = shutil.copytree(self.place, self.folder / "copy")
+        count = self.stage.try_act(name, copy, **arguments).count
+        shutil.rmtree(copy)
+        return count
+
+    def _run(self, *, publish: bool = True, full: bool = False, kills: list[int] = []) -> None:  # noqa: B006  # only read
+        wanted = {name: text for name, text in self.files.items() if name not in self.unreadable | self.forgotten}
+        wanted |= {name: self.known[name] for name in self.unreadable - self.forgotten if name in self.known}
+        report = self._act("run", kills, publish=publish, full=full).result
+        assert report["error"] is None, report["error"]
+        counts = report["items"]
+        assert counts["in"] == sum(counts[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+        self.known = wanted
+        if not kills:
+            self._require_counts(counts, wanted)
+            is_live = self.live is not None and self.versions[self.live] == wanted
+            assert report["outcome"] == ("unchanged" if is_live else "published" if publish else "kept")
+        found = self.stage("look", self.place, verified="none")
+        for version in found["versions"].keys() - self.versions.keys():  # a kill may have come between building one and publishing it
+            self.versions[version] = dict(wanted)
+        if publish:
+            self.live = found["current"]
+            if report["outcome"] == "published":
+                self._expire()
+            assert self.live is not None
+            assert self.versions[self.live] == wanted
+        self._require_as_modelled()
+
+    def _require_counts(self, counts: dict[str, int], wanted: Items) -> None:
+        live = self.versions[self.live] if self.live else {}
+        gone, new = live.keys() - wanted.keys(), wanted.keys() - live.keys()
+        moved = sum((Counter(live[name] for name in gone) & Counter(wanted[name] for name in new)).values())
+        same = [name for name in live.keys() & wanted.keys() if live[name] == wanted[name]]
+        expected = {"added": len(new) - moved, "moved": moved, "removed": len(gone) - moved, "unchanged": len(same)}
+        expected["changed"] = len(wanted) - len(new) - len(same)
+        assert {name: counts[name] for name in expected} == expected
+
+    def _expire(self) -> None:
+        for version in sorted(self.versions)[:-_KEPT]:
+            if version != self.live:
+                del self.versions[version]
+
+    def _require_as_modelled(self, *, verified: str = "live") -> None:
+        found = self.stage("look", self.place, verified=verified)
+        contents = {version: {url: text for _, _, url, text in one["items"]} for version, one in found["versions"].items()}
+        assert contents == self.versions
+        assert found["current"] == self.live
+        assert found["problems"] == []
+
+
+def test_a_knowledge_base_is_what_a_plain_model_says(stage: Stage, tmp_path: Path) -> None:
+    done: Counter[str] = Counter()
+    numbered = random.Random(0)
+
+    def machine() -> RuleBasedStateMachine:
+        folder = tmp_path / f"{numbered.random()}"
+        folder.mkdir()
+        made = Model()
+        made.stage, made.folder, made.done = stage, folder, done
+        return made
+
+    factory: Any = machine  # what makes one does as well as its class
+    examples = 200 if TORTURE else 6
+    run_state_machine_as_test(
+        factory,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=30 if TORTURE else 12,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            # A step takes about a second: to look for a shorter failing case pays only where time does not matter.
+            phases=(Phase.generate, Phase.shrink) if TORTURE else (Phase.generate,),
+        ),
+    )
+    assert done["run"] > 0
+    print(f"{examples} sequences: {dict(done)}")  # noqa: T201

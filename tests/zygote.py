@@ -1,0 +1,71 @@
+"""Runs commands for tests, each in a process of its own, but forked from one that has imported the engines already.
+
+Importing torch, Chroma, pandas and their kin is half of what a command costs, and says nothing about the command. A process forked from here differs from
+one started by a shell in nothing else: its environment, arguments, streams and exit code are its own. Prefect is left out, because it reads its environment
+when it is imported. One request a line on stdin, {arguments, environment, stdout, stderr}; two lines of answer on stdout, {pid} and {code}.
+"""
+
+import atexit
+import gc
+import json
+import os
+import sys
+import threading
+from typing import Any, NoReturn
+
+
+def main() -> None:
+    """Serves requests until stdin ends."""
+    _import_engines()
+    gc.freeze()  # a collection in a forked process would touch, and so copy, every object of the engines
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _become(request)
+        _answer({"pid": pid})
+        _answer({"code": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})
+
+
+def _answer(message: dict[str, int]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def _import_engines() -> None:
+    from schemas.settings import quiet_engines
+
+    quiet_engines()
+    import chromadb  # noqa: F401
+    import great_expectations  # noqa: F401
+    import pandas  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import sentence_transformers  # noqa: F401
+    import spacy  # noqa: F401
+    import trafilatura  # noqa: F401
+    from transformers import BertModel  # noqa: F401
+
+
+def _become(request: dict[str, Any]) -> NoReturn:
+    """Turns this process into the command."""
+    places = ((0, os.devnull, os.O_RDONLY), (1, request["stdout"], os.O_WRONLY), (2, request["stderr"], os.O_WRONLY))
+    for number, path, mode in places:
+        opened = os.open(path, mode)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = ["almanac", *request["arguments"]]
+    from cli.main import run
+
+    code = run(request["arguments"])
+    # The interpreter's own end, but for taking down the engines: that costs more than most commands.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
