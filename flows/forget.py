@@ -16,7 +16,7 @@ from index.lock import Lease
 from index.prune import needed_keys
 from index.vector_parts import forget_vectors, vectors_in_use, vectors_unused
 from schemas.declaration import Declaration
-from schemas.durable import remove, write_file
+from schemas.durable import REMOVED, TEMPORARY, remove, sweep, write_file
 from schemas.errors import DamagedVersion, NotFound, RunLocked
 from schemas.reports import ForgetResult
 from schemas.settings import DataDir
@@ -116,8 +116,9 @@ def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
 def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:
     """What runs noted of it: mapped pages, what was staged, rejects, reports."""
     processed = data.processed(kb)
-    for path in [*processed.glob("mapped*"), *processed.glob(".staging")]:
+    for path in [*processed.glob("mapped*"), *processed.glob(".staging"), *processed.glob(REMOVED)]:
         remove(path)
+    sweep(processed.rglob(TEMPORARY))
     rejects = processed / "rejects.jsonl"
     if rejects.is_file():
         lines = [f"{line}\n" for line in rejects.read_text(encoding="utf-8").split("\n") if line]

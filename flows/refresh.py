@@ -26,7 +26,7 @@ from index.diff import compare_versions
 from index.lock import Lease, writer_lock
 from index.vector_parts import vectors_in_use
 from index.versions import discard_unfinished, next_version, version_dir
-from schemas.durable import TEMPORARY, remove, sweep
+from schemas.durable import REMOVED, TEMPORARY, remove, sweep
 from schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, UsageError, as_storage_error
 from schemas.load import load_declaration
 from schemas.logs import log_through_stdlib
@@ -184,8 +184,8 @@ def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool,
 
 def _sweep(run: Run) -> None:
     """Takes away what runs that were killed left half written."""
-    if run.staging.parent.is_dir():
-        remove(run.staging.parent)
+    for path in [*run.processed.glob(".staging"), *run.processed.glob(REMOVED)]:
+        remove(path)
     cut_off = any(run.ending_of(crawls[-1]) == "cut off" for source in run.declaration.sources if (crawls := run.raw(source.name).crawls()))
     for folder in (run.processed, run.data.vectors, *([run.data.raw(run.kb, "")] if cut_off else [])):
         sweep(folder.rglob(TEMPORARY))

@@ -19,19 +19,35 @@ from schemas.errors import DamagedVersion
 _HARDLY_ANY = 16 << 20  # bytes
 
 
+class ChromaPanic(Exception):
+    """Chroma's Rust core gave up, on a database that makes no sense to it."""
+
+
 @contextmanager
 def open_client(version_dir: Path) -> Iterator[ClientAPI]:
     """A client on a version's Chroma directory, closed at the end: a client that is merely dropped keeps its files open."""
     path = str(version_dir / CHROMA)
+    with panics_told():
+        try:
+            client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
+        except BaseException:
+            _forget_failed(path)
+            raise
+        try:
+            yield client
+        finally:
+            client.close()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def panics_told() -> Iterator[None]:
+    """A panic of Rust passes by `except Exception`; here it becomes one, ChromaPanic."""
     try:
-        client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
-    except BaseException:
-        _forget_failed(path)
+        yield
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise ChromaPanic(str(error)) from error
         raise
-    try:
-        yield client
-    finally:
-        client.close()  # type: ignore[attr-defined]
 
 
 def _forget_failed(path: str) -> None:

@@ -97,7 +97,11 @@ class OpenVersion:
             raise self._damaged(error) from error
 
     def _query_hnsw(self, vector: "Vectors", count: int, ids: list[str] | None) -> list[tuple[str, float]]:
-        answer = self._collection.query(query_embeddings=np.asarray(vector, dtype=np.float32)[None, :], n_results=count, ids=ids, include=["distances"])
+        from index.engine import panics_told
+
+        wanted = np.asarray(vector, dtype=np.float32)[None, :]
+        with panics_told():
+            answer = self._collection.query(query_embeddings=wanted, n_results=count, ids=ids, include=["distances"])
         distances = (answer["distances"] or [[]])[0]
         # Equal vectors come back a few last bits apart, depending on their place in the index.
         hits = [(chunk_id, max(-1.0, min(1.0, round(1.0 - float(distance), 6)))) for chunk_id, distance in zip(answer["ids"][0], distances, strict=True)]

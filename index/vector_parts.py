@@ -71,6 +71,7 @@ def forget_vectors(root: Path, keys: pa.Array) -> int:
     gone = 0
     for folder in _folders(root):
         rest = _Rest(folder)
+        sweep(folder.glob(TEMPORARY))
         for path in sorted(folder.glob("*.parquet")):
             gone += rest.keep(path, lambda column: pc.invert(pc.is_in(column, value_set=keys)))[0]
         for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:  # what is in a damaged part cannot be told; an index is made anew

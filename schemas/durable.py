@@ -18,6 +18,7 @@ Moment = Literal["before", "middle", "after"]
 Watcher = Callable[[Moment, str, Path], None]
 
 _watcher: Watcher | None = None
+REMOVED = ".*.removed"  # what is left of a folder that was being removed
 TEMPORARY = ".*.tmp"  # what a file is called until it is whole: .NAME.PID.tmp
 _EXCHANGE = 2  # renameat2's RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD

@@ -188,6 +188,15 @@ def _flip(path: Path) -> None:
     path.write_bytes(changed)
 
 
+NOT_UTF8 = ("PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) || sql WHERE name = 'tenants'")
+
+
+def _execute(folder: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(folder / "chroma" / "chroma.sqlite3")) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
 def _in_manifest(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
         stored = json.loads((folder / "manifest.json").read_text())
@@ -202,6 +211,8 @@ NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
     "index file missing": (lambda folder: next(folder.rglob("link_lists.bin")).unlink(), "index file is missing", True),
     "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "database is missing", True),
     "database ruined": (lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999), "not a database", True),
+    "database without its segments": (lambda folder: _execute(folder, "DROP TABLE segments"), "Chroma cannot change a copy", True),
+    "database that makes Chroma panic": (lambda folder: _execute(folder, *NOT_UTF8), "Chroma cannot change a copy", True),
     "table flipped": (lambda folder: _flip(folder / "chunks.parquet"), "chunks.parquet of v0001 was altered", True),
     "manifest torn": (lambda folder: (folder / "manifest.json").write_text("{"), "manifest", True),
     "parent gone": (lambda folder: shutil.rmtree(folder), "no version 'v0001'|no version", True),
