@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs lock server clean
+.PHONY: help setup demo test torture check format docs lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ test: setup ## all tests, with coverage
 	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --skip-covered --precision=1
+
+torture: setup ## every crash point, hundreds of kills, a hundred thousand queries: hours
+	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof --timeout=0
 
 check: setup ## what CI checks before the tests: style, types, generated pages
 	$(BIN)/ruff check .

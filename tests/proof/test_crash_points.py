@@ -133,7 +133,7 @@ class _Trial:
         is_run = scenario.act == "run"
         found = self._stage("look", place, verified="live" if is_run else "all", data=scenario.data)
         self._require_same(found, self._after, told, parts)
-        if is_run or scenario.act == "promote":
+        if is_run or scenario.act in ("promote", "forget"):
             assert found["left"] == [], told
         if not is_run or kill_recovery:
             assert self._stage("run", place)["error"] is None, told
