@@ -135,27 +135,27 @@ def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> Non
         time.sleep(0.05)
 
 
-def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path) -> None:
+def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_killed(almanac_alone: Almanac, tmp_path: Path) -> None:
     """Killed once a checkpoint is written, and once while the version is built: vectors are kept, directories are not."""
     declared = _rows(tmp_path, *(_row(n) for n in range(620)))
-    process = _start(almanac, declared)
-    _until(lambda: list((almanac.data / "vectors").glob("*/*.parquet")), process)
-    assert almanac("run", declared, "--json").code == 6
+    process = _start(almanac_alone, declared)
+    _until(lambda: list((almanac_alone.data / "vectors").glob("*/*.parquet")), process)
+    assert almanac_alone("run", declared, "--json").code == 6
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    assert almanac("status", declared, "--json").json["running"] is None
+    assert almanac_alone("status", declared, "--json").json["running"] is None
 
-    process = _start(almanac, declared)
-    _until(lambda: (almanac.data / "index/small/versions/v0001/chroma").exists(), process)
+    process = _start(almanac_alone, declared)
+    _until(lambda: (almanac_alone.data / "index/small/versions/v0001/chroma").exists(), process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    assert almanac("versions", declared, "--json").json["versions"] == []
+    assert almanac_alone("versions", declared, "--json").json["versions"] == []
 
-    done = almanac("run", declared, "--json")
+    done = almanac_alone("run", declared, "--json")
     assert (done.json["outcome"], done.json["version"], done.json["chunks"]["embedded"]) == ("published", "v0001", 0)
-    other = Almanac(tmp_path / "other", almanac.environment)
+    other = Almanac(tmp_path / "other", almanac_alone.environment)
     assert other("run", declared, "--json").code == 0
-    digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac, other)}
+    digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac_alone, other)}
     assert len(digests) == 1
 
 
@@ -224,10 +224,10 @@ def _until_still(count: Callable[[], int]) -> None:
             before, since = now, time.monotonic()
 
 
-def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac: Almanac, tmp_path: Path) -> None:
+def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac_alone: Almanac, tmp_path: Path) -> None:
     declared = _rows(tmp_path, *(_row(n) for n in range(3000)))
-    process = _start(almanac, declared)
-    _until(lambda: (almanac.data / "processed/small/chunks.parquet").exists(), process)
+    process = _start(almanac_alone, declared)
+    _until(lambda: (almanac_alone.data / "processed/small/chunks.parquet").exists(), process)
     asked = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
@@ -236,6 +236,6 @@ def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac: Almanac, tmp_path:
     assert json.loads(out)["error"]["kind"] == "interrupted"
     assert "interrupted" in err
     assert "Traceback" not in err
-    children = subprocess.run(["pgrep", "-f", f"{almanac.data}"], capture_output=True, text=True, check=False).stdout.split()
+    children = subprocess.run(["pgrep", "-f", f"{almanac_alone.data}"], capture_output=True, text=True, check=False).stdout.split()
     assert children == []
-    assert almanac("status", declared, "--json").json["last_run"]["exit_code"] == 130
+    assert almanac_alone("status", declared, "--json").json["last_run"]["exit_code"] == 130

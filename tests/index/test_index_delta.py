@@ -112,7 +112,7 @@ CHANGES: dict[str, Callable[[list[ChunkRow]], list[ChunkRow]]] = {
     "one row goes": lambda rows: rows[1:],
     "one row comes": lambda rows: [*rows, *new_rows(1)],
     "one row changes": lambda rows: [replace(rows[0], metadata={"number": 7.5}), *rows[1:]],
-    "some go": lambda rows: rows[90:],
+    "some go": lambda rows: rows[80:],
     "some come and go, in another order": lambda rows: [*new_rows(60), *reversed(rows[37:])],
     "pages move": lambda rows: [*(replace(row, url=row.url + "/moved") for row in rows[:50]), *rows[50:]],
     "a text that stood already comes once more": lambda rows: [*rows, replace(rows[3], document_id="twin")],
@@ -302,14 +302,14 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
 
 
 def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow], tmp_path: Path) -> None:
-    after = [*rows[100:], *new_rows(60)]
+    after = [*rows[60:], *new_rows(40)]
     base.embed(after)
     (tmp_path / "job.json").write_text(base.job("v0002", "v0001").model_dump_json())
     builder = subprocess.Popen(
         [sys.executable, "-m", "index.build", str(tmp_path / "job.json")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root()
     )
     assert builder.stdout is not None
-    assert json.loads(builder.stdout.readline())["done"] == 100
+    assert json.loads(builder.stdout.readline())["done"] == 60
     builder.send_signal(signal.SIGKILL)
     builder.communicate()
     with pytest.raises(OperationalError, match="not empty"):
