@@ -114,9 +114,11 @@ class Command:
         return [_command_line(path) for path in Path("/proc").glob("[0-9]*") if mark in _environment_of(path)]
 
     def stored(self) -> set[str]:
-        """URLs of the pages that runs which were cut off have stored."""
+        """URLs of the pages that runs which were cut off have stored, since the last one that came to its end."""
         raw = RawStore(self.data.raw("proof", "site"))
-        return {url for crawl in raw.crawls() if not (self.data.runs("proof") / f"{crawl}.json").is_file() for url in raw.index(crawl).urls}
+        crawls = raw.crawls()
+        ended = max((crawl for crawl in crawls if (self.data.runs("proof") / f"{crawl}.json").is_file()), default="")
+        return {url for crawl in crawls if crawl > ended for url in raw.index(crawl).urls}
 
 
 def _environment_of(process: Path) -> bytes:
