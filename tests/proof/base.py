@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ROOT
 
 TORTURE = os.environ.get("ALMANAC_TORTURE") == "1"  # every crash point, hundreds of kills, a hundred thousand queries
-PROOF = [pytest.mark.slow, pytest.mark.timeout(0 if TORTURE else 600)]
+PROOF = [pytest.mark.slow, pytest.mark.timeout(0 if TORTURE else 1800)]
 _DECLARATION = """
 name: proof
 sources:
