@@ -199,7 +199,7 @@ def _publish(run: Run, lease: Lease, do: Do, *, go_live: bool) -> None:
     with run.stage("build"):
         facts = do(steps.build, run, version)
     with run.stage("verify"):
-        do(steps.verify, run, version, facts)
+        facts = do(steps.verify, run, version, facts)
     if run.golden:
         with run.stage("golden"):
             do(steps.measure_golden, run, _manifest(run, version, facts))

@@ -18,7 +18,7 @@ from index.vectors import VectorStore, embed_missing
 from index.verify import verify_version
 from index.versions import version_dir
 from query.golden import measure_recall
-from schemas.durable import write_file
+from schemas.durable import remove, write_file
 from schemas.errors import DamagedVersion, NoRecords, UsageError
 from schemas.items import canonical_json
 from schemas.manifest import Manifest
@@ -174,9 +174,9 @@ def embed(run: Run) -> None:
         run.report.chunks = embed_missing(run.processed / CHUNKS, store, run.model, on_progress=on_progress)
 
 
-def build(run: Run, version: str) -> BuildFacts:
+def build(run: Run, version: str, *, in_full: bool = False) -> BuildFacts:
     """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors."""
-    parent = run.report.previous if run.live() is not None and not run.scope.full else None
+    parent = run.report.previous if run.live() is not None and not (run.scope.full or in_full) else None
     job = BuildJob(
         kb=run.kb,
         version_dir=version_dir(run.index_dir, version),
@@ -192,17 +192,27 @@ def build(run: Run, version: str) -> BuildFacts:
         return build_version(job, on_progress=on_progress)
 
 
-def verify(run: Run, version: str, facts: BuildFacts) -> None:
-    """The finished directory, read by another process; of what was copied from a verified version, a sample."""
+def verify(run: Run, version: str, facts: BuildFacts) -> BuildFacts:
+    """The finished directory, read by another process; of what was copied from a verified version, a sample. Says how it was built in the end.
+
+    A copy with a fault is the fault of what it was copied from: the version is then built in full.
+    """
+    folder = version_dir(run.index_dir, version)
     since = version_dir(run.index_dir, run.report.previous) if facts.kind == "delta" and run.report.previous else None
-    problems = verify_version(version_dir(run.index_dir, version), None, run.data.vectors, run.embedder, since=since)
+    problems = verify_version(folder, None, run.data.vectors, run.embedder, since=since)
+    if problems and since is not None:
+        log.warning("the live version is damaged, and so is a copy of it: built in full", kb=run.kb, where=problems[0].where, finding=problems[0].kind)
+        remove(folder)
+        facts = build(run, version, in_full=True)
+        problems = verify_version(folder, None, run.data.vectors, run.embedder)
     if problems:
         first = problems[0]
         raise DamagedVersion(
             f"the new version {version} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
-            where=str(version_dir(run.index_dir, version)),
+            where=str(folder),
             hint="the live version serves on; run again, and check the disk if it happens again",
         )
+    return facts
 
 
 def measure_golden(run: Run, manifest: Manifest) -> None:

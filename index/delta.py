@@ -25,7 +25,7 @@ from schemas.tables import CHUNKS
 if TYPE_CHECKING:
     from index.build import BuildJob
 
-# Seconds, measured with Chroma 1.5.9 at 1,000 to 100,000 rows of 1 KB and 384 dimensions: a full build takes `_ADD` for each row;
+# Seconds, about, with Chroma 1.5.9 and rows of 1 KB and 384 dimensions, on a machine that had other things to do: a full build takes `_ADD` for each row;
 # a delta `_DELTA` whatever it does, and so much for each row of the parent (copied, loaded, written, synced), deleted and added.
 _ADD, _DELETE, _COPY, _DELTA = 1.2e-3, 0.6e-3, 0.03e-3, 0.3
 # Slots that deletion leaves in HNSW are not used again. With 2 % of 3,000 rows changed each time, files grew from 43 to 48 MB until half of the rows

@@ -3,10 +3,12 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -239,3 +241,18 @@ def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac_alone: Almanac, tmp
     children = subprocess.run(["pgrep", "-f", f"{almanac_alone.data}"], capture_output=True, text=True, check=False).stdout.split()
     assert children == []
     assert almanac_alone("status", declared, "--json").json["last_run"]["exit_code"] == 130
+
+
+def test_a_live_database_that_somebody_altered_costs_a_build_in_full_and_no_run(almanac: Almanac, tmp_path: Path) -> None:
+    """A difference is made from a copy: what is wrong with the one is wrong with the other, and the verifier says so."""
+    declared = _rows(tmp_path, *(_row(n) for n in range(1200)))
+    assert almanac("run", declared, "--json").code == 0
+    live = almanac.data / "index/small/versions/v0001/chroma/chroma.sqlite3"
+    with closing(sqlite3.connect(live)) as database, database:
+        database.execute("UPDATE embedding_metadata SET string_value = 'altered' WHERE key = 'document_id'")
+    _rows(tmp_path, *(_row(n) for n in range(1, 1200)))
+    done = almanac("run", declared, "--json")
+    assert (done.code, done.json["version"], done.json["items"]["removed"]) == (0, "v0002", 1)
+    manifest = json.loads((almanac.data / "index/small/versions/v0002/manifest.json").read_text())
+    assert manifest["lineage"]["build"]["kind"] == "full"
+    assert almanac("verify", declared, "--json").json["ok"]
