@@ -66,7 +66,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what version B has that A has not: items, chunks, and the rules that changed."""
-    from index.diff import compare_versions
+    from flows.diff import compare_versions
 
     name = load_declaration(kb, env).name
     result = compare_versions(DataDir.locate(data).index(name), since, to)

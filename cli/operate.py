@@ -1,7 +1,6 @@
 """Commands for whoever runs a knowledge base: run, plan, status."""
 
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -12,13 +11,10 @@ from cli.output import print_json, print_table, say
 from flows.tables import GATE_COLUMNS, LOST_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows
 from index import versions as stored
 from index.lock import lock_holder, require_free
-from schemas.declaration import Declaration
-from schemas.errors import UsageError
 from schemas.load import load_declaration
 from schemas.reports import RunReport, Status
+from schemas.scope import Scope
 from schemas.settings import DataDir
-from schemas.sources import SiteSource
-from schemas.urls import http_url
 
 _SHOWN = 50
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
@@ -40,7 +36,7 @@ def run(
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
     declaration = load_declaration(kb, env)
-    sources, urls = _sources(declaration, source), _urls(declaration, source, url)
+    scope = Scope.of(declaration, source, url, full=full)
     folder = DataDir.locate(data)
     folder.require_writable()
     require_free(folder.index(declaration.name))
@@ -54,8 +50,8 @@ def run(
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.
         done = refresh(
-            str(declaration.path), str(folder.root), publish=not no_publish, rejects_ok=rejects_ok, sources=sources, urls=urls, full=full,
-            env=declaration.env or "",
+            str(declaration.path), str(folder.root), publish=not no_publish, rejects_ok=rejects_ok,
+            sources=list(scope.sources), urls=list(scope.urls), full=full, env=declaration.env or "",
         )  # fmt: skip
     except KeyboardInterrupt:
         sys.stderr.write(f"almanac: to go on: almanac run {declaration.handle}\n")
@@ -67,30 +63,6 @@ def run(
         _show_report(report, declaration.handle)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
-
-
-def _sources(declaration: Declaration, names: Sequence[str] | None) -> list[str]:
-    known = [source.name for source in declaration.sources]
-    for name in names or ():
-        if name not in known:
-            raise UsageError(f"no source '{name}' in {declaration.name}", where="--source", hint=f"there are: {', '.join(known)}")
-    return list(dict.fromkeys(names or ()))
-
-
-def _urls(declaration: Declaration, names: Sequence[str] | None, urls: Sequence[str] | None) -> list[str]:
-    """The pages asked for. They have to be addresses, of one source that is a site."""
-    if not urls:
-        return []
-    chosen = [source for source in declaration.sources if source.name in (names or ())]
-    if len(chosen) != 1 or not isinstance(chosen[0], SiteSource):
-        sites = ", ".join(source.name for source in declaration.sources if isinstance(source, SiteSource)) or "none"
-        raise UsageError("needs the one --source that the page belongs to, and that one a site", where="--url", hint=f"sites: {sites}")
-    for url in urls:
-        try:
-            http_url(url)
-        except ValueError as error:
-            raise UsageError(str(error), where=url, hint="copy the address of a page from the browser") from error
-    return list(dict.fromkeys(urls))
 
 
 def _show_report(report: RunReport, handle: str) -> None:
@@ -126,10 +98,9 @@ def _say_what_to_do(report: RunReport, handle: str) -> None:
 def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what a run would do now: pages, items, texts to embed, tokens, cost, and what the gate would say. Touches nothing."""
     from flows.plan import plan as plan_run
-    from flows.run import Scope
 
     declaration = load_declaration(kb, env)
-    result = plan_run(declaration, DataDir.locate(data), Scope(tuple(_sources(declaration, source)), full=full))
+    result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
     if as_json:
         print_json(result)
         return

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flows.road import is_live, passed, survey
-from flows.run import Run, Scope, Show, silent
+from flows.run import Run, Show, silent
 from index.tokens import count_tokens
 from index.vectors import VectorStore
 from schemas.declaration import Declaration
 from schemas.reports import Outcome, PlanResult
+from schemas.scope import Scope
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS, read_batches
 

@@ -14,24 +14,25 @@ from prefect.client.schemas.objects import State, TaskRun
 
 from flows import steps
 from flows.artifacts import show_diff, show_rejects, show_summary, show_validation
+from flows.diff import compare_versions
 from flows.forget import complete_takedowns
 from flows.golden import question_key
 from flows.progress import show_progress
 from flows.retention import apply_retention
-from flows.road import Do, is_live, judge_run, passed, plainly, refused_before, survey
-from flows.run import Run, Scope, utc_now
+from flows.road import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
+from flows.run import Run, utc_now
 from flows.state import remember
 from index.delta import BuildFacts
-from index.diff import compare_versions
 from index.lock import Lease, writer_lock
 from index.vector_parts import vectors_in_use
 from index.versions import discard_unfinished, next_version, version_dir
 from schemas.durable import REMOVED, TEMPORARY, remove, sweep
-from schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, UsageError, as_storage_error
+from schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, as_storage_error
 from schemas.load import load_declaration
 from schemas.logs import log_through_stdlib
 from schemas.manifest import Counts, Manifest
 from schemas.reports import Outcome, RunReport
+from schemas.scope import Scope
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
@@ -85,9 +86,7 @@ def refresh(
     """
     log_through_stdlib()
     declaration = load_declaration(kb, env)
-    scope = Scope(tuple(sources or ()), tuple(urls or ()), full)
-    _require_known(scope, [source.name for source in declaration.sources], declaration.handle)
-    run = Run(declaration, DataDir.locate(data), scope, show=lambda step: show_progress(declaration.name, step))
+    run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full), show=lambda step: show_progress(declaration.name, step))
     report = carry_out(run, _do, go_live=publish, rejects_ok=rejects_ok, when_surveyed=_show_survey)
     show_summary(run.report)
     _show_difference(run)
@@ -147,14 +146,6 @@ def _look_back(run: Run, lease: Lease) -> None:
         log.warning("the run stands, but what is too old could not be taken away", kb=run.kb, error=str(error))
 
 
-def _require_known(scope: Scope, names: list[str], kb: str) -> None:
-    for name in scope.sources:
-        if name not in names:
-            raise UsageError(f"no source '{name}' in {kb}", where="--source", hint=f"there are: {', '.join(names)}")
-    if scope.urls and len(scope.sources) != 1:
-        raise UsageError("a URL belongs to one source", where="--url", hint=f"name it with --source: {', '.join(names)}")
-
-
 def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool, when_surveyed: Callable[[Run], None]) -> None:
     log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
@@ -172,7 +163,10 @@ def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool,
         _conclude(run, "gate_refused", GateRefused.exit_code)
         return
     with vectors_in_use(run.data.vectors):
-        _publish(run, lease, do, go_live=go_live)
+        if finished := finished_before(run):
+            _publish_finished(run, lease, do, finished, go_live=go_live)
+        else:
+            _publish(run, lease, do, go_live=go_live)
     if not passed(run):
         _conclude(run, "gate_refused", GateRefused.exit_code)
     elif not go_live:
@@ -211,6 +205,15 @@ def _publish(run: Run, lease: Lease, do: Do, *, go_live: bool) -> None:
     with run.stage("publish"):
         do(steps.seal_and_publish, run, _manifest(run, version, facts), lease, go_live=passed(run) and go_live)
     run.report.version = version
+
+
+def _publish_finished(run: Run, lease: Lease, do: Do, finished: Manifest, *, go_live: bool) -> None:
+    """What a run that was cut off left to do: it had built, verified and judged this version."""
+    run.report.version, run.report.gate = finished.version, finished.gate
+    run.report.chunks.cached = run.report.chunks.total
+    if go_live:
+        with run.stage("publish"):
+            do(steps.publish_finished, run, finished.version, lease)
 
 
 def _conclude(run: Run, outcome: Outcome, exit_code: int, error: dict[str, Any] | None = None) -> None:

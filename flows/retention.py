@@ -31,10 +31,10 @@ def apply_retention(
     index_dir = data.index(declaration.name)
     needed = set(crawls) | {crawl for manifest in list_versions(index_dir) for crawl in (manifest.run_id, *manifest.lineage.get("crawls", {}).values())}
     bodies = _bodies_of_versions(index_dir)
-    run = Run(declaration, data)
-    # Also of sources that are declared no longer.
     if bodies is None:
         return result
+    run = Run(declaration, data)
+    # Also of sources that are declared no longer.
     for folder in sorted(path for path in data.raw(declaration.name, "_").parent.glob("*") if path.is_dir()):
         raw = RawStore(folder)
         stored = raw.crawls()

@@ -8,8 +8,10 @@ from flows.run import Run
 from flows.state import inputs_of, nothing_changed
 from index.versions import current_version, list_versions
 from query.golden import load_golden
+from schemas.items import file_sha256
 from schemas.manifest import Manifest
 from schemas.reports import PageCounts
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 from transforms.gate import judge
 
 Do = Callable[..., Any]
@@ -65,12 +67,26 @@ def passed(run: Run) -> bool:
 
 def is_live(run: Run) -> bool:
     """Whether the live version holds exactly this: the same items to the last field, the same chunks, the same collection name."""
-    live, items = run.live_if_whole(), run.report.items
+    live, items = run.live_if_whole, run.report.items
     if live is None or run.live_items is None:
         return False
     same_items = not (items.added or items.changed or items.moved or items.removed)
     same_index = live.embedder == run.embedder and live.collection == run.declaration.collection
     return same_items and same_index and live.digest == run.digest
+
+
+def finished_before(run: Run) -> Manifest | None:
+    """A version with exactly this content, complete and let pass, of a run that was cut off before it could say so."""
+    if not passed(run) or run.scope.full:
+        return None
+    wanted = ("passed", run.report.previous, run.stages, run.embedder, run.declaration.collection, run.digest)
+    for kept in reversed(list_versions(run.index_dir)):
+        found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
+        if found == wanted and run.ending_of(kept.run_id) == "cut off":
+            tables = {stored.path: stored.sha256 for stored in kept.files}
+            if all(file_sha256(run.tables / name) == tables.get(name) for name in (RECORDS, DOCUMENTS, CHUNKS)):
+                return kept
+    return None
 
 
 def refused_before(run: Run) -> Manifest | None:

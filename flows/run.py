@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,9 +19,10 @@ from schemas.declaration import Declaration
 from schemas.durable import move, remove, write_file
 from schemas.errors import DamagedVersion
 from schemas.fingerprints import stages_of
-from schemas.items import Reject, sha256
+from schemas.items import Reject, file_sha256
 from schemas.manifest import EmbedderInfo, Manifest
 from schemas.reports import CrawlOutcome, PageCounts, Recall, RunReport
+from schemas.scope import Scope
 from schemas.settings import DataDir
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 from spiders.crawling.earlier import Earlier, Ending, earlier_crawls
@@ -42,18 +42,6 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a run looks at: the sources named (all, where none is), of these the URLs named; `full` asks and reads everything anew."""
-
-    sources: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-    full: bool = False
-
-    def covers(self, source: str) -> bool:
-        return not self.sources or source in self.sources
-
-
 def silent(_step: str) -> AbstractContextManager[OnProgress]:
     """Shows nothing."""
     return nullcontext(lambda _done, _total: None)
@@ -65,7 +53,7 @@ class Run:
     With `scratch`, everything that it writes lands there, and what is in the data directory is only read.
     """
 
-    def __init__(self, declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent, scratch: Path | None = None) -> None:  # frozen
+    def __init__(self, declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent, scratch: Path | None = None) -> None:  # noqa: B008  # frozen
         now = datetime.now(UTC)
         self.declaration = declaration
         self.data = data
@@ -175,8 +163,9 @@ class Run:
         crawl = live.lineage.get("crawls", {}).get(source)
         return crawl if crawl and self.raw(source).index(crawl).exists else earlier.concluded
 
+    @cached_property
     def live_if_whole(self) -> Manifest | None:
-        """The live version, unless a file of it is missing or another, or one of its tables does not hold what was published."""
+        """The version that is live as the run begins, unless a file of it is missing or another, or one of its tables does not hold what was published."""
         live = self.live()
         if live is None:
             return None
@@ -187,7 +176,7 @@ class Run:
             log.warning("the live version is damaged: it counts as no confirmation", kb=self.kb, error=str(error))
             return None
         tables = [stored for stored in live.files if stored.path in (RECORDS, DOCUMENTS, CHUNKS)]
-        return live if all(sha256((folder / stored.path).read_bytes()) == stored.sha256 for stored in tables) else None
+        return live if all(file_sha256(folder / stored.path) == stored.sha256 for stored in tables) else None
 
     def keep_outcome(self, outcome: CrawlOutcome) -> None:
         """Takes in what became of a source, also where that ends the run; a second attempt takes the place of the first."""

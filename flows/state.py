@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from flows.run import STATE, Run
 from index.forget import forgotten_urls
 from schemas.durable import write_file
-from schemas.items import Reject, canonical_json, sha256
+from schemas.items import Reject, canonical_json, file_sha256, sha256
 from schemas.reports import ItemCounts
 
 _FORMAT = 1
@@ -55,7 +55,7 @@ def remember(run: Run, digest: str) -> None:
 
 def nothing_changed(run: Run) -> bool:
     """Whether the live version was confirmed from exactly these pages and rules. Then the run's counts are taken from there."""
-    state, live = _read(run.processed / STATE), run.live_if_whole()
+    state, live = _read(run.processed / STATE), run.live_if_whole
     path = run.processed / "rejects.jsonl"
     if (
         run.scope.full
@@ -86,4 +86,4 @@ def _read(path: Path) -> State | None:
 
 
 def _hash_of(path: Path) -> str:
-    return sha256(path.read_bytes()) if path.is_file() else ""
+    return file_sha256(path) if path.is_file() else ""

@@ -239,6 +239,11 @@ def _live_recall(run: Run, live: Manifest) -> Recall | None:
         return None
 
 
+def publish_finished(run: Run, version: str, lease: Lease) -> None:
+    """Moves the pointer to a version that another run sealed. Only for who still holds the lock."""
+    publish(run.index_dir, version, lease=lease)
+
+
 def seal_and_publish(run: Run, manifest: Manifest, lease: Lease, *, go_live: bool) -> None:
     """Syncs the directory, writes the manifest, and moves the pointer when the gate let it pass. Only for who still holds the lock."""
     finish_version(run.index_dir, manifest, lease=lease)

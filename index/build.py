@@ -4,9 +4,8 @@ Chroma's directory is made in full, or as a copy of the parent's and the differe
 or not at all: Chroma's index files are written in place, so whatever a killed builder left is thrown away, never resumed.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,8 +18,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from index.child import Message, run_child, serve_parent
 from index.chunk_rows import ChunkRows
-from index.copying import copy_chroma
-from index.delta import BuildFacts, Difference, FullBuild, find_difference, full_facts
+from index.copying import copy_chroma, copy_file
+from index.delta import BuildFacts, FullBuild, Parent, find_difference, full_facts, usable_parent
 from index.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from schemas.durable import remove
 from schemas.errors import DamagedVersion, OperationalError, as_storage_error
@@ -91,7 +90,7 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     job.version_dir.mkdir(parents=True, exist_ok=True)
     for source, name in ((job.chunks, CHUNKS), (job.records, RECORDS), (job.documents, DOCUMENTS)):
         if source is not None:
-            shutil.copyfile(source, job.version_dir / name)  # a hard link would change with the original
+            copy_file(source, job.version_dir / name)  # a hard link would change with the original
 
     # Of the copy, so that the rows in Chroma are of the file beside it whatever becomes of the original.
     table = pq.read_table(job.version_dir / CHUNKS, columns=["chunk_id", "text_sha256", "fetched_at"])
@@ -99,7 +98,7 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     why: FullBuild | None = None
     if job.parent is not None:
         try:
-            return _build_delta(job, find_difference(job, job.parent, table), table, on_progress)
+            return _build_delta(job, usable_parent(job, job.parent), table, on_progress)
         except FullBuild as reason:
             why = reason
     return _build_full(job, table, why, on_progress)
@@ -123,18 +122,23 @@ def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progre
     return full_facts(len(rows), why)
 
 
-def _build_delta(job: BuildJob, difference: Difference, table: pa.Table, on_progress: OnProgress) -> BuildFacts:
-    """Raises FullBuild, and leaves no Chroma directory, where the parent turns out to be damaged."""
+def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: OnProgress) -> BuildFacts:
+    """Raises FullBuild, and leaves no Chroma directory, where that is the better way, or the parent turns out to be damaged."""
     with ThreadPoolExecutor(1) as thread:
-        copied = thread.submit(copy_chroma, difference.parent, difference.manifest, job.version_dir)
-        # A second or two of our own, while the disk is busy.
-        import index.engine  # noqa: F401
-
-        rows = _Rows(job, table, difference.added)
+        copied = thread.submit(copy_chroma, parent.folder, parent.manifest, job.version_dir)
         try:
+            # While the disk is busy: what has to be changed, its rows, and a second of importing.
+            difference = find_difference(parent, table)
+            rows = _Rows(job, table, difference.added)
+            import index.engine  # noqa: F401
+
             copied.result()
         except DamagedVersion as error:
             raise _without_copy(job, f"{error.message}: {error.where}") from error
+        except FullBuild:
+            wait([copied])
+            remove(job.version_dir / CHROMA)
+            raise
     try:
         _change(job, difference.removed, rows, on_progress)
     except OSError:

@@ -8,12 +8,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import schemas.errors
 from schemas.errors import AlmanacError, OperationalError
-from schemas.lifetime import end_with_parent
+from schemas.lifetime import job_of_parent, tell_job
 from schemas.settings import project_root
 
 Message = dict[str, Any]
@@ -21,17 +20,15 @@ _TAIL = 2000  # characters of stderr in the error
 
 
 def run_child(module: str, job: str, on_message: Callable[[Message], None], *, on_signal: Callable[[str], None] | None = None) -> None:
-    """Runs `python -m module JOBFILE` and hands on its messages as they come.
+    """Runs `python -m module`, tells it the job, and hands on its messages as they come.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr; a signal that ended it goes to
     `on_signal`, where given. The child is killed when this process ends in whatever way, and when `on_message` raises.
     """
-    with tempfile.TemporaryDirectory(prefix="almanac-") as folder, (Path(folder) / "stderr").open("w+b") as stderr:
-        job_file = Path(folder) / "job.json"
-        job_file.write_text(job)
+    with tempfile.TemporaryFile("w+b") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", module, str(job_file)],
-            stdin=subprocess.PIPE,  # held open and never written: its end tells the child that we are gone
+            [sys.executable, "-m", module],
+            stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
@@ -44,6 +41,7 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
         error: Message | None = None
         assert process.stdout is not None
         try:
+            tell_job(process, job)
             for line in process.stdout:
                 message = json.loads(line)
                 error = message.get("error", error)
@@ -65,8 +63,8 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
 
 
 def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
-    """The child's side: calls `work(job, send)` with the job file's text, then exits. Never returns normally on failure."""
-    end_with_parent()
+    """The child's side: calls `work(job, send)` with what `run_child` was given, then exits. Never returns normally on failure."""
+    job = job_of_parent()
     from schemas.settings import quiet_engines
 
     quiet_engines()
@@ -78,7 +76,7 @@ def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None
         print(json.dumps(message), file=pipe, flush=True)
 
     try:
-        work(Path(sys.argv[1]).read_text(), send)
+        work(job, send)
     except AlmanacError as error:
         send({**error.as_json()})
         sys.exit(error.exit_code)

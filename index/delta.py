@@ -19,6 +19,7 @@ import index.rows
 from index.rows import CHROMA
 from index.versions import MANIFEST, manifest_in
 from schemas.errors import AlmanacError, DamagedVersion
+from schemas.items import file_sha256
 from schemas.manifest import Manifest
 from schemas.tables import CHUNKS
 
@@ -61,11 +62,18 @@ class FullBuild(Exception):
 
 
 @dataclass(frozen=True)
-class Difference:
-    """From the version in folder `parent` to a table: numbers of its rows to add, in the order of their ids, and ids to delete first."""
+class Parent:
+    """A version that another one can be made from, as far as its manifest tells."""
 
-    parent: Path
+    folder: Path
     manifest: Manifest
+    facts: BuildFacts
+
+
+@dataclass(frozen=True)
+class Difference:
+    """From a parent to a table: numbers of its rows to add, in the order of their ids, and ids to delete first."""
+
     added: pa.Array
     removed: list[str]
     facts: BuildFacts
@@ -82,12 +90,38 @@ def row_layout() -> str:
     return hashlib.sha256(code + version("chromadb").encode()).hexdigest()[:16]
 
 
-def find_difference(job: "BuildJob", parent: Path, table: pa.Table) -> Difference:
-    """Compares ids and times of `table` with those of the parent. Raises FullBuild where no delta should be made."""
-    manifest = _usable_manifest(job, parent)
-    earlier = _facts_of(manifest)
+def usable_parent(job: "BuildJob", folder: Path) -> Parent:
+    """The version in `folder`. Raises FullBuild where its Chroma directory is no beginning for the job's."""
     try:
-        before = pq.read_table(proven_chunks(parent, manifest), columns=["chunk_id", "fetched_at"])
+        manifest = manifest_in(folder, folder.parent.parent, folder.name)
+    except AlmanacError as error:
+        raise FullBuild(error.message, damaged=True) from error
+    for what, was, wanted in (
+        ("embedder", manifest.embedder, job.embedder),
+        ("collection", (manifest.kb, manifest.collection), (job.kb, job.collection)),
+    ):
+        if was != wanted:
+            raise FullBuild(f"another {what}")
+    if f"{CHROMA}/" not in "".join(stored.path for stored in manifest.files):
+        raise FullBuild("too few rows before")  # fewer than two are never flushed to files of their own
+    return Parent(folder, manifest, _facts_of(manifest))
+
+
+def _facts_of(manifest: Manifest) -> BuildFacts:
+    try:
+        facts = BuildFacts.model_validate(manifest.lineage.get("build"))
+    except ValidationError as error:
+        raise FullBuild(f"{MANIFEST} of {manifest.version} does not say how it was built") from error
+    if facts.layout != row_layout():
+        raise FullBuild("rows are laid out in another way now")
+    return facts
+
+
+def find_difference(parent: Parent, table: pa.Table) -> Difference:
+    """Compares ids and times of `table` with those of the parent. Raises FullBuild where no delta should be made."""
+    manifest, earlier = parent.manifest, parent.facts
+    try:
+        before = pq.read_table(proven_chunks(parent.folder, manifest), columns=["chunk_id", "fetched_at"])
     except DamagedVersion as error:
         raise FullBuild(error.message, damaged=True) from error
     added, removed = compare_rows(before, table)
@@ -100,7 +134,7 @@ def find_difference(job: "BuildJob", parent: Path, table: pa.Table) -> Differenc
     if _DELTA + _COPY * live + _DELETE * len(removed) + _ADD * len(added) >= _ADD * rows:
         raise FullBuild(f"cheaper than copying {live} rows, deleting {len(removed)} and adding {len(added)}")
     facts = BuildFacts(kind="delta", added=len(added), removed=len(removed), added_since_full=since_full, deltas=earlier.deltas + 1, layout=earlier.layout)
-    return Difference(parent, manifest, added, removed, facts)
+    return Difference(added, removed, facts)
 
 
 def compare_rows(before: pa.Table, after: pa.Table) -> tuple[pa.Array, list[str]]:
@@ -121,39 +155,12 @@ def _whole(table: pa.Table, name: str) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *table.column(name).chunks])
 
 
-def _usable_manifest(job: "BuildJob", parent: Path) -> Manifest:
-    try:
-        manifest = manifest_in(parent, parent.parent.parent, parent.name)
-    except AlmanacError as error:
-        raise FullBuild(error.message, damaged=True) from error
-    for what, was, wanted in (
-        ("embedder", manifest.embedder, job.embedder),
-        ("collection", (manifest.kb, manifest.collection), (job.kb, job.collection)),
-    ):
-        if was != wanted:
-            raise FullBuild(f"another {what}")
-    if f"{CHROMA}/" not in "".join(stored.path for stored in manifest.files):
-        raise FullBuild("too few rows before")  # fewer than two are never flushed to files of their own
-    return manifest
-
-
-def _facts_of(manifest: Manifest) -> BuildFacts:
-    try:
-        facts = BuildFacts.model_validate(manifest.lineage.get("build"))
-    except ValidationError as error:
-        raise FullBuild(f"{MANIFEST} of {manifest.version} does not say how it was built") from error
-    if facts.layout != row_layout():
-        raise FullBuild("rows are laid out in another way now")
-    return facts
-
-
 def proven_chunks(folder: Path, manifest: Manifest) -> Path:
     """The chunks table of a version, which is byte by byte the one that was published. Raises DamagedVersion where it is not."""
     path = folder / CHUNKS
     wanted = next((stored.sha256 for stored in manifest.files if stored.path == CHUNKS), None)
     if not path.is_file():
         raise DamagedVersion(f"{CHUNKS} of {manifest.version} is missing", where=str(path))
-    with path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
-            raise DamagedVersion(f"{CHUNKS} of {manifest.version} was altered", where=str(path))
+    if file_sha256(path) != wanted:
+        raise DamagedVersion(f"{CHUNKS} of {manifest.version} was altered", where=str(path))
     return path

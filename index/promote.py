@@ -1,13 +1,12 @@
 """A verified version, taken from one data directory to another: from staging to production, with everything that it is made of."""
 
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
-from index.copying import copy_chroma
+from index.copying import copy_chroma, copy_file
 from index.forget import find_in_tables, forgotten_urls
 from index.lock import Lease, writer_lock
 from index.pins import Pin
@@ -90,7 +89,7 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
         folder.mkdir(parents=True)
         for name in TABLES:
             if (pin.folder / name).is_file():
-                shutil.copyfile(pin.folder / name, folder / name)
+                copy_file(pin.folder / name, folder / name)
         copy_chroma(pin.folder, manifest, folder)
         _require_whole(folder, new, target)
     except BaseException:

@@ -1,6 +1,5 @@
 """Makes a built and verified directory a version, makes a version the current one, and goes back to an older one."""
 
-import hashlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,7 +23,7 @@ from index.versions import (
 )
 from schemas.durable import sync_tree, write_file
 from schemas.errors import DamagedVersion, GateRefused, NotFound
-from schemas.items import sha256
+from schemas.items import file_sha256, sha256
 from schemas.manifest import Manifest, StoredFile
 
 _log = structlog.get_logger("almanac.publish")
@@ -137,6 +136,4 @@ def _stable_files(folder: Path) -> Iterator[Path]:
 
 
 def _describe(path: Path, folder: Path) -> StoredFile:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return StoredFile(path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=digest)
+    return StoredFile(path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=file_sha256(path))

@@ -1,6 +1,5 @@
 """A version's Chroma directory made anew from its tables and the kept vectors, beside it, and put in its place in one step."""
 
-import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from index.verify import verify_version
 from index.versions import read_manifest, version_dir
 from schemas.durable import exchange, remove
 from schemas.errors import DamagedVersion
+from schemas.items import file_sha256
 from schemas.manifest import Manifest
 from schemas.reports import RebuildResult
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
@@ -84,10 +84,7 @@ def require_tables(folder: Path, manifest: Manifest) -> None:
         if stored.path not in TABLES:
             continue
         path = folder / stored.path
-        found = None
-        if path.is_file():
-            with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+        found = file_sha256(path) if path.is_file() else None
         if found != stored.sha256:
             raise DamagedVersion(
                 f"{stored.path} of {manifest.version} {'was altered' if found else 'is missing'}, and a version is made from its tables",

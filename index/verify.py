@@ -65,15 +65,15 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     if job.manifest is not None:
         check_files(job.version_dir, job.manifest, findings)
     collection = job.manifest.collection if job.manifest else None
-    table, numbers = None, None
+    table, rows = None, None
     if job.since is None:
         table = check_chunks(job.version_dir, job.manifest, job.embedder, findings)
     elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, findings, _import_chroma):
-        table, numbers = changed.table, changed.numbers
+        table, rows = changed.table, changed.rows
     if table is not None:
         from index.verify_rows import check_rows
 
-        check_rows(job.version_dir, collection, table, numbers, job.vectors_root, job.embedder, findings)
+        check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, findings)
 
 
 def _import_chroma() -> None:

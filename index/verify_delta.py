@@ -32,10 +32,10 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Changed:
-    """Ids and keys of the new table, and the numbers of the rows that have to be read in full."""
+    """Ids and keys of the new table, and those of its rows that are compared with Chroma in full."""
 
     table: pa.Table
-    numbers: Numbers
+    rows: pa.Table
 
 
 def check_changed(
@@ -67,8 +67,9 @@ def _check_table(path: Path, since: Path, manifest: Manifest | None, store: Vect
     added: Numbers = compare_rows(before, table)[0].to_numpy().astype(np.int64)
     inherited = np.setdiff1d(np.arange(table.num_rows), added)
     numbers = np.union1d(added, _sample(inherited, table, store, (parent.lineage.get("build") or {}).get("deltas", 0)))
-    check_hashes(ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers)).to_pylist(), findings)
-    return Changed(table, numbers)
+    rows = ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers))
+    check_hashes(rows.to_pylist(), findings)
+    return Changed(table, rows)
 
 
 def _sample(inherited: Numbers, table: pa.Table, store: VectorStore, turn: int) -> Numbers:

@@ -1,6 +1,5 @@
 """Verification of what lies beside Chroma: the manifest, its files, the chunks and the digest."""
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 from index.digest import DIGESTED, digest_of
 from index.findings import Findings
 from index.versions import MANIFEST, MANIFEST_HASH
-from schemas.items import ChunkRow
+from schemas.items import ChunkRow, file_sha256
 from schemas.manifest import EmbedderInfo, Manifest
 from schemas.tables import CHUNK_SCHEMA, CHUNKS
 
@@ -28,7 +27,7 @@ def check_files(version_dir: Path, manifest: Manifest, findings: Findings) -> No
         path = version_dir / stored.path
         if not path.is_file():
             findings.add("file_missing", stored.path, None, stored.sha256)
-        elif (found := hash_file(path)) != stored.sha256:
+        elif (found := file_sha256(path)) != stored.sha256:
             findings.add("file_altered", stored.path, found, stored.sha256)
 
 
@@ -46,13 +45,7 @@ def _check_manifest(version_dir: Path, manifest: Manifest, findings: Findings) -
 
 def hash_line(path: Path) -> str:
     """The line that `sha256sum` prints of a file."""
-    return f"{hash_file(path)}  {path.name}\n"
-
-
-def hash_file(path: Path) -> str:
-    """Hex SHA-256 of a file's content."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return f"{file_sha256(path)}  {path.name}\n"
 
 
 def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, findings: Findings) -> pa.Table | None:

@@ -82,19 +82,6 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
         raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
 
 
-def readable_live(index_dir: Path) -> Manifest | None:
-    """The live version's manifest, for a run to compare with; None before the first, and where it cannot be read (with a warning): a new version
-    is the way out of that."""
-    version = read_pointer(index_dir)
-    if version is None:
-        return None
-    try:
-        return read_manifest(index_dir, version)
-    except (DamagedVersion, NotFound) as error:
-        _log.warning("live_version_unreadable", kb=index_dir.name, version=version, error=error.message)
-        return None
-
-
 def pin_version(index_dir: Path, version: str) -> Pin:
     """Holds a version for reading. Raises NotFound where there is none of that name (any more)."""
     while True:

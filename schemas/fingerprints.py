@@ -56,9 +56,7 @@ def fetching_of(source: Source) -> str:
 def mapping_of(source: Source, language: str) -> str:
     """How a source's pages become items."""
     declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
-    return _short(
-        [declared, language, _code(*_READING), _versions("parsel", "lxml", "price-parser", "dateparser", "babel", "pypdfium2", "mammoth", "py3langid")]
-    )
+    return _short([declared, language, _code(*_READING), _versions(*_READ_WITH)])
 
 
 def cleaning_of(declaration: Declaration) -> str:

@@ -28,9 +28,13 @@ class Brief(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """`changes` and `first_seen` in the order of the items; `removed` are the live version's items that are no more."""
+    """`changes`, `before` (what each item was in the live version) and `first_seen` in the order of the items.
+
+    `removed` are the live version's items that are no more.
+    """
 
     changes: list[Change] = field(default_factory=list)
+    before: list[Brief | None] = field(default_factory=list)
     first_seen: list[str] = field(default_factory=list)
     removed: list[Brief] = field(default_factory=list)
     unchanged: frozenset[ItemKey] = frozenset()
@@ -55,6 +59,7 @@ def compare_items(items: Iterable[Brief], live: Iterable[Brief], led_to: Mapping
         before = known.get(item.key) or moved_from.get(item.key)
         same_text = before is not None and before.text_sha256 == item.text_sha256
         result.changes.append(_change(item, before))
+        result.before.append(before)
         result.first_seen.append(before.fetched_at if before is not None and same_text and result.changes[-1] != "changed" else item.fetched_at)
     result.unchanged = frozenset(item.key for item, change in zip(found, result.changes, strict=True) if change == "unchanged")
     left = {before.key for before in moved_from.values()}

@@ -5,12 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
 
 from pydantic import ValidationError
@@ -19,6 +17,7 @@ from schemas.credentials import REVEALED
 from schemas.durable import remove, write_file
 from schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
 from schemas.fingerprints import fetching_of
+from schemas.lifetime import tell_job
 from schemas.reports import CrawlOutcome, FailedPage
 from schemas.settings import project_root
 from schemas.sources import SiteSource
@@ -33,6 +32,7 @@ from spiders.urls import canonical_url, is_on_domains
 
 # After its time is up, a crawl still waits for the answers that are under way.
 GRACE_S = 90
+_PROCESS = "spiders.crawling.crawl_process"
 _STOP_S = 5
 _NONE = Earlier()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
@@ -85,7 +85,7 @@ def fetch_site(
         only=asked,
         forgotten=sorted(forgotten),
     )
-    with _job_file(job) as path, _running(path) as process:
+    with _running(job) as process:
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
     stats = _told(raw, run_id, source, process.returncode, errors)
     stats.crawl = run_id
@@ -125,25 +125,12 @@ def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
 
 
 @contextmanager
-def _job_file(job: Job) -> Iterator[Path]:
-    """A file that only its owner can read, for it holds secrets. The crawl removes it once it is read; here is seen to it where it never began."""
-    descriptor, name = tempfile.mkstemp(suffix=".crawl.json")
-    path = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(job.model_dump_json())
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _running(job_file: Path) -> Iterator[subprocess.Popen[str]]:
+def _running(job: Job) -> Iterator[subprocess.Popen[str]]:
     """The crawl's process, in a session of its own; gone when the block ends, however it ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "spiders.crawling.crawl_process", str(job_file)],
+        [sys.executable, "-m", _PROCESS],
         cwd=project_root(),
-        stdin=subprocess.PIPE,  # never written to: it closes when this process dies, and the crawl ends with it
+        stdin=subprocess.PIPE,  # it closes when this process dies, and the crawl ends with it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -151,6 +138,7 @@ def _running(job_file: Path) -> Iterator[subprocess.Popen[str]]:
         start_new_session=True,
     )
     try:
+        tell_job(process, job.model_dump_json())
         yield process
     finally:
         _stop(process)

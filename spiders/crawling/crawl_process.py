@@ -1,4 +1,4 @@
-"""One crawl, one process: Twisted's reactor cannot start twice. `python -m spiders.crawling.crawl_process JOBFILE`.
+"""One crawl, one process: Twisted's reactor cannot start twice. `python -m spiders.crawling.crawl_process`, the job on stdin.
 
 Progress goes to stdout as JSON lines, warnings to stderr, the outcome into the stats file that the job names. Exit codes say
 little (Scrapy ends with 0 on most failures): a crawl without a stats file has failed.
@@ -7,12 +7,11 @@ little (Scrapy ends with 0 on most failures): a crawl without a stats file has f
 import json
 import sys
 import time
-from pathlib import Path
 
 from scrapy.crawler import AsyncCrawlerProcess
 
 from schemas.durable import write_file
-from schemas.lifetime import end_with_parent
+from schemas.lifetime import job_of_parent
 from schemas.sources import SiteSource
 from spiders.crawling.crawl_settings import settings_for
 from spiders.crawling.earlier import EarlierPages
@@ -63,13 +62,5 @@ def crawl(job: Job) -> int:
     return 0
 
 
-def read_job(path: Path) -> Job:
-    """The job in a file, which is removed: it holds secrets, and a crawl that is killed removes nothing."""
-    written = path.read_text(encoding="utf-8")
-    path.unlink(missing_ok=True)
-    return Job.model_validate_json(written)
-
-
 if __name__ == "__main__":
-    end_with_parent()
-    sys.exit(crawl(read_job(Path(sys.argv[1]))))
+    sys.exit(crawl(Job.model_validate_json(job_of_parent())))

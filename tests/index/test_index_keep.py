@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from index.diff import compare_versions
 from index.forget import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
 from index.lock import writer_lock
 from index.promote import promote_version
@@ -27,10 +26,9 @@ from index.versions import current_version, discard_unfinished, pin_version, rea
 from schemas.declaration import Declaration
 from schemas.durable import watched
 from schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
-from schemas.items import Item
 from schemas.manifest import Counts
 from schemas.settings import DataDir
-from schemas.tables import CHUNKS, DOCUMENTS, chunks_table, items_table, write_table
+from schemas.tables import CHUNKS, DOCUMENTS
 from tests.index import making
 from tests.index.conftest import INFO, HashEmbedder
 
@@ -341,40 +339,3 @@ def test_promoting_refuses_what_must_not_go_live_there(data: DataDir, tmp_path: 
     with pytest.raises(DamagedVersion):
         promote_version(data, DataDir(tmp_path / "elsewhere"), "shop", "v0002")
     assert version_names(target.index("shop")) == []
-
-
-# diff
-
-
-def _tables_of(root: Path, **versions: list[Item]) -> Path:
-    for version, items in versions.items():
-        folder = version_dir(root, version)
-        write_table(folder / DOCUMENTS, items_table(items))
-        chunks = [making.chunk_of(item) for item in items]
-        write_table(folder / CHUNKS, chunks_table(chunks))
-        finish_version(root, making.manifest_of("shop", version, chunks))
-    return root
-
-
-def test_diff_tells_added_changed_moved_and_removed_apart(tmp_path: Path) -> None:
-    def item(document_id: str, url: str, text: str) -> Item:
-        return Item("pages", "document", document_id, url, document_id, text, {}, {}, "raw", AT)
-
-    before = [item("same", "u1", "t1"), item("other text", "u2", "t2"), item("other url", "u3", "t3"), item("old id", "u4", "t4"), item("gone", "u5", "t5")]
-    after = [item("same", "u1", "t1"), item("other text", "u2", "T2"), item("other url", "U3", "t3"), item("new id", "U4", "t4"), item("new", "u6", "t6")]
-    root = _tables_of(tmp_path, v0001=before, v0002=after)
-    result = compare_versions(root, "v0001", "v0002")
-    assert result.items == {"added": 1, "changed": 1, "moved": 2, "unchanged": 1, "removed": 1}
-    assert result.chunks == {"added": 4, "kept": 1, "removed": 4}
-    assert result.stages == ["chunker"]
-    assert [(c.change, c.document_id, c.was) for c in result.changes] == [
-        ("added", "new", None), ("changed", "other text", None), ("moved", "new id", "u4"), ("moved", "other url", "u3"), ("removed", "gone", None),
-    ]  # fmt: skip
-    back = compare_versions(root, "v0002", "v0001").items
-    assert back == result.items
-    assert compare_versions(root, "v0002", "v0002").changes == []
-
-
-def test_each_of_several_equal_texts_moves_once(tmp_path: Path) -> None:
-    root = _tables_of(tmp_path, v0001=[making.item(f"u{n}", "notice") for n in range(3)], v0002=[making.item(f"w{n}", "notice") for n in range(5)])
-    assert compare_versions(root, "v0001", "v0002").items == {"added": 2, "changed": 0, "moved": 3, "unchanged": 0, "removed": 0}

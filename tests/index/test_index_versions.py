@@ -26,7 +26,6 @@ from index.versions import (
     pin_version,
     point_to,
     read_manifest,
-    readable_live,
     resolve_version,
     version_dir,
 )
@@ -261,7 +260,6 @@ def test_version_of_another_format_stops_nothing_but_its_own_reading(base: Any) 
     _older_format(base, "v0002")
     _older_format(base, "v0003")
     assert [manifest.version for manifest in list_versions(base.index_dir)] == ["v0001"]
-    assert readable_live(base.index_dir) is None
     assert next_version(base.index_dir) == "v0004"
     with pytest.raises(DamagedVersion, match="format 1") as raised:
         resolve_version(base.index_dir, "v0003")

@@ -18,7 +18,7 @@ from flows.forget import forget_url
 from flows.plan import plan as plan_run
 from flows.refresh import carry_out
 from flows.retention import apply_retention
-from flows.run import Run, Scope
+from flows.run import Run
 from index import versions as stored
 from index.lock import lock_holder, writer_lock
 from index.promote import promote_version
@@ -33,6 +33,7 @@ from schemas.errors import AlmanacError
 from schemas.items import Page
 from schemas.load import load_declaration
 from schemas.reports import CrawlOutcome
+from schemas.scope import Scope
 from schemas.settings import DataDir
 from schemas.sources import FilesSource
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS

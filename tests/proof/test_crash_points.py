@@ -153,5 +153,6 @@ class _Trial:
     def _require_same(self, found: dict[str, Any], wanted: dict[str, Any], told: str, parts: int) -> None:
         live, wanted_live = found["versions"].get(found["current"]), wanted["versions"].get(wanted["current"])
         assert live == wanted_live, told
+        assert len(found["versions"]) == len(wanted["versions"]), told
         assert found["problems"] == [], told
         assert found["embedded"] <= wanted["embedded"] + parts * CHECKPOINT, told

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
+from schemas.lifetime import tell_job
 from schemas.reports import CrawlOutcome
 from schemas.settings import project_root
 from schemas.sources import SiteSource
@@ -308,11 +309,10 @@ def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(lo
         site.page(f"/{n}", links(f"/{n}/below"), delay_s=0.05)
         site.page(f"/{n}/below", "x", delay_s=0.05)
     declared, raw = source(site, politeness={"per_domain": 2}), RawStore(tmp_path / "raw")
-    job = tmp_path / "job.json"
-    job.write_text(Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id="r1").model_dump_json())
-    process = subprocess.Popen(
-        [sys.executable, "-m", "spiders.crawling.crawl_process", str(job)], cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id="r1")
+    command = [sys.executable, "-m", "spiders.crawling.crawl_process"]
+    process = subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    tell_job(process, job.model_dump_json())
     _wait_for(lambda: len(list(raw.pages("r1"))) >= 10)
     process.kill()
     process.communicate()

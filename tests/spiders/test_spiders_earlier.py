@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from schemas.lifetime import tell_job
 from schemas.reports import PageCounts
 from schemas.settings import project_root
 from schemas.sources import SiteSource
@@ -40,13 +41,12 @@ def serve_pages(site: "Site", delay_s: float = 0.02, **keys: Any) -> None:
         site.page(f"/{n}/below", f"below {n}", delay_s=delay_s, **keys)
 
 
-def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earlier: Earlier, folder: Path) -> None:
+def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earlier: Earlier) -> None:
     """Crawls in a process group of its own, and kills it once so many pages are stored."""
-    path = folder / f"{run_id}.json"
     job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, earlier=earlier)
-    path.write_text(job.model_dump_json())
-    command = [sys.executable, "-m", "spiders.crawling.crawl_process", str(path)]
-    with subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+    command = [sys.executable, "-m", "spiders.crawling.crawl_process"]
+    with subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True) as process:
+        tell_job(process, job.model_dump_json())
         deadline = time.monotonic() + 30
         while len(list(raw.index(run_id).in_order())) < pages:
             assert process.poll() is None and time.monotonic() < deadline, "the crawl ended before it was killed"
@@ -70,7 +70,7 @@ def test_a_crawl_killed_anywhere_goes_on_in_the_next_run(loopback_site: "Site", 
     whole, raw = RawStore(tmp_path / "whole"), RawStore(tmp_path / "raw")
     crawl_site(declared, whole, "r0")
     for run_id, pages in (("r1", 3), ("r2", 30), ("r3", 60)):
-        kill_when(pages, declared, raw, run_id, earlier_crawls(raw, run_id, never), tmp_path)
+        kill_when(pages, declared, raw, run_id, earlier_crawls(raw, run_id, never))
     had = {entry.url for run_id in ("r1", "r2", "r3") for entry in raw.index(run_id).in_order()}
     site.asked.clear()
     earlier = earlier_crawls(raw, "r4", never)

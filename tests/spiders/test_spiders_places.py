@@ -347,7 +347,7 @@ def test_a_crawl_that_is_killed_keeps_places_like_one_that_was_not(loopback_site
     slow = source(site, politeness={"per_domain": 1})
     had(site, raw, slow, "/", *(f"/{n}" for n in range(12)))
     site.page("/3", status=403)
-    kill_when(6, slow, raw, "r2", Earlier(concluded="r1"), tmp_path)
+    kill_when(6, slow, raw, "r2", Earlier(concluded="r1"))
     fetched = {page.url for page in raw.pages("r2")}
     site.asked.clear()
     earlier = earlier_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")

@@ -1,0 +1,45 @@
+"""What a run is asked to look at, checked against what is declared before anything starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.declaration import Declaration
+from schemas.errors import UsageError
+from schemas.sources import SiteSource
+from schemas.urls import http_url
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The sources named (all, where none is), of these the URLs named; `full` asks and reads everything anew."""
+
+    sources: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    full: bool = False
+
+    @classmethod
+    def of(cls, declaration: Declaration, sources: Sequence[str] | None = None, urls: Sequence[str] | None = None, *, full: bool = False) -> "Scope":
+        """Raises UsageError for a source that is not declared, and for a URL that is no address or not of the one site that is named."""
+        known = [source.name for source in declaration.sources]
+        for name in sources or ():
+            if name not in known:
+                raise UsageError(f"no source '{name}' in {declaration.name}", where="--source", hint=f"there are: {', '.join(known)}")
+        scope = cls(tuple(dict.fromkeys(sources or ())), tuple(dict.fromkeys(urls or ())), full)
+        if scope.urls:
+            _require_pages(declaration, scope)
+        return scope
+
+    def covers(self, source: str) -> bool:
+        return not self.sources or source in self.sources
+
+
+def _require_pages(declaration: Declaration, scope: Scope) -> None:
+    sites = [source.name for source in declaration.sources if isinstance(source, SiteSource)]
+    if len(scope.sources) != 1 or scope.sources[0] not in sites:
+        hint = f"sites: {', '.join(sites) or 'none'}"
+        raise UsageError("needs the one --source that the page belongs to, and that one a site", where="--url", hint=hint)
+    for url in scope.urls:
+        try:
+            http_url(url)
+        except ValueError as error:
+            raise UsageError(str(error), where=url, hint="copy the address of a page from the browser") from error

@@ -1,0 +1,13 @@
+"""A crawl that waits two seconds for an answer, and asks twice: `python -m tests.spiders.hasty`, the job on stdin."""
+
+import sys
+
+from schemas.lifetime import job_of_parent
+from spiders.crawling import crawl_settings
+from spiders.crawling.crawl_process import crawl
+from spiders.crawling.job import Job
+
+if __name__ == "__main__":
+    crawl_settings.DOWNLOAD_TIMEOUT = 2
+    crawl_settings.RETRY_TIMES = 1
+    sys.exit(crawl(Job.model_validate_json(job_of_parent())))
