@@ -32,6 +32,7 @@ from index.verify_files import check_files
 from index.versions import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
 from schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from schemas.items import ChunkRow
+from schemas.lifetime import tell_job
 from schemas.manifest import EmbedderInfo, Manifest, Verdict
 from schemas.reports import Problem
 from schemas.settings import project_root
@@ -163,14 +164,12 @@ def test_same_chunk_twice_stops_the_build(base: Base, chunk_rows: Rows) -> None:
         build_here(base.job(), lambda *_: None)
 
 
-def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base, chunk_rows: Rows, tmp_path: Path) -> None:
+def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base, chunk_rows: Rows) -> None:
     rows = chunk_rows(3000)
     base.embed(rows)
-    job_file = tmp_path / "job.json"
-    job_file.write_text(base.job().model_dump_json())
-    builder = subprocess.Popen(
-        [sys.executable, "-m", "index.build", str(job_file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root(), start_new_session=True
-    )
+    command = [sys.executable, "-m", "index.build"]
+    builder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root(), start_new_session=True)
+    tell_job(builder, base.job().model_dump_json())
     assert builder.stdout is not None
     assert json.loads(builder.stdout.readline())["done"] == 1000
     builder.send_signal(signal.SIGKILL)

@@ -30,6 +30,7 @@ from index.versions import version_dir
 from schemas.durable import remove
 from schemas.errors import OperationalError
 from schemas.items import ChunkRow
+from schemas.lifetime import tell_job
 from schemas.manifest import Manifest, Verdict
 from schemas.reports import Problem
 from schemas.settings import project_root
@@ -212,7 +213,7 @@ NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
     "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "database is missing", True),
     "database ruined": (lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999), "not a database", True),
     "database without its segments": (lambda folder: _execute(folder, "DROP TABLE segments"), "Chroma cannot change a copy", True),
-    "database that makes Chroma panic": (lambda folder: _execute(folder, *NOT_UTF8), "Chroma cannot change a copy", True),
+    "database with a schema that is no text": (lambda folder: _execute(folder, *NOT_UTF8), "cannot be copied", True),
     "table flipped": (lambda folder: _flip(folder / "chunks.parquet"), "chunks.parquet of v0001 was altered", True),
     "manifest torn": (lambda folder: (folder / "manifest.json").write_text("{"), "manifest", True),
     "parent gone": (lambda folder: shutil.rmtree(folder), "no version 'v0001'|no version", True),
@@ -301,13 +302,11 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
     assert verify_version(folder, None, base.vectors, base.job().embedder, since=version_dir(base.index_dir, "v0001")) == []
 
 
-def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow], tmp_path: Path) -> None:
+def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow]) -> None:
     after = [*rows[60:], *new_rows(40)]
     base.embed(after)
-    (tmp_path / "job.json").write_text(base.job("v0002", "v0001").model_dump_json())
-    builder = subprocess.Popen(
-        [sys.executable, "-m", "index.build", str(tmp_path / "job.json")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root()
-    )
+    builder = subprocess.Popen([sys.executable, "-m", "index.build"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root())
+    tell_job(builder, base.job("v0002", "v0001").model_dump_json())
     assert builder.stdout is not None
     assert json.loads(builder.stdout.readline())["done"] == 60
     builder.send_signal(signal.SIGKILL)

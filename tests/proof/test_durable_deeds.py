@@ -17,6 +17,7 @@ _ALLOWED = {
     "schemas/tables.py:__init__": "a temporary file, which `move` puts in its place",
     "schemas/tables.py:__exit__": "removes it after an error",
     "spiders/raw.py:journal": "opens a journal, of which each line is added by `append`",
+    "index/child.py:run_child": "a file without a name",
     "index/lock.py:writer_lock": "the holder's name, which decides nothing",
     "index/build.py:build_here": "in a version that is not finished, and thrown away",
     "index/copying.py": "in a version that is not finished, and thrown away",
