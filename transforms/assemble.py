@@ -7,10 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.declaration import Chunk
 from schemas.items import ChunkRow, Item
 from schemas.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, chunks_table, item_of, items_table, read_batches
-from transforms.chunk import chunk_item
+from transforms.chunking.chunker import Chunker
 from transforms.compare import Brief, ItemKey
 
 _BATCH = 500  # items
@@ -54,7 +53,7 @@ def split_items(items: Path, first_seen: list[str], without: Collection[int], re
     return into_records.rows, into_documents.rows
 
 
-def write_chunks(path: Path, tables: Iterable[Path], chunk: Chunk, *, unchanged: Collection[ItemKey] = (), live: Path | None = None) -> int:
+def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: Collection[ItemKey] = (), live: Path | None = None) -> int:
     """The chunks of the items in `tables`. Those of `unchanged` items are copied from the table `live`; pass none where the chunker is another.
 
     A chunk that the live version has keeps the time since when it is known, also where its document changed around it.
@@ -67,7 +66,7 @@ def write_chunks(path: Path, tables: Iterable[Path], chunk: Chunk, *, unchanged:
         for table in tables:
             for batch in read_batches(table, rows=_BATCH):
                 fresh = batch.filter(pc.invert(_among(batch, unchanged))) if unchanged else batch
-                rows = (row for item in map(item_of, fresh.to_pylist()) for row in chunk_item(item, chunk))
+                rows = (row for item in map(item_of, fresh.to_pylist()) for row in chunker.rows(item))
                 writer.write(chunks_table(keep_first_seen(rows, since)))
     return writer.rows
 

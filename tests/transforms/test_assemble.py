@@ -11,9 +11,10 @@ from schemas.declaration import Chunk
 from schemas.items import Item
 from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems
 from transforms.assemble import briefs_of, split_items, write_chunks, write_items
+from transforms.chunking.chunker import Chunker
 from transforms.compare import compare_items
 
-_CHUNK = Chunk(by="paragraphs", size=60, overlap=10)
+_CHUNKER = Chunker(Chunk(by="paragraphs", size=60, overlap=10))
 
 
 def _document(name: str, text: str = "", *, at: str) -> Item:
@@ -32,7 +33,7 @@ def _assemble(folder: Path, items: Iterable[Item], live: Path | None = None, *, 
     compared = compare_items(briefs_of(folder / "items.parquet"), before)
     tables = (folder / RECORDS, folder / DOCUMENTS)
     split_items(folder / "items.parquet", compared.first_seen, (), *tables)
-    write_chunks(folder / CHUNKS, tables, _CHUNK, unchanged=compared.unchanged if copied else frozenset(), live=live / CHUNKS if live else None)
+    write_chunks(folder / CHUNKS, tables, _CHUNKER, unchanged=compared.unchanged if copied else frozenset(), live=live / CHUNKS if live else None)
     rows: list[dict[str, Any]] = pq.read_table(folder / CHUNKS).to_pylist()
     return sorted(rows, key=lambda row: str(row["chunk_id"]))
 

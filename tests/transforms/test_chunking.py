@@ -1,0 +1,313 @@
+"""Chunks are spans of their document: exact, in order, complete, and never too long, in any script."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import regex  # type: ignore[import-untyped]  # ships no types
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from schemas.declaration import Chunk
+from schemas.items import Item
+from transforms.chunking.chunker import Chunker
+from transforms.chunking.layout import Span, word_spans
+from transforms.chunking.sections import Outline
+
+_SAMPLES = {
+    "en": 'Dr. Smith arrived at 3.5 p.m. He said "Hello there!" and left. Was it late? Nobody knew; it rained. ',
+    "fr": "Le château ouvre à 9 h. L'entrée coûte 3,5 €. « Bonjour ! » dit-elle. ",
+    "vi": "Xin chào các bạn. Chuyến đi bắt đầu lúc 8 giờ sáng! Giá vé là bao nhiêu? ",
+    "he": "שָׁלוֹם עולם. מה שלומך היום? הכול בסדר גמור! ",
+    "ar": "مرحبا بك في المتحف. متى يفتح؟ يفتح في التاسعة صباحًا. ",
+    "zh": "你好。今天天气很好！我们去公园吧？他说：「好的。」然后走了。",
+    "ja": "彼は「行く。」と言った。ラーメンを食べました。今日は良い天気です！",
+    "th": "สวัสดีครับ ผมชื่อจอห์นยินดีที่ได้รู้จัก น้ำดื่มอยู่ที่นี่ ",
+    "hi": "नमस्ते। आप कैसे हैं? मैं ठीक हूँ। क्षत्रिय ज्ञान। ",
+    "und": "👨‍👩‍👧👍🏽🇫🇷🇩🇪 e\u0301a\u0308 \u200dx\ufe0f ",
+}
+_breaks = ("\n", "\n\n", "\r\n", " ", "\u3000", "# Top\n", "\n\n## Sub\n\n", "```\n# no\n```\n")
+_marks = st.sampled_from([*_breaks, "\u0301", "\u2029", "\x1c", "\x00", "\ud800", "a" * 90])
+_bits = st.one_of(st.sampled_from(list(_SAMPLES.values())), _marks, st.text(max_size=30), st.text("ab .!?。\né", max_size=30))
+_texts = st.lists(_bits, max_size=12).map("".join)
+
+
+def _embed(texts: list[str]) -> Any:
+    """Vectors that follow the letters of a text."""
+    vectors = np.array([[1.0 + text.count(letter) for letter in "aeiouกחا。"] for text in texts], dtype=np.float32).reshape(len(texts), 9)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _token_spans(text: str) -> Sequence[tuple[int, int]]:
+    """Tokens of three letters."""
+    return [(at, min(at + 3, end)) for start, end in word_spans(text) for at in range(start, end, 3)]
+
+
+@st.composite
+def _declared(draw: Callable[..., Any]) -> Chunk:
+    by = draw(st.sampled_from(["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"]))
+    unit = draw(st.sampled_from(["characters", "words", "tokens"]))
+    size = draw(st.integers(1, 60))
+    more = {"max_size": size + draw(st.integers(0, 60))} if by == "sentences" else {}
+    return Chunk(by=by, unit=unit, size=size, overlap=min(draw(st.integers(0, 40)), size - 1), **more)
+
+
+def _chunker(chunk: Chunk, language: str = "en") -> Chunker:
+    return Chunker(chunk, language, embed=_embed, token_spans=_token_spans)
+
+
+def _length(chunk: Chunk, text: str, start: int, end: int) -> int:
+    """How long a part of a text is, counted one unit after the other; a long one counts as several."""
+    if chunk.limits.unit == "characters":
+        return end - start
+    spans = word_spans(text) if chunk.limits.unit == "words" else _token_spans(text)
+    return sum(at < end and min(at + 64, stop) > start for first, stop in spans for at in range(first, stop, 64))
+
+
+_languages = st.sampled_from([*_SAMPLES, "zh-Hans", "pt-BR"])
+
+
+@given(_texts, _declared(), _languages)
+def test_spans_cover_every_visible_character_in_order(text: str, chunk: Chunk, language: str) -> None:
+    spans = _chunker(chunk).split(text, language)
+    covered = {i for start, end in spans for i in range(start, end)}
+    assert all(i in covered for i, c in enumerate(text) if not c.isspace())
+    assert all(a.start < b.start and a.end < b.end for a, b in pairwise(spans))
+    assert all(text[start:end] == text[start:end].strip() != "" for start, end in spans)
+
+
+@given(_texts, _declared(), _languages)
+def test_spans_keep_their_caps(text: str, chunk: Chunk, language: str) -> None:
+    spans = _chunker(chunk).split(text, language)
+    limits = chunk.limits
+    if chunk.by != "none":
+        cap = limits.max_size if chunk.by == "sentences" else limits.size
+        assert all(_length(chunk, text, start, end) <= cap for start, end in spans)
+    for before, after in pairwise(spans):
+        assert after.start >= before.end or _length(chunk, text, after.start, before.end) <= limits.overlap
+
+
+@given(_texts, _declared(), _languages)
+def test_no_letter_is_parted_from_its_marks(text: str, chunk: Chunk, language: str) -> None:
+    """But where a single letter with its marks is longer than a chunk may be."""
+    cap = chunk.limits.max_size or chunk.limits.size
+    letters = [match.span() for match in regex.finditer(r"\X", text)]
+    assume(all(_length(chunk, text, start, end) <= cap for start, end in letters))
+    between = {start for start, _ in letters} | {start + 1 for start, _ in letters if text[start].isspace()}
+    spans = _chunker(chunk).split(text, language)
+    assert all(start in between for start, _ in spans)
+
+
+@given(_texts, _declared(), _languages)
+def test_the_same_text_is_cut_the_same(text: str, chunk: Chunk, language: str) -> None:
+    assert _chunker(chunk).split(text, language) == _chunker(chunk).split(text, language)
+
+
+@pytest.mark.parametrize("language", _SAMPLES)
+@pytest.mark.parametrize("by", ["words", "paragraphs", "sentences", "recursive", "sections", "semantic"])
+def test_scripts_without_terminators_or_spaces_are_cut_to_size(by: Any, language: str) -> None:
+    letters = "".join(c for c in _SAMPLES[language] * 40 if c not in ".!?。！？؟।\u061f")
+    for text in (letters, "".join(letters.split())):
+        spans = _chunker(Chunk(by=by, unit="characters", size=120, overlap=20, **({"max_size": 120} if by == "sentences" else {}))).split(text, language)
+        lengths = [end - start for start, end in spans]
+        assert len(spans) > 3 and max(lengths) <= 120
+        assert by == "semantic" or sum(lengths) / len(lengths) > 60, "chunks are about as full as they may be"
+
+
+def _shown(chunk: Chunk, text: str, language: str = "en") -> list[str]:
+    return [text[start:end] for start, end in _chunker(chunk, language).split(text)]
+
+
+def test_paragraphs_stay_whole_when_they_fit() -> None:
+    text = "First paragraph.\n\nSecond one. It goes on.\r\n\r\nThird."
+    assert _shown(Chunk(size=30, overlap=0), text) == ["First paragraph.", "Second one. It goes on.", "Third."]
+
+
+def test_neighbours_share_whole_words() -> None:
+    text = "alpha beta gamma delta.\n\nepsilon zeta eta."
+    assert _shown(Chunk(size=34, overlap=12), text) == ["alpha beta gamma delta.", "gamma delta.\n\nepsilon zeta eta."]
+
+
+def test_a_text_without_any_separator_is_cut_between_letters() -> None:
+    assert [len(part) for part in _shown(Chunk(by="recursive", size=40, overlap=0), "日" * 95)] == [40, 40, 15]
+    assert all(part.startswith("e") for part in _shown(Chunk(by="recursive", size=5, overlap=0), "e\u0301" * 10))
+    family = "👨‍👩‍👧"
+    assert set(_shown(Chunk(by="recursive", size=6, overlap=0), family * 4)) == {family}
+
+
+def test_windows_of_words_share_words_and_end_with_a_sentence_where_one_ends_near() -> None:
+    sentence = "One two three four five six seven eight nine ten. "
+    text = (sentence * 90).strip()  # 900 words
+    chunks = _shown(Chunk(by="words"), text)
+    counts = [len(chunk.split()) for chunk in chunks]
+    assert counts == [400, 400, 200] and all(chunk.endswith("ten.") for chunk in chunks)
+    assert chunks[0].split()[-50:] == chunks[1].split()[:50]
+    uneven = _shown(Chunk(by="words", size=33, overlap=5), text)
+    assert all(chunk.endswith("ten.") for chunk in uneven) and max(len(chunk.split()) for chunk in uneven) <= 33
+
+
+def test_a_letter_is_a_word_where_words_are_not_parted() -> None:
+    text = "你好今天天气很好" * 20
+    assert [len(chunk) for chunk in _shown(Chunk(by="words", size=50, overlap=10), text, "zh")] == [50, 50, 50, 40]
+    assert [text[start:end] for text in ["使用Python语言「好」。"] for start, end in word_spans(text)] == ["使", "用", "Python", "语", "言", "「好」。"]
+    assert len(word_spans("x" * 640)) == 10
+
+
+def test_sentences_stay_whole_up_to_the_cap_and_are_repeated_whole() -> None:
+    long = "This one is " + "very " * 30 + "long."
+    text = f"First of all. Dr. Brown came. Then this. {long} And the end. " + "Short. " * 4
+    chunks = _shown(Chunk(by="sentences", size=50, overlap=20, max_size=200), text)
+    assert long in chunks and chunks[0] == "First of all. Dr. Brown came. Then this." and chunks[-1].startswith("And the end. Short.")
+    assert max(map(len, _shown(Chunk(by="sentences", size=50, overlap=20, max_size=60), text))) <= 60
+    assert _shown(Chunk(by="sentences", size=20, overlap=0), "One is here. Two is here.") == ["One is here.", "Two is here."]
+    assert _shown(Chunk(by="sentences", size=20, overlap=0, whole_below=30), "One is here. Two is here.") == ["One is here. Two is here."]
+    second = _shown(Chunk(by="sentences", size=40, overlap=15), "One is here. Two is here. Three is here. Four is here.")[1]
+    assert second == "Three is here. Four is here." or second.startswith("Two is here.")
+
+
+def test_documents_of_up_to_2000_characters_stay_whole_by_sentences() -> None:
+    text = ("Une phrase de trente lettres ! " * 80)[:2000].strip()
+    assert len(_shown(Chunk(by="sentences"), text, "fr")) == 1
+    assert all(len(chunk) <= 2000 for chunk in _shown(Chunk(by="sentences"), text * 5, "fr"))
+
+
+_GUIDE = """Before all.
+
+# Guide
+
+## Opening *hours*
+
+We open at nine.
+
+```
+# not a heading
+```
+
+## Prices
+
+Five.
+
+Old style
+---------
+
+Under it.
+
+### Empty
+"""
+
+
+def _item(kind: str, text: str, metadata: dict[str, Any] | None = None) -> Item:
+    return Item("s", kind, "id", "u", "t", text, {}, {"a": 1} if metadata is None else metadata, "raw", "2026-01-01T00:00:00+00:00")  # type: ignore[arg-type]
+
+
+def test_sections_are_cut_at_headings_and_know_their_path() -> None:
+    rows = Chunker(Chunk(by="sections")).rows(_item("document", _GUIDE))
+    assert [(row.metadata.get("section"), row.text.split("\n")[0], row.text.split("\n")[-1]) for row in rows] == [
+        (None, "Before all.", "Before all."),
+        ("Guide > Opening hours", "# Guide", "```"),
+        ("Guide > Prices", "## Prices", "Five."),
+        ("Guide > Old style", "Old style", "Under it."),
+        ("Guide > Old style > Empty", "### Empty", "### Empty"),
+    ]
+    assert all(row.embedded_text == row.text == _GUIDE[row.start : row.end] for row in rows)
+
+
+@pytest.mark.parametrize("by", ["sections", "paragraphs"])
+def test_headings_stand_in_front_of_what_is_embedded(by: Any) -> None:
+    text = "# Guide\n\n## Hours\n\n" + "We open at nine. " * 20
+    rows = Chunker(Chunk(by=by, size=100, overlap=0, headings=True)).rows(_item("document", text))
+    assert len(rows) > 3
+    for row in rows[-3:]:
+        assert row.embedded_text == f"Guide > Hours\n\n{row.text}" and row.metadata == {"a": 1, "section": "Guide > Hours"}
+        assert text[row.start : row.end] == row.text
+
+
+def test_a_declared_field_of_that_name_stays_what_it_is() -> None:
+    (row,) = Chunker(Chunk(by="sections")).rows(_item("document", "# Guide\n\nText.", {"section": "mine"}))
+    assert row.metadata == {"section": "mine"}
+
+
+def test_a_paragraph_behind_a_number_sign_is_no_heading() -> None:
+    assert Outline("# " + "x" * 5000 + "\n\ntext").headings == []
+    assert [heading.path for heading in Outline("a\r\n\r\n# B\r\n\r\nc # d\n\n    # code\n\n<!--\n# comment\n-->\n").headings] == [("B",)]
+
+
+def test_topics_are_cut_where_they_shift() -> None:
+    text = "aaa aa aaa. aa aaa aa. " * 4 + "eee ee eee. ee eee ee. " * 4
+    chunks = _shown(Chunk(by="semantic", size=120), text)
+    assert len(chunks) == 2 and set(chunks[0]) == set("a .") and set(chunks[1]) == set("e .")
+
+
+def test_nothing_is_embedded_where_nothing_has_to_be_cut() -> None:
+    def refuse(_texts: list[str]) -> Any:
+        raise AssertionError("embedded")
+
+    assert Chunker(Chunk(by="semantic"), embed=refuse).split("A short text. It stays whole.") == [Span(0, 29)]
+
+
+@pytest.mark.parametrize("by", ["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"])
+@pytest.mark.parametrize("text", ["", " \n\n\t "])
+def test_nothing_visible_gives_no_chunk(by: Any, text: str) -> None:
+    assert _chunker(Chunk(by=by)).split(text) == []
+
+
+def test_a_detected_language_is_that_of_the_item() -> None:
+    text = "Il coûte p.ex. 3 €. " * 30
+    by_item = Chunker(Chunk(by="sentences", size=40, overlap=0), "auto").rows(_item("document", text, {"language": "fr"}))
+    assert [row.text for row in by_item] == _shown(Chunk(by="sentences", size=40, overlap=0), text, "fr")
+
+
+def test_a_record_is_one_chunk_without_a_span_whatever_its_length() -> None:
+    (row,) = Chunker(Chunk(size=50, overlap=0, headings=True)).rows(_item("record", "# word " * 1000))
+    assert (row.start, row.end, row.text, row.embedded_text) == (None, None, "# word " * 1000, "# word " * 1000)
+
+
+def test_chunk_ids_follow_the_content_and_not_the_time() -> None:
+    def row(metadata: int, at: str) -> Any:
+        return Chunker(Chunk()).rows(Item("s", "document", "id", "u", "t", "Some text.", {}, {"a": metadata}, "raw", at))[0]
+
+    first, later, other = row(1, "2026"), row(1, "2027"), row(2, "2026")
+    assert first.chunk_id == later.chunk_id != other.chunk_id
+    assert first.text_sha256 == other.text_sha256
+
+
+@pytest.mark.parametrize(
+    ("declared", "limits"),
+    [
+        ({"by": "words"}, ("words", 400, 50, 0, 0)),
+        ({}, ("characters", 600, 100, 0, 0)),
+        ({"size": 300}, ("characters", 300, 50, 0, 0)),
+        ({"size": 900}, ("characters", 900, 100, 0, 0)),
+        ({"by": "sentences"}, ("characters", 2000, 200, 6000, 2000)),
+        ({"by": "sentences", "size": 1000, "whole_below": 0}, ("characters", 1000, 100, 3000, 0)),
+        ({"by": "recursive", "unit": "tokens", "size": 240}, ("tokens", 240, 40, 0, 0)),
+    ],
+)
+def test_what_is_not_declared_is_the_chunkers_own(declared: dict[str, Any], limits: tuple[Any, ...]) -> None:
+    assert Chunk(**declared).limits == limits
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ({"size": 100, "overlap": 100}, "overlap 100 must be smaller than size 100"),
+        ({"by": "sentences", "size": 500, "max_size": 400}, "max_size 400 must not be smaller than size 500"),
+        ({"by": "sentences", "whole_below": 7000}, "whole_below 7000 must not be larger than max_size 6000"),
+        ({"by": "words", "max_size": 900}, "max_size is of by: sentences"),
+        ({"by": "paragraphs", "unit": "tokens"}, "size: say how many tokens; 600, which by: paragraphs takes of itself, are characters"),
+    ],
+)
+def test_limits_that_do_not_fit_are_refused(declared: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        Chunk(**declared)
+
+
+def test_a_very_long_text_without_line_breaks_takes_linear_time() -> None:
+    text = "日本語。" * 20_000
+    began = time.process_time()
+    assert len(_shown(Chunk(by="sentences"), text, "ja")) > 30
+    assert time.process_time() - began < 5, "the library alone takes 3 s for this, and 50 s for four times as much"

@@ -1,0 +1,104 @@
+"""The one protocol of all chunkers, and the rows that come of an item."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+from schemas.declaration import Chunk, ChunkLimits
+from schemas.items import ChunkRow, Item
+from transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
+from transforms.chunking.sections import Outline, split_by_sections
+from transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
+from transforms.chunking.topics import Embed, split_by_topic
+from transforms.chunking.windows import split_into_windows
+
+TokenSpans = Callable[[str], Sequence[tuple[int, int]]]  # the characters of each token of a text, in order
+
+
+class Split(Protocol):
+    """One way to cut.
+
+    The spans of what `span` holds, which neither starts nor ends with white space: in reading order, none like that either, every visible
+    character in one of them, none longer than `limits.size` (sentences: `max_size`), and no more than `overlap` shared with the one before.
+    """
+
+    def __call__(self, layout: Layout, span: Span, limits: ChunkLimits, /) -> Iterable[Span]: ...
+
+
+def _keep_whole(_layout: Layout, span: Span, _limits: ChunkLimits) -> Iterable[Span]:
+    return (span,)
+
+
+_SPLITS: dict[str, Split] = {
+    "words": split_into_windows,
+    "paragraphs": split_by_paragraphs,
+    "sentences": split_by_sentences,
+    "recursive": split_recursively,
+    "sections": split_by_sections,
+    "none": _keep_whole,
+}
+
+
+class Chunker:
+    """Cuts items as declared, each in its language: `language` is the declaration's, where `auto` takes what was detected for the item.
+
+    `embed` is asked where `by: semantic` has to cut a document, `token_spans` where sizes are in tokens.
+    """
+
+    def __init__(self, chunk: Chunk, language: str = "und", *, embed: Embed | None = None, token_spans: TokenSpans | None = None) -> None:
+        if chunk.by == "semantic" and embed is None:
+            raise ValueError("by: semantic needs a callable that embeds")
+        self._by = chunk.by
+        self._headings = chunk.headings
+        self._limits = chunk.limits
+        self._language = language
+        self._split = partial(split_by_topic, embed=embed) if chunk.by == "semantic" and embed is not None else _SPLITS[chunk.by]
+        self._token_spans = token_spans
+
+    def split(self, text: str, language: str | None = None) -> list[Span]:
+        """Spans in reading order that cover every visible character; none starts or ends with white space. None where nothing is visible."""
+        layout = Layout(text, language or self._language, self._ruler(text))
+        whole = layout.whole
+        return list(self._split(layout, whole, self._limits)) if whole.start < whole.end else []
+
+    def rows(self, item: Item) -> list[ChunkRow]:
+        """The rows of one item: a record is one row and has no span; a document is cut.
+
+        Where headings are asked for, the way down to a chunk is `section` in its metadata, unless a field of that name is declared.
+        """
+        if item.kind == "record":
+            return [_row(item, 0, None, "")]
+        language = str(item.metadata.get("language") or "und") if self._language == "auto" else self._language
+        outline = Outline(item.text) if self._by == "sections" or self._headings else None
+        rows = []
+        for ordinal, span in enumerate(self.split(item.text, language)):
+            section = outline.path_of(span) if outline is not None else ""
+            rows.append(_row(item, ordinal, span, section, in_front=self._headings))
+        return rows
+
+    def _ruler(self, text: str) -> Ruler:
+        if self._limits.unit == "characters":
+            return Characters(text)
+        if self._limits.unit == "words":
+            return Units(text, word_spans(text))
+        if self._token_spans is None:
+            raise ValueError("unit: tokens needs a callable that finds tokens")
+        return Units(text, self._token_spans(encodable(text)))
+
+
+def _row(item: Item, ordinal: int, span: Span | None, section: str, *, in_front: bool = False) -> ChunkRow:
+    text = item.text if span is None else item.text[span.start : span.end]
+    return ChunkRow(
+        document_id=item.document_id,
+        source=item.source,
+        url=item.url,
+        title=item.title,
+        kind=item.kind,
+        ordinal=ordinal,
+        start=span.start if span else None,
+        end=span.end if span else None,
+        text=text,
+        embedded_text=f"{section}\n\n{text}" if section and in_front else text,
+        metadata={"section": section, **item.metadata} if section else item.metadata,
+        fetched_at=item.fetched_at,
+    )

@@ -1,0 +1,99 @@
+"""From a text to pieces that fit, cut at the best separator that makes them fit; from pieces to chunks that are as full as they may be."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from transforms.chunking.layout import Layout, Span
+
+Separator = Callable[[Layout, Span], Iterable[tuple[int, int]]]  # what lies between two pieces, inside of a span, in order
+
+# A break that is followed by nothing but white space and another one.
+_BLANK_LINE = re.compile(r"(?>\r\n|[\n\r\x85\u2028])[^\S\n\r\v\f\x85\u2028\u2029]*[\n\r\v\f\x85\u2028\u2029]\s*|[\f\u2029]\s*")
+_SPACE = re.compile(r"\s+")
+
+
+def blank_lines(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    return (match.span() for match in _BLANK_LINE.finditer(layout.text, *span))
+
+
+def spaces(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    return (match.span() for match in _SPACE.finditer(layout.text, *span))
+
+
+def lines(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    return _between(layout.line_starts, span)
+
+
+def sentences(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    return _between(layout.sentence_starts, span)
+
+
+def words(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    return _between(layout.word_starts, span)
+
+
+def _between(starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
+    return ((start, start) for start in starts[bisect_right(starts, span.start) : bisect_left(starts, span.end)])
+
+
+def pieces_of(layout: Layout, span: Span, size: int, separators: Sequence[Separator]) -> Iterator[Span]:
+    """Pieces of at most `size` units without white space at their ends. What no separator makes fit is cut between letters."""
+    if layout.length(span) <= size:
+        yield span
+    elif not separators:
+        yield from _cut_between_letters(layout, span, size)
+    else:
+        for piece in parted(layout, span, separators[0]):
+            yield from pieces_of(layout, piece, size, separators[1:])
+
+
+def parted(layout: Layout, span: Span, separator: Separator) -> Iterator[Span]:
+    """What lies between the separators, without white space at its ends, where that leaves anything."""
+    position = span.start
+    for start, end in (*separator(layout, span), (span.end, span.end)):
+        piece = layout.trim(Span(position, start))
+        if piece.start < piece.end:
+            yield piece
+        position = end
+
+
+def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span]:
+    start = span.start
+    while layout.ruler.count(start, span.end) > size:
+        # Where one letter takes more units than there may be, it is a chunk.
+        cut = layout.cut_before(start, max(layout.ruler.end_of(start, size), start + 1))
+        if cut >= span.end:
+            break
+        yield Span(start, cut)
+        start = cut
+    yield Span(start, span.end)
+
+
+def pack(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
+    """Neighbouring pieces together as long as they fit; each chunk begins with the tail of the one before. A piece that is longer stays alone."""
+    chunk: Span | None = None
+    for piece in pieces:
+        if chunk is None:
+            chunk = piece
+        elif layout.ruler.count(chunk.start, piece.end) <= size:
+            chunk = Span(chunk.start, piece.end)
+        else:
+            yield chunk
+            chunk = with_overlap(layout, chunk, piece, size, overlap, repeat_from)
+    if chunk is not None:
+        yield chunk
+
+
+def with_overlap(layout: Layout, previous: Span, piece: Span, size: int, overlap: int, repeat_from: Sequence[Separator]) -> Span:
+    """The piece and before it up to `overlap` units of the previous chunk, as far as both fit, from the best kind of place that there is one of."""
+    room = size - layout.length(piece)
+    if not overlap or room <= 0:
+        return piece
+    ruler = layout.ruler
+    earliest = max(ruler.start_of(previous.end, overlap), ruler.start_of(piece.end, size), previous.start + 1)
+    for separator in repeat_from:
+        for _, start in separator(layout, Span(earliest - 1, previous.end)):
+            if earliest <= start < previous.end and not layout.text[start].isspace():
+                return Span(start, piece.end)
+    return piece

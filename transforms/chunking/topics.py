@@ -1,0 +1,57 @@
+"""Chunks that end where the topic shifts, told by how alike the sentences are."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.declaration import ChunkLimits
+from transforms.chunking.layout import Layout, Span
+from transforms.chunking.packing import lines, pack, pieces_of, sentences, spaces, with_overlap, words
+
+Embed = Callable[[list[str]], npt.NDArray[np.float32]]  # unit vectors (n, dimension) in the order of the texts
+
+_PARTS = 6  # pieces to a chunk, about: sentences are put together until they are that long
+
+
+def split_by_topic(layout: Layout, span: Span, limits: ChunkLimits, *, embed: Embed) -> Iterator[Span]:
+    """Chunks of up to `size` units, cut so that what is in one chunk is as alike as it can be. A text that fits into one chunk is not embedded.
+
+    The best of all ways to cut, by dynamic programming: the reward of a chunk is how much more alike its pieces are than any two of the
+    text (the "cluster" chunker of Chroma's "Evaluating Chunking Strategies", 2024). The same text and vectors give the same chunks.
+    """
+    if layout.length(span) <= limits.size:
+        yield span
+        return
+    whole_sentences = pieces_of(layout, span, limits.size, (sentences, lines, spaces, words))
+    pieces = list(pack(layout, whole_sentences, max(limits.size // _PARTS, 1), 0, ()))
+    vectors = np.asarray(embed([layout.text[start:end] for start, end in pieces]), dtype=np.float64)
+    chunk: Span | None = None
+    for first, last in _best_groups(layout, pieces, vectors, limits.size):
+        group = Span(pieces[first].start, pieces[last].end)
+        chunk = group if chunk is None else with_overlap(layout, chunk, group, limits.size, limits.overlap, (sentences, words))
+        yield chunk
+
+
+def _best_groups(layout: Layout, pieces: list[Span], vectors: npt.NDArray[np.float64], size: int) -> list[tuple[int, int]]:
+    """First and last piece of each chunk, in order."""
+    count = len(pieces)
+    sums = np.concatenate([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0)])  # of the vectors before a piece
+    usual = (float(sums[-1] @ sums[-1]) - count) / max(count * (count - 1), 1)  # how alike two pieces are in the mean
+    best = np.zeros(count + 1)  # reward of the best way to cut the pieces before
+    begins = [0] * count  # of the chunk that ends with a piece, in that way
+    for last in range(count):
+        reward, best[last + 1] = 0.0, -np.inf
+        for first in range(last, -1, -1):
+            if first < last:
+                if layout.ruler.count(pieces[first].start, pieces[last].end) > size:
+                    break
+                reward += float(vectors[first] @ (sums[last + 1] - sums[first + 1])) - usual * (last - first)
+            if best[first] + reward > best[last + 1]:
+                best[last + 1], begins[last] = best[first] + reward, first
+    groups = []
+    last = count - 1
+    while last >= 0:
+        groups.append((begins[last], last))
+        last = begins[last] - 1
+    return groups[::-1]
