@@ -1,7 +1,8 @@
 """Builds a version directory from processed files and kept vectors, in a child process. Nothing is embedded here.
 
-Chroma's directory is made in full, or as a copy of the parent's and the difference (`index.delta`). It is built in one go, in a fresh folder,
-or not at all: Chroma's index files are written in place, so whatever a killed builder left is thrown away, never resumed.
+Chroma's directory is made in full, or as a copy of the parent's and the difference (`index.delta`), and so is the lexical index
+(`index.lexical`). A version is built in one go, in a fresh folder, or not at all: Chroma's index files are written in place, so whatever a killed
+builder left is thrown away, never resumed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from index.child import Message, run_child, serve_parent
 from index.chunk_rows import ChunkRows
-from index.copying import copy_chroma, copy_file
-from index.delta import BuildFacts, FullBuild, Parent, find_difference, full_facts, usable_parent
+from index.copying import copy_chroma, copy_file, copy_lexical
+from index.delta import BuildFacts, Difference, FullBuild, Parent, find_difference, full_facts, usable_parent
+from index.lexical_facts import LEXICAL, is_changeable
 from index.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from schemas.durable import remove
 from schemas.errors import DamagedVersion, OperationalError, as_storage_error
@@ -44,7 +46,8 @@ OnProgress = Callable[[int, int], None]
 class BuildJob(BaseModel):
     """All that a builder needs. `records` and `documents` are None where a knowledge base has no such file.
 
-    `parent` is the directory of a version that the new one may be made from; None asks for a full build.
+    `language` is the declared one, a BCP 47 tag or `auto`. `parent` is the directory of a version that the new one may be made from; None asks for
+    a full build.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +55,7 @@ class BuildJob(BaseModel):
     version_dir: AbsolutePath
     kb: str
     collection: str
+    language: str
     chunks: AbsolutePath
     records: AbsolutePath | None = None
     documents: AbsolutePath | None = None
@@ -106,6 +110,7 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
 
 def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progress: OnProgress) -> BuildFacts:
     from index.engine import disk_full_told, open_client
+    from index.lexical import build_lexical
 
     rows = _Rows(job, table, pc.sort_indices(table.column("chunk_id")))
     with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
@@ -119,6 +124,7 @@ def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progre
         for begin, end in batches:
             rows.add_to(collection, begin, end)
             on_progress(end, len(rows))
+        build_lexical(job.version_dir, job.language)
     return full_facts(len(rows), why)
 
 
@@ -130,7 +136,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             # While the disk is busy: what has to be changed, its rows, and a second of importing.
             difference = find_difference(parent, table)
             rows = _Rows(job, table, difference.added)
-            import index.engine  # noqa: F401
+            from index.engine import disk_full_told
 
             copied.result()
         except DamagedVersion as error:
@@ -145,7 +151,25 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
         raise
     except Exception as error:  # Chroma raises what its Rust core raises; a fault that is not the copy's ends the full build, too
         raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
+    with disk_full_told(job.version_dir):
+        _make_lexical(job, parent, difference, table.num_rows)
     return difference.facts
+
+
+def _make_lexical(job: BuildJob, parent: Parent, difference: Difference, rows: int) -> None:
+    """A change of the parent's where it is of use, else all anew: it takes seconds, and Chroma's delta need not wait for it."""
+    from index.lexical import COLUMNS, build_lexical, change_lexical
+
+    if is_changeable(parent.folder, job.language, len(difference.removed), rows):
+        try:
+            copy_lexical(parent.folder, parent.manifest, job.version_dir)
+            added = ChunkRows(job.version_dir / CHUNKS, difference.added.to_numpy().astype(np.int64), COLUMNS)
+            change_lexical(job.version_dir, difference.removed, (added.slice(begin, end) for begin, end in _even_batches(len(added), _BATCH)), job.language)
+            return
+        except DamagedVersion as error:
+            _log.warning("the parent's lexical index is damaged: made in full", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
+            remove(job.version_dir / LEXICAL)
+    build_lexical(job.version_dir, job.language)
 
 
 def _without_copy(job: BuildJob, why: str) -> FullBuild:

@@ -1,4 +1,4 @@
-"""A copy of a version's Chroma directory that shares nothing with the original, and is proven as far as the manifest speaks of it."""
+"""Copies of a version's Chroma directory and lexical index that share nothing with the original, and are proven as far as the manifest speaks of it."""
 
 import errno
 import os
@@ -7,12 +7,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from index.lexical_facts import LEXICAL
 from index.rows import CHROMA, DATABASE
 from schemas.errors import DamagedVersion, StorageError
 from schemas.items import file_sha256
 from schemas.manifest import Manifest, StoredFile
 
 _BLOCK = 4 << 20
+_OWN_FILES = ".managed.json"
 _NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF)
 _THE_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
@@ -29,6 +31,18 @@ def copy_chroma(source: Path, manifest: Manifest, target: Path) -> None:
         if stored.path.startswith(f"{CHROMA}/"):
             (target / stored.path).parent.mkdir(parents=True, exist_ok=True)
             _copy_proven(source / stored.path, target / stored.path, stored)
+
+
+def copy_lexical(source: Path, manifest: Manifest, target: Path) -> None:
+    """Copies the lexical index of the version in folder `source` into the folder `target`. Raises DamagedVersion where a file is not what the manifest says."""
+    (target / LEXICAL).mkdir()
+    for stored in manifest.files:
+        if stored.path.startswith(f"{LEXICAL}/"):
+            _copy_proven(source / stored.path, target / stored.path, stored)
+    # tantivy removes those files that this one names, once they are of no use; it is hidden, and so the manifest knows nothing of it.
+    names = source / LEXICAL / _OWN_FILES
+    if names.is_file():
+        copy_file(names, target / LEXICAL / _OWN_FILES)
 
 
 def copy_file(source: Path, target: Path) -> None:

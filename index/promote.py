@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from index.copying import copy_chroma, copy_file
+from index.copying import copy_chroma, copy_file, copy_lexical
 from index.forget import find_in_tables, forgotten_urls
 from index.lock import Lease, writer_lock
 from index.pins import Pin
@@ -91,6 +91,7 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
             if (pin.folder / name).is_file():
                 copy_file(pin.folder / name, folder / name)
         copy_chroma(pin.folder, manifest, folder)
+        copy_lexical(pin.folder, manifest, folder)
         _require_whole(folder, new, target)
     except BaseException:
         remove(folder)
@@ -103,8 +104,12 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
 def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
     """The live version where it has this content, else the newest complete one that has."""
     live = read_pointer(index_dir)
-    same = [one for one in list_versions(index_dir) if (one.digest, one.collection, one.embedder) == (manifest.digest, manifest.collection, manifest.embedder)]
+    same = [one for one in list_versions(index_dir) if _content_of(one) == _content_of(manifest)]
     return max(same, key=lambda one: (one.version == live, one.created_at), default=None)
+
+
+def _content_of(manifest: Manifest) -> tuple[object, ...]:
+    return manifest.digest, manifest.collection, manifest.embedder, manifest.fingerprints.get("index")
 
 
 def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:

@@ -1,4 +1,4 @@
-"""Compares a version with what it was made from, in a fresh process: rows, texts, metadata, vectors, files, digest, a few queries."""
+"""Compares a version with what it was made from, in a fresh process: rows, texts, metadata, vectors, terms, files, digest, a few queries."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -71,8 +71,10 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, findings, _import_chroma):
         table, rows = changed.table, changed.rows
     if table is not None:
+        from index.verify_lexical import check_lexical
         from index.verify_rows import check_rows
 
+        check_lexical(job.version_dir, table, findings)
         check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, findings)
 
 

@@ -34,7 +34,10 @@ _CLEANING = (
     "transforms/prepare.py",
 )
 _READ_WITH = ("parsel", "lxml", "price-parser", "dateparser", "babel", "pypdfium2", "mammoth", "py3langid")
-_CHUNKING = ("schemas/items.py", "transforms/chunk.py")
+_CHUNKING = ("schemas/items.py", "transforms/chunking")
+_CUT_WITH = ("sentencex", "regex", "markdown-it-py")
+_ANALYSING = ("index/analyzer.py", "index/lexical.py")
+_ANALYSED_WITH = ("tantivy", "PyStemmer", "regex")
 
 
 def fetching_of(source: Source) -> str:
@@ -64,9 +67,22 @@ def cleaning_of(declaration: Declaration) -> str:
     return _short([declaration.clean, _code(*_CLEANING), _versions("trafilatura", "unstructured", "lxml", "inscriptis")])
 
 
-def chunker_of(declaration: Declaration) -> str:
-    """How documents are cut."""
-    return _short([declaration.chunk.model_dump(mode="json"), _code(*_CHUNKING)])
+def chunker_of(declaration: Declaration, embedder: str) -> str:
+    """How documents are cut; where the embedder has a say in that, by which one."""
+    chunk = declaration.chunk
+    asked = embedder if chunk.by == "semantic" or chunk.limits.unit == "tokens" else None
+    return _short([chunk.by, chunk.limits, chunk.headings, declaration.language, asked, _code(*_CHUNKING), _versions(*_CUT_WITH)])
+
+
+def index_of(declaration: Declaration) -> str:
+    """Where versions are kept, and how their lexical index is made."""
+    kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]
+    return _short([*kept, declaration.language, analyzer_fingerprint()])
+
+
+def analyzer_fingerprint() -> str:
+    """What decides which terms a chunk has, but for the language."""
+    return _short([_code(*_ANALYSING), _versions(*_ANALYSED_WITH)])
 
 
 def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
@@ -76,9 +92,9 @@ def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
         "mapping": _short([mapping_of(source, declaration.language) for source in declaration.sources]),
         "cleaning": cleaning_of(declaration),
         "validation": _short([declaration.validate_.model_dump(mode="json"), _code(*_VALIDATING), _versions("great-expectations")]),
-        "chunker": chunker_of(declaration),
+        "chunker": chunker_of(declaration, embedder),
         "embedder": embedder,
-        "index": _short([declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]),
+        "index": index_of(declaration),
     }
 
 

@@ -61,6 +61,7 @@ class Manifest(_Stored):
     embedder: EmbedderInfo
     declaration_sha256: str
     collection: str
+    language: str = "auto"  # as declared; where it is `auto`, each chunk's own stands in its metadata
     gate: Verdict
     lineage: dict[str, Any]
     software: dict[str, str]

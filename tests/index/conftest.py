@@ -81,15 +81,15 @@ class Base:
 
     def job(self, version: str = "v0001", parent: str | None = None) -> BuildJob:
         return BuildJob(
-            version_dir=version_dir(self.index_dir, version), kb="notes", collection="notes", chunks=self.chunks, vectors_root=self.vectors, embedder=INFO,
-            parent=version_dir(self.index_dir, parent) if parent else None,
+            version_dir=version_dir(self.index_dir, version), kb="notes", collection="notes", language="en", chunks=self.chunks,
+            vectors_root=self.vectors, embedder=INFO, parent=version_dir(self.index_dir, parent) if parent else None,
         )  # fmt: skip
 
     def manifest(self, version: str, rows: list[ChunkRow], verdict: Verdict) -> Manifest:
         return Manifest(
             kb="notes", version=version, parent=None, created_at="2026-01-01T00:00:00+00:00", run_id="run1",
             digest=digest_of(chunks_table(rows), INFO.fingerprint), counts=Counts(records=0, documents=len(rows) // 2, chunks=len(rows)),
-            fingerprints={}, embedder=INFO, declaration_sha256="0" * 64, collection="notes", gate=verdict, lineage={}, software={}, files=[],
+            fingerprints={}, embedder=INFO, declaration_sha256="0" * 64, collection="notes", language="en", gate=verdict, lineage={}, software={}, files=[],
         )  # fmt: skip
 
     def build(self, version: str = "v0001", count: int = 40, *, rows: list[ChunkRow] | None = None, parent: str | None = None) -> Manifest:

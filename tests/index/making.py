@@ -45,7 +45,7 @@ def manifest_of(kb: str, version: str, chunks: list[ChunkRow], *, passed: bool =
     counts = Counts(records=0, documents=len(chunks), chunks=len(chunks))
     return Manifest(
         kb=kb, version=version, parent=None, created_at=AT, run_id=f"run-{version}", digest=digest_of(chunks_table(chunks), INFO.fingerprint), counts=counts,
-        fingerprints={"page": "a", "chunker": version}, embedder=INFO, declaration_sha256="0" * 64, collection=kb,
+        fingerprints={"page": "a", "chunker": version}, embedder=INFO, declaration_sha256="0" * 64, collection=kb, language="en",
         gate=Verdict(verdict="passed" if passed else "refused", checks=[]), lineage={"crawls": {"pages": "crawl-1"}}, software={}, files=[],
     )  # fmt: skip
 
@@ -57,7 +57,7 @@ def make_version(data: DataDir, kb: str, version: str, texts: Texts, *, passed: 
     tables = {"chunks": CHUNKS, "records": RECORDS, "documents": DOCUMENTS}
     paths = {name: data.processed(kb) / file for name, file in tables.items()}
     folder = version_dir(data.index(kb), version)
-    build_version(BuildJob(version_dir=folder, kb=kb, collection=kb, vectors_root=data.vectors, embedder=INFO, **paths))
+    build_version(BuildJob(version_dir=folder, kb=kb, collection=kb, language="en", vectors_root=data.vectors, embedder=INFO, **paths))
     return finish_version(data.index(kb), manifest_of(kb, version, chunks, passed=passed))
 
 

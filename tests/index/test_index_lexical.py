@@ -1,0 +1,274 @@
+"""The lexical index of a version: what it finds, that a change equals a full build, and that damage is found."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from index.build import build_here
+from index.lexical_facts import FACTS, LEXICAL, lexical_facts
+from index.publish import finish_version
+from index.read import OpenVersion
+from index.rebuild import rebuild_version
+from index.verify import verify_version
+from index.versions import version_dir
+from schemas.errors import DamagedVersion
+from schemas.items import ChunkRow
+from schemas.manifest import Verdict
+from tests.index.conftest import INFO, Base
+from tests.index.making import without_children
+
+_TEXTS = {
+    "en": "The castle opens at nine. The code of the tour is TO1101.",
+    "fr": "L’enfant visite le musée. Le château est fermé l’été.",
+    "vi": "Điện Biên Phủ là một thành phố ở Việt Nam.",
+    "he": "המוזיאון פתוח בבית הגדול",
+    "zh": "东京塔的门票可以在网上购买。",
+    "ar": "الكِتَابُ في المكتبة",
+}
+
+
+def _chunk(number: int, text: str, title: str = "", language: str | None = None) -> ChunkRow:
+    metadata = {"language": language} if language else {}
+    return ChunkRow(f"doc{number}", "notes", f"file:///{number}", title, "document", 0, 0, len(text), text, text, metadata, "2026-01-01T00:00:00+00:00")
+
+
+def _name(number: int) -> str:
+    """A word of letters that no other number has, and no stemmer shortens."""
+    return "z" + "".join(chr(ord("a") + int(digit)) for digit in str(number)) + "q"
+
+
+def _plain(numbers: range) -> list[ChunkRow]:
+    return [_chunk(number, f"common words {number % 7} and {_name(number)} of the palace " + "garden " * (number % 5)) for number in numbers]
+
+
+def _build(base: Base, rows: list[ChunkRow], language: str, version: str = "v0001", parent: str | None = None) -> OpenVersion:
+    base.embed(rows)
+    facts = build_here(base.job(version, parent).model_copy(update={"language": language}), lambda *_: None)
+    manifest = base.manifest(version, rows, Verdict(verdict="passed", checks=[]))
+    finish_version(base.index_dir, manifest.model_copy(update={"language": language, "lineage": {"build": facts.model_dump()}}))
+    return OpenVersion(base.index_dir, version)
+
+
+def _problems(base: Base, version: str = "v0001") -> set[tuple[str, str]]:
+    with without_children(), OpenVersion(base.index_dir, version) as opened:
+        return {(one.kind, one.where) for one in verify_version(version_dir(base.index_dir, version), opened.manifest, base.vectors, INFO)}
+
+
+def test_each_language_of_a_version_is_found_by_its_own_rules(base: Base) -> None:
+    rows = {language: _chunk(number, text, language=language) for number, (language, text) in enumerate(_TEXTS.items())}
+    with _build(base, list(rows.values()), "auto") as opened:
+        for language, query in [
+            ("en", "opening of castles"), ("en", "to1101"), ("fr", "enfants"), ("fr", "ete"), ("fr", "musées"), ("fr", "musee"), ("fr", "MUSE\u0301E"),
+            ("vi", "điện biên"), ("vi", "dien bien phu"), ("vi", "đie\u0323\u0302n"), ("he", "בית"), ("he", "מוזיאון"), ("zh", "门票"), ("ar", "كتاب"),
+        ]:  # fmt: skip
+            assert [hit for hit, _ in opened.lexical(query, 1)] == [rows[language].chunk_id], query
+        assert opened.lexical("zzz", 5) == opened.lexical("", 5) == opened.lexical("?!", 5) == opened.lexical("castle", 0) == []
+    assert lexical_facts(version_dir(base.index_dir, "v0001") / LEXICAL).languages == sorted(_TEXTS)
+
+
+def test_several_languages_give_a_row_its_best_reading_and_no_more(base: Base, tmp_path: Path) -> None:
+    """A word that two languages read alike counts once: the score is the one of a version that has the text's language alone."""
+    english = [_chunk(number, f"castle number{number}", language="en") for number in range(5)]
+    with _build(base, [*english, _chunk(9, "", language="fr")], "auto") as both, _build(Base(tmp_path / "b"), [*english, _chunk(9, "")], "en") as alone:
+        assert [score for _, score in both.lexical("castle number3", 5)] == [score for _, score in alone.lexical("castle number3", 5)]
+
+
+def test_a_title_counts_once(base: Base) -> None:
+    rows = [_chunk(0, "Opening hours and prices", "Versailles"), _chunk(1, "Marseille has opening hours"), _chunk(2, "Trianon. Opening hours", "Trianon")]
+    with _build(base, rows, "en") as opened:
+        assert [hit for hit, _ in opened.lexical("versailles opening", 1)] == [rows[0].chunk_id]
+        assert [hit for hit, _ in opened.lexical("trianon", 3)] == [rows[2].chunk_id]
+
+
+def test_equal_scores_are_in_the_order_of_ids_however_many_there_are(base: Base) -> None:
+    rows = [_chunk(number, "the same words") for number in range(200)]
+    with _build(base, rows, "en") as opened:
+        hits = opened.lexical("same", 7)
+        assert [hit for hit, _ in hits] == sorted(row.chunk_id for row in rows)[:7]
+        assert len({score for _, score in hits}) == 1
+
+
+@pytest.mark.parametrize("size", [1, 14, 600, 1150, 1200])
+def test_among_some_ids_the_order_is_the_one_of_all_hits(base: Base, size: int) -> None:
+    rows = _plain(range(1200))
+    with _build(base, rows, "en") as opened:
+        everything = opened.lexical(f"{_name(77)} garden common words 3", 1200)
+        assert len(everything) == 1200
+        some = [row.chunk_id for row in rows[:: max(1, len(rows) // size)]][:size]
+        wanted = [hit for hit in everything if hit[0] in set(some)]
+        assert opened.lexical(f"{_name(77)} garden common words 3", 20, some) == wanted[:20]
+        assert opened.lexical(f"{_name(77)} garden common words 3", 20, frozenset(some)) == wanted[:20]
+        assert opened.lexical(_name(77), 20, some) == [hit for hit in opened.lexical(_name(77), 20) if hit[0] in some]
+        assert opened.lexical("garden", 5, []) == opened.lexical("garden", 5, ["f" * 32, "no id at all"]) == []
+
+
+def test_rows_added_to_a_copy_score_as_in_a_full_build(base: Base, tmp_path: Path) -> None:
+    rows = _plain(range(450))
+    _build(base, rows[:400], "en").close()
+    with _build(base, rows, "en", "v0002", "v0001") as changed, _build(Base(tmp_path / "full"), rows, "en") as full:
+        assert changed.manifest.lineage["build"]["kind"] == "delta"
+        for query in (f"{_name(420)} garden", _name(3), "common words", "palace 5"):
+            assert changed.lexical(query, 30) == full.lexical(query, 30)
+            assert changed.lexical(query, 30) != []
+    assert _problems(base, "v0002") == set()
+
+
+def test_rows_deleted_from_a_copy_are_gone_and_the_order_stays(base: Base, tmp_path: Path) -> None:
+    """What is deleted counts in frequencies until its segment is written anew, so scores are near, and not equal."""
+    rows = _plain(range(420))
+    kept = [*rows[10:400], *rows[400:]]
+    _build(base, rows[:400], "en").close()
+    with _build(base, kept, "en", "v0002", "v0001") as changed, _build(Base(tmp_path / "full"), kept, "en") as full:
+        assert lexical_facts(changed.folder / LEXICAL).deleted == 10
+        assert changed.lexical(_name(3), 5) == []
+        for query in (f"{_name(410)} garden", f"palace 5 {_name(77)}"):
+            ours, theirs = dict(changed.lexical(query, 500)), dict(full.lexical(query, 500))
+            assert ours.keys() == theirs.keys()
+            assert all(abs(ours[one] - theirs[one]) <= 0.05 * theirs[one] + 0.01 for one in ours)
+            assert changed.lexical(query, 1)[0][0] == full.lexical(query, 1)[0][0]
+    assert _problems(base, "v0002") == set()
+
+
+def test_a_row_that_comes_again_under_its_id_is_there_once(base: Base) -> None:
+    rows = _plain(range(400))
+    _build(base, rows, "en").close()
+    later = [replace(rows[0], fetched_at="2026-02-02T00:00:00+00:00"), *rows[1:]]
+    with _build(base, later, "en", "v0002", "v0001") as opened:
+        assert [hit for hit, _ in opened.lexical(_name(0), 5)] == [rows[0].chunk_id]
+    assert _problems(base, "v0002") == set()
+
+
+def _files(base: Base, version: str) -> set[str]:
+    return {path.name for path in (version_dir(base.index_dir, version) / LEXICAL).iterdir() if not path.name.startswith(".")}
+
+
+def test_another_analyzer_language_or_many_deletions_make_it_in_full(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _plain(range(400))
+    _build(base, rows, "en").close()
+
+    def segments_taken_over(version: str, language: str, some: list[ChunkRow]) -> bool:
+        with _build(base, some, language, version, "v0001") as opened:
+            assert opened.manifest.lineage["build"]["kind"] == "delta"  # Chroma's own
+            assert [hit for hit, _ in opened.lexical(_name(399), 1)] == [rows[399].chunk_id]
+        return bool(_files(base, "v0001") & _files(base, version) - {"meta.json", FACTS})
+
+    assert segments_taken_over("v0002", "en", rows[1:])
+    assert not segments_taken_over("v0003", "fr", rows)
+    assert not segments_taken_over("v0004", "en", rows[50:])
+    monkeypatch.setattr("index.lexical_facts.analyzer_fingerprint", lambda: "another")
+    assert not segments_taken_over("v0005", "en", rows)
+
+
+def test_many_changes_leave_no_file_that_nobody_needs(base: Base) -> None:
+    rows = _plain(range(430))
+    _build(base, rows[:400], "en").close()
+    for number in range(2, 14):
+        _build(base, rows[number - 1 : 400 + number], "en", f"v{number:04d}", f"v{number - 1:04d}").close()
+    folder = version_dir(base.index_dir, "v0013") / LEXICAL
+    segments = {segment["segment_id"].replace("-", "") for segment in json.loads((folder / "meta.json").read_text())["segments"]}
+    assert {name.partition(".")[0] for name in _files(base, "v0013") - {"meta.json", FACTS}} == segments
+    assert _problems(base, "v0013") == set()
+
+
+@pytest.mark.parametrize("suffix", [".term", ".idx", ".fast", "meta.json", FACTS])
+def test_a_flipped_byte_is_found_and_rebuild_mends_it(base: Base, suffix: str) -> None:
+    rows = _plain(range(40))
+    _build(base, rows, "en").close()
+    folder = version_dir(base.index_dir, "v0001") / LEXICAL
+    path = next(path for path in sorted(folder.iterdir()) if path.name.endswith(suffix))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    assert ("file_altered", f"{LEXICAL}/{path.name}") in _problems(base)
+    with without_children():
+        rebuild_version(base.index_dir, "v0001", base.vectors)
+    assert _problems(base) == set()
+    with OpenVersion(base.index_dir, "v0001") as opened:
+        assert [hit for hit, _ in opened.lexical(_name(7), 1)] == [rows[7].chunk_id]
+
+
+def test_a_damaged_parent_costs_a_full_lexical_index_and_no_run(base: Base) -> None:
+    rows = _plain(range(400))
+    _build(base, rows, "en").close()
+    folder = version_dir(base.index_dir, "v0001") / LEXICAL
+    next(folder.glob("*.term")).write_bytes(b"no index")
+    with _build(base, rows[1:], "en", "v0002", "v0001") as opened:
+        assert opened.manifest.lineage["build"]["kind"] == "delta"
+        assert [hit for hit, _ in opened.lexical(_name(7), 1)] == [rows[7].chunk_id]
+    assert _problems(base, "v0002") == set()
+
+
+def test_verification_finds_rows_that_are_missing_or_foreign(base: Base) -> None:
+    """Files that are whole, and an index that is another version's."""
+    import shutil
+
+    rows = _plain(range(40))
+    _build(base, rows, "en").close()
+    _build(base, rows[2:], "en", "v0002").close()
+    mine, theirs = (version_dir(base.index_dir, version) / LEXICAL for version in ("v0001", "v0002"))
+    shutil.rmtree(mine)
+    shutil.copytree(theirs, mine)
+    found = _problems(base)
+    assert {where for kind, where in found if kind == "row_missing"} == {f"{LEXICAL}: {row.chunk_id}" for row in rows[:2]}
+    _build(base, rows[:39], "en", "v0003").close()
+    shutil.rmtree(theirs)
+    shutil.copytree(version_dir(base.index_dir, "v0003") / LEXICAL, theirs)
+    assert ("row_foreign", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base, "v0002")
+
+
+def test_a_version_without_a_lexical_index_says_what_to_do(base: Base) -> None:
+    import shutil
+
+    rows = _plain(range(5))
+    base.embed(rows)
+    build_here(base.job(), lambda *_: None)
+    shutil.rmtree(version_dir(base.index_dir, "v0001") / LEXICAL)
+    finish_version(base.index_dir, base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])))
+    with OpenVersion(base.index_dir, "v0001") as opened:
+        with pytest.raises(DamagedVersion, match="no lexical index") as told:
+            opened.lexical("palace", 3)
+        assert "almanac run" in str(told.value.hint)
+        assert told.value.where == str(version_dir(base.index_dir, "v0001"))
+
+
+def test_a_version_with_no_chunks_finds_nothing(base: Base) -> None:
+    with _build(base, [], "auto") as opened:
+        assert opened.lexical("palace", 3) == []
+
+
+def test_a_closed_version_opens_its_index_again(base: Base) -> None:
+    rows = _plain(range(5))
+    opened = _build(base, rows, "en")
+    first = opened.lexical(_name(3), 1)
+    opened.close()
+    assert opened.lexical(_name(3), 1) == first != []
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> OpenVersion:
+    rows = [_chunk(number, text, language=language) for number, (language, text) in enumerate(_TEXTS.items())]
+    return _build(Base(tmp_path_factory.mktemp("small")), rows, "auto")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(query=st.text(max_size=300))
+def test_a_query_of_any_characters_is_no_error(small: OpenVersion, query: str) -> None:
+    hits = small.lexical(query, 3)
+    assert hits == sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+
+
+@pytest.mark.parametrize(
+    "query", ['XOR "(', "title:[castle TO b]", "castle AND NOT tour", "*", "\\", "\ud800 castle", "\0castle\0", "a" * 100_000, "castle " * 5000]
+)
+def test_operators_and_monsters_are_words(small: OpenVersion, query: str) -> None:
+    hits = small.lexical(query, 3)
+    assert bool(hits) == ("castle" in query)
+
+
+def test_thousands_of_different_words_are_answered_by_the_rarest(small: OpenVersion) -> None:
+    assert small.lexical(" ".join(f"word{number}" for number in range(5000)) + " castle", 3) != []
