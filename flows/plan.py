@@ -6,6 +6,7 @@ from pathlib import Path
 
 from flows.road import is_live, passed, survey
 from flows.run import Run, Show, silent
+from flows.steps import check_cost
 from index.tokens import count_tokens
 from index.vectors import VectorStore
 from schemas.declaration import Declaration
@@ -25,22 +26,24 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
         survey(run)
         assert run.report.gate is not None
         missing = _missing(run)
+        tokens = count_tokens(declaration.embed, _texts(run, missing)) if missing else 0
+        affordable = check_cost(declaration.embed, tokens)
+        checks = [*run.report.gate.checks, *([affordable] if affordable else [])]
+        would_refuse = not passed(run) or not all(check.ok for check in checks)
         return PlanResult(
             kb=run.kb,
-            outcome=_outcome(run),
+            outcome="gate_refused" if would_refuse else _outcome(run),
             pages=run.report.pages,
             items=run.report.items,
             chunks_to_embed=len(missing),
-            tokens=count_tokens(declaration.embed, _texts(run, missing)) if missing else 0,
-            cost=None,  # a local model has no price
-            gate={"would_refuse": not passed(run), "checks": [check.model_dump() for check in run.report.gate.checks]},
+            tokens=tokens,
+            cost=declaration.embed.cost(tokens),
+            gate={"would_refuse": would_refuse, "checks": [check.model_dump() for check in checks]},
             sources=run.report.sources,
         )
 
 
 def _outcome(run: Run) -> Outcome:
-    if not passed(run):
-        return "gate_refused"
     if is_live(run):
         return "unchanged"
     return "published_with_rejects" if run.rejects else "published"

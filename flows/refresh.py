@@ -21,6 +21,7 @@ from flows.progress import show_progress
 from flows.retention import apply_retention
 from flows.road import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
 from flows.run import Run, utc_now
+from flows.secrets import take_key_from_prefect
 from flows.state import remember
 from index.delta import BuildFacts
 from index.lock import Lease, writer_lock
@@ -86,6 +87,7 @@ def refresh(
     """
     log_through_stdlib()
     declaration = load_declaration(kb, env)
+    take_key_from_prefect(declaration)
     run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full), show=lambda step: show_progress(declaration.name, step))
     report = carry_out(run, _do, go_live=publish, rejects_ok=rejects_ok, when_surveyed=_show_survey)
     show_summary(run.report)
@@ -117,7 +119,7 @@ def carry_out(
             _conclude(run, "no_records", nothing.exit_code, nothing.as_json()["error"])
         except AlmanacError as error:
             error.about(run.declaration.handle)
-            _conclude(run, "failed", error.exit_code, error.as_json()["error"])
+            _conclude(run, "gate_refused" if isinstance(error, GateRefused) else "failed", error.exit_code, error.as_json()["error"])
             error.report = run.finish()
             raise
         except BaseException as error:
@@ -154,9 +156,7 @@ def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool,
     survey(run, do)
     when_surveyed(run)
     if is_live(run):
-        run.report.version = run.report.previous if passed(run) else None
-        run.report.chunks.cached = run.report.chunks.total
-        _conclude(run, *(("unchanged", 0) if passed(run) else ("gate_refused", GateRefused.exit_code)))
+        _conclude_without_version(run)
         return
     if not passed(run) and (refused := refused_before(run)):
         run.report.version = refused.version
@@ -166,6 +166,13 @@ def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool,
         if finished := finished_before(run):
             _publish_finished(run, lease, do, finished, go_live=go_live)
         else:
+            with run.stage("embed"):
+                taken_out = do(steps.embed, run)
+            if taken_out:
+                judge_run(run)
+                if is_live(run):
+                    _conclude_without_version(run)
+                    return
             _publish(run, lease, do, go_live=go_live)
     if not passed(run):
         _conclude(run, "gate_refused", GateRefused.exit_code)
@@ -174,6 +181,13 @@ def _refresh(run: Run, lease: Lease, do: Do, *, go_live: bool, rejects_ok: bool,
     else:
         with_rejects = bool(run.rejects)
         _conclude(run, "published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0)
+
+
+def _conclude_without_version(run: Run) -> None:
+    """The live version holds exactly this."""
+    run.report.version = run.report.previous if passed(run) else None
+    run.report.chunks.cached = run.report.chunks.total
+    _conclude(run, *(("unchanged", 0) if passed(run) else ("gate_refused", GateRefused.exit_code)))
 
 
 def _sweep(run: Run) -> None:
@@ -186,10 +200,8 @@ def _sweep(run: Run) -> None:
 
 
 def _publish(run: Run, lease: Lease, do: Do, *, go_live: bool) -> None:
-    """Embeds what has no vector, builds and verifies the version, asks it the golden questions, and lets the gate say what becomes of it."""
+    """Builds and verifies the version, asks it the golden questions, and lets the gate say what becomes of it."""
     version = next_version(run.index_dir)
-    with run.stage("embed"):
-        do(steps.embed, run)
     with run.stage("build"):
         facts = do(steps.build, run, version)
     with run.stage("verify"):
@@ -237,6 +249,7 @@ def _manifest(run: Run, version: str, facts: BuildFacts) -> Manifest:
         embedder=run.embedder,
         declaration_sha256=run.declaration.sha256,
         collection=run.declaration.collection,
+        language=run.declaration.language,
         gate=run.report.gate,
         lineage={
             "sources": [source.name for source in run.declaration.sources],

@@ -66,12 +66,12 @@ def passed(run: Run) -> bool:
 
 
 def is_live(run: Run) -> bool:
-    """Whether the live version holds exactly this: the same items to the last field, the same chunks, the same collection name."""
+    """Whether the live version holds exactly this: the same items to the last field, the same chunks, and an index of them made in the same way."""
     live, items = run.live_if_whole, run.report.items
     if live is None or run.live_items is None:
         return False
     same_items = not (items.added or items.changed or items.moved or items.removed)
-    same_index = live.embedder == run.embedder and live.collection == run.declaration.collection
+    same_index = live.embedder == run.embedder and live.fingerprints.get("index") == run.stages["index"]
     return same_items and same_index and live.digest == run.digest
 
 
@@ -92,6 +92,7 @@ def finished_before(run: Run) -> Manifest | None:
 def refused_before(run: Run) -> Manifest | None:
     """A version with this content that the gate refused already: a nightly refusal need not fill the disk."""
     for kept in reversed(list_versions(run.index_dir)):
-        if kept.digest == run.digest and kept.gate.verdict == "refused" and kept.declaration_sha256 == run.declaration.sha256:
+        same = kept.digest == run.digest and kept.declaration_sha256 == run.declaration.sha256
+        if same and kept.gate.verdict == "refused" and kept.fingerprints.get("index") == run.stages["index"]:
             return kept
     return None

@@ -24,6 +24,7 @@ class State(BaseModel):
     inputs: str
     items: ItemCounts
     chunks: int
+    truncated: int | None = None
     rejects: str
     validation: list[dict[str, Any]] = []
 
@@ -46,6 +47,7 @@ def remember(run: Run, digest: str) -> None:
         inputs=run.report.inputs,
         items=run.report.items,
         chunks=run.report.chunks.total,
+        truncated=run.report.chunks.truncated,
         rejects=rejects,
         validation=run.validation,
     )
@@ -71,6 +73,7 @@ def nothing_changed(run: Run) -> bool:
     counts.in_, counts.deduplicated, counts.quarantined = before.in_, before.deduplicated, before.quarantined
     counts.unchanged = run.live_items = before.added + before.changed + before.moved + before.unchanged
     run.report.chunks.total = run.report.chunks.cached = state.chunks
+    run.report.chunks.truncated = state.truncated
     lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
     run.rejects = [Reject(**json.loads(line)) for line in lines if line]
     run.validation = state.validation

@@ -1,12 +1,14 @@
 """The steps of a refresh, each a function of the run: they hand on files. None knows Prefect; `flows/refresh.py` makes tasks of them."""
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from flows.gather import Gathering
 from flows.golden import are_kept, kept_questions
-from flows.run import Run
+from flows.run import Run, read_report
 from index.build import BuildJob, build_version
 from index.delta import BuildFacts
 from index.digest import DIGESTED, digest_of
@@ -14,22 +16,25 @@ from index.forget import forgotten_urls
 from index.lock import Lease
 from index.publish import finish_version, publish
 from index.read import OpenVersion
+from index.tokens import count_tokens, count_truncated_chunks, max_tokens, token_spans
 from index.vectors import VectorStore, embed_missing
 from index.verify import verify_version
 from index.versions import version_dir
 from query.golden import measure_recall
+from schemas.declaration import Embed
 from schemas.durable import remove, write_file
-from schemas.errors import DamagedVersion, NoRecords, UsageError
-from schemas.items import canonical_json
-from schemas.manifest import Manifest
+from schemas.errors import DamagedVersion, GateRefused, NoRecords, UsageError
+from schemas.items import Reject, canonical_json
+from schemas.manifest import Check, Manifest, Verdict
 from schemas.reports import ChunkCounts, CrawlOutcome, Recall
 from schemas.sources import SiteSource, Source
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, read_table
+from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, read_batches, read_table
 from spiders.crawling.crawl import fetch_site, require_pages
 from spiders.crawling.earlier import Earlier
 from spiders.crawling.reuse import pages_of, reusable_crawl
 from spiders.reading.read_files import read_files
 from transforms.assemble import briefs_of, split_items, write_chunks, write_items
+from transforms.chunking.chunker import Chunker
 from transforms.compare import Brief, ItemKey, compare_items
 from transforms.validate import validate_items
 
@@ -140,13 +145,29 @@ def compare_and_chunk(run: Run) -> None:
 
 
 def _cut(run: Run, tables: tuple[Path, ...], unchanged: frozenset[ItemKey], live: Path | None) -> None:
-    chunk = run.declaration.chunk
+    chunks = run.staging / CHUNKS
+    declared = run.declaration
+    chunker = Chunker(
+        declared.chunk, declared.language, embed=lambda texts: run.model().embed_documents(texts), token_spans=partial(token_spans, declared.embed)
+    )
     try:
-        total = write_chunks(run.staging / CHUNKS, tables, chunk, unchanged=unchanged, live=None if live is None else live / CHUNKS)
+        total = write_chunks(chunks, tables, chunker, unchanged=unchanged, live=None if live is None else live / CHUNKS)
     except DamagedVersion as error:
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
-        total = write_chunks(run.staging / CHUNKS, tables, chunk)
-    run.report.chunks = ChunkCounts(total=total)
+        live, total = None, write_chunks(chunks, tables, chunker)
+    run.report.chunks = ChunkCounts(total=total, truncated=_count_truncated(run, live))
+
+
+def _count_truncated(run: Run, folder: Path | None) -> int | None:
+    """Chunks of which the embedder reads only the beginning. Where the live version's are counted, only what differs from it is looked at."""
+    embed, live = run.declaration.embed, run.live()
+    told = None if live is None or folder is None or live.embedder != run.embedder else read_report(run.data.runs(run.kb) / f"{live.run_id}.json")
+    known = told.chunks.truncated if told is not None and live is not None and told.chunks.total == live.counts.chunks else None
+    truncated = count_truncated_chunks(embed, run.staging / CHUNKS, None if folder is None else folder / CHUNKS, known)
+    if truncated:
+        hint = "smaller chunks, by chunk.size, are embedded whole"
+        log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=hint)
+    return truncated
 
 
 def _items_of(run: Run, live: Manifest | None) -> tuple[list[Brief], Path | None]:
@@ -167,11 +188,63 @@ def digest(run: Run) -> str:
     return digest_of(read_table(run.tables / CHUNKS, DIGESTED), run.embedder.fingerprint)
 
 
-def embed(run: Run) -> None:
-    """Embeds the texts that have no vector yet, a checkpoint every 500. The model is only loaded when there is such a text."""
+def embed(run: Run) -> int:
+    """Embeds the texts that have no vector yet, a checkpoint every 500. The model is only loaded when there is such a text.
+
+    An item of which the embedder refuses a text is quarantined, and the run's tables are made anew without it. Returns how many there were.
+    """
     store = VectorStore(run.data.vectors, run.embedder)
+    refused: dict[str, str] = {}
     with run.show("embed") as on_progress:
-        run.report.chunks = embed_missing(run.processed / CHUNKS, store, run.model, on_progress=on_progress)
+        counts = embed_missing(run.processed / CHUNKS, store, run.model, on_progress=on_progress, before=partial(_require_affordable, run), refused=refused)
+    taken_out = _quarantine_refused(run, refused) if refused else 0
+    total = run.report.chunks.total if refused else counts.total
+    kept = {"total": total, "cached": min(counts.cached, total), "truncated": run.report.chunks.truncated, "cost": run.declaration.embed.cost(counts.tokens)}
+    run.report.chunks = counts.model_copy(update=kept)
+    return taken_out
+
+
+def check_cost(embed: Embed, tokens: int | None) -> Check | None:
+    """The gate's check of what embedding so many tokens costs; None where nothing limits it."""
+    if embed.max_cost is None:
+        return None
+    cost = embed.cost(tokens)
+    return Check(name="max_cost", value=cost, limit=embed.max_cost, ok=cost is None or cost <= embed.max_cost)
+
+
+def _require_affordable(run: Run, texts: list[str]) -> None:
+    embed = run.declaration.embed
+    tokens = None if embed.max_cost is None else count_tokens(embed, texts)
+    check = check_cost(embed, tokens)
+    if check is not None and not check.ok:
+        assert run.report.gate is not None
+        run.report.gate = Verdict(verdict="refused", checks=[*run.report.gate.checks, check])
+        raise GateRefused(
+            f"embedding {len(texts):,} texts of about {tokens:,} tokens costs about {check.value:,}, and embed.max_cost is {check.limit:,}",
+            where=str(run.declaration.path),
+            hint="nothing was embedded, and what is published serves on; almanac plan KB tells the cost; raise embed.max_cost if it is right",
+        )
+
+
+def _quarantine_refused(run: Run, refused: Mapping[str, str]) -> int:
+    """Takes out the items of which a text was refused: `refused` maps the texts' keys to the reasons."""
+    reasons: dict[ItemKey, str] = {}
+    for batch in read_batches(run.processed / CHUNKS, ["source", "document_id", "text_sha256"], rows=10_000):
+        for source, document_id, key in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if key in refused:
+                reasons.setdefault((source, document_id), refused[key])
+    numbers = {n: brief for n, brief in enumerate(briefs_of(run.staging / _ITEMS)) if brief.key in reasons and n not in run.quarantined}
+    run.rejects += [Reject(one.source, one.url, one.document_id, "embed", reasons[one.key]) for one in numbers.values()]
+    log.warning("items are quarantined: the embedder refuses them", kb=run.kb, items=len(numbers), first=next(iter(refused.values())))
+    run.quarantined = frozenset(run.quarantined) | numbers.keys()
+    counts = run.report.items
+    counts.quarantined = len(run.rejects)
+    if counts.in_ - counts.deduplicated <= len(run.rejects):
+        counts.added = counts.changed = counts.moved = counts.unchanged = counts.removed = 0
+        raise NoRecords(_nothing_left(run), where=str(run.declaration.path), hint="rejects.jsonl says why")
+    compare_and_chunk(run)
+    run.digest = digest(run)
+    return len(numbers)
 
 
 def build(run: Run, version: str, *, in_full: bool = False) -> BuildFacts:
@@ -182,6 +255,7 @@ def build(run: Run, version: str, *, in_full: bool = False) -> BuildFacts:
         version_dir=version_dir(run.index_dir, version),
         parent=None if parent is None else version_dir(run.index_dir, parent),
         collection=run.declaration.collection,
+        language=run.declaration.language,
         chunks=run.processed / CHUNKS,
         records=run.processed / RECORDS,
         documents=run.processed / DOCUMENTS,

@@ -9,7 +9,7 @@ from schemas.reports import CrawlOutcome, DiffResult, PlanResult, RunReport
 GATE_COLUMNS = ("check", "value", "limit", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
 NOTHING = "–"
-_COUNTS = frozenset({"min_items", "expectations"})
+_COUNTS = frozenset({"min_items", "expectations", "max_cost"})
 _EXAMPLES = 3
 
 

@@ -1,20 +1,21 @@
-"""Text in, unit vectors out. What an embedder is, the local one, and the one check of what any of them returns."""
+"""Text in, unit vectors out. What an embedder is, which one is declared, the local one, and the one check of what any of them returns."""
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from index.floors import Floors, default_floors
+from index.mistral import MistralEmbedder
 from index.model_folder import describe_embedder, find_model
 from schemas.declaration import Embed
 from schemas.errors import DeclarationError, OperationalError
 from schemas.items import sha256
 from schemas.manifest import EmbedderInfo
 
-__all__ = ["Embedder", "Floors", "LocalEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
+__all__ = ["Embedder", "Floors", "LocalEmbedder", "RemoteEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
 Vectors = npt.NDArray[np.float32]
 _REQUEST = 32  # texts in one forward pass; longer ones gain nothing on a CPU
@@ -35,9 +36,21 @@ class Embedder(Protocol):
     def embed_queries(self, texts: Sequence[str]) -> Vectors: ...
 
 
+@runtime_checkable
+class RemoteEmbedder(Embedder, Protocol):
+    """One that is asked over a network: it bills tokens, and may refuse single texts."""
+
+    @property
+    def tokens(self) -> int:
+        """Billed by now."""
+
+    def embed_each(self, texts: Sequence[str]) -> tuple[Vectors, dict[int, str]]:
+        """The vectors of the texts that are taken, in order, and by row why the others are not."""
+
+
 def load_embedder(embed: Embed) -> Embedder:
-    """The declared embedder, ready to use. Importing and loading the local model takes about 5 s."""
-    return LocalEmbedder(embed)
+    """The declared embedder, ready to use. Importing and loading a local model takes about 5 s. Raises CredentialRefused where an API's key is missing."""
+    return MistralEmbedder(embed) if embed.provider == "mistral" else LocalEmbedder(embed)
 
 
 class LocalEmbedder:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from index.mistral import describe_mistral
 from index.precision import require_bfloat16
 from schemas.declaration import Embed
 from schemas.errors import DeclarationError
@@ -92,7 +93,9 @@ def find_model(embed: Embed) -> ModelFolder:
 
 
 def describe_embedder(embed: Embed) -> EmbedderInfo:
-    """What `load_embedder(embed).info` says, without loading the model: 0.1 s for 90 MB of weights. A precision that this machine lacks is refused."""
+    """What `load_embedder(embed).info` says, without loading or asking it: 0.1 s for 90 MB of weights. A precision that this machine lacks is refused."""
+    if embed.provider == "mistral":
+        return describe_mistral(embed)
     if embed.precision == "bfloat16":
         require_bfloat16()
     folder = find_model(embed)

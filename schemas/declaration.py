@@ -3,9 +3,11 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from schemas.model import Declared
 from schemas.settings import project_root
@@ -52,39 +54,168 @@ class Validate(Declared):
     expect: list[Expectation] = Field([], description="checked by Great Expectations")
 
 
+class ChunkLimits(NamedTuple):
+    """What a chunker goes by, all in one unit. Only `sentences` knows the last two."""
+
+    unit: Literal["characters", "words", "tokens"]
+    size: int
+    overlap: int
+    max_size: int = 0
+    whole_below: int = 0
+
+
 class Chunk(Declared):
     """How documents are cut. Records are never cut."""
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"by": ("words", "sentences", "sections", "semantic"), "unit": ("words", "tokens")}
+    by: Literal["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"] = Field(
+        "paragraphs",
+        description="where cuts are preferred. words: windows of so many; paragraphs; sentences: none is cut; recursive: paragraphs, lines, sentences, words; "
+        "sections: under Markdown headings, whose path is `section` in the metadata; semantic: where the topic shifts; none: documents stay whole",
+    )
+    size: int | None = Field(
+        None,
+        gt=0,
+        description="units of a chunk, at most (sentences: about); null: words 400, paragraphs and recursive 600, sentences 2000, sections and semantic 1000",
+    )
+    overlap: int | None = Field(
+        None,
+        ge=0,
+        description="units that a chunk repeats of the one before, at most; null: words 50, sentences 200, semantic 0, others 100, and less where size is less",
+    )
+    unit: Literal["characters", "words", "tokens"] | None = Field(
+        None,
+        description="what size and overlap count; null: words for `by: words`, else characters. Of a script without spaces, a letter is a word; "
+        "tokens are those of the local embedder, without the marks that it adds",
+    )
+    max_size: int | None = Field(None, gt=0, description="sentences: one that is longer is cut; null: three times size")
+    whole_below: int | None = Field(None, ge=0, description="sentences: a document of up to so many units stays whole; null: size")
+    headings: bool = Field(False, description="the path of headings above a chunk is put before the text that is embedded, and is `section` in the metadata")
 
-    by: Literal["paragraphs", "recursive", "none"] = Field("paragraphs", description="where cuts are preferred")
-    size: int = Field(600, gt=0, description="characters of a chunk at most; `by: none` keeps documents whole")
-    overlap: int = Field(100, ge=0, description="characters that a chunk repeats of the one before, at most")
-    unit: Literal["characters"] = Field("characters", description="what size and overlap count")
+    @property
+    def limits(self) -> ChunkLimits:
+        """What is declared, and the chunker's own figures for what is not."""
+        own = _CHUNKERS[self.by]
+        size = own.size if self.size is None else self.size
+        overlap = min(own.overlap, size * own.overlap // own.size) if self.overlap is None else self.overlap
+        limits = ChunkLimits(self.unit or own.unit, size, overlap)
+        if self.by != "sentences":
+            return limits
+        return limits._replace(max_size=self.max_size or 3 * size, whole_below=size if self.whole_below is None else self.whole_below)
 
     @model_validator(mode="after")
-    def _overlap_fits(self) -> Self:
-        if self.overlap >= self.size:
-            raise ValueError(f"overlap {self.overlap} must be smaller than size {self.size}")
+    def _limits_fit(self) -> Self:
+        limits, own = self.limits, _CHUNKERS[self.by]
+        if self.by == "none":
+            return self
+        if self.size is None and limits.unit != own.unit:
+            raise ValueError(f"size: say how many {limits.unit}; {own.size}, which by: {self.by} takes of itself, are {own.unit}")
+        if limits.overlap >= limits.size:
+            raise ValueError(f"overlap {limits.overlap} must be smaller than size {limits.size}")
+        for name in ("max_size", "whole_below"):
+            if self.by != "sentences" and getattr(self, name) is not None:
+                raise ValueError(f"{name} is of by: sentences; by: {self.by} has no chunk above size {limits.size}")
+        if self.by == "sentences" and limits.max_size < limits.size:
+            raise ValueError(f"max_size {limits.max_size} must not be smaller than size {limits.size}")
+        if self.by == "sentences" and limits.whole_below > limits.max_size:
+            raise ValueError(f"whole_below {limits.whole_below} must not be larger than max_size {limits.max_size}")
         return self
+
+
+_CHUNKERS = {
+    "words": ChunkLimits("words", 400, 50),
+    "paragraphs": ChunkLimits("characters", 600, 100),
+    "sentences": ChunkLimits("characters", 2000, 200),
+    "recursive": ChunkLimits("characters", 600, 100),
+    "sections": ChunkLimits("characters", 1000, 100),
+    "semantic": ChunkLimits("characters", 1000, 0),
+    "none": ChunkLimits("characters", 600, 100),
+}
+
+
+MISTRAL_DIMENSIONS = {"mistral-embed": 1024, "mistral-embed-2312": 1024, "codestral-embed": 1536, "codestral-embed-2505": 1536}
+
+
+def _server_url(value: str) -> str:
+    """Without what the client adds itself."""
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"is no address: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or port == 0:
+        raise ValueError("must be an address such as https://api.mistral.ai")
+    if parts.username is not None or parts.password is not None:
+        raise PydanticCustomError("secret", "must not hold a user or a password (its value is not shown); MISTRAL_API_KEY holds the key")
+    return value.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+ServerUrl = Annotated[str, AfterValidator(_server_url)]
 
 
 class Embed(Declared):
     """What turns text into vectors."""
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {
-        "provider": ("mistral",), "server_url": (), "price_per_million": (), "max_cost": (), "prompts": (),
-    }  # fmt: skip
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"prompts": ()}
+    _of_mistral: ClassVar[tuple[str, ...]] = (
+        "server_url", "same_as", "dimension", "price_per_million", "max_cost", "requests_per_second", "tokens_per_minute",
+    )  # fmt: skip
 
-    provider: Literal["local"] = Field("local", description="local: sentence-transformers on this machine")
+    provider: Literal["local", "mistral"] = Field(
+        "local", description="local: sentence-transformers on this machine; mistral: Mistral's API or a server that speaks it, with the key in MISTRAL_API_KEY"
+    )
     model: str = Field(
         "all-MiniLM-L6-v2",
         min_length=1,
-        description="the bundled model's name, or a sentence-transformers folder, with a slash (`./model`), relative to this file",
+        description="local: the bundled model's name, or a sentence-transformers folder, with a slash (`./model`), relative to this file; "
+        "mistral: the name that the server knows, `mistral-embed` by default",
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="bfloat16 is faster where the processor has it, and refused where it has not; vectors of the two are never mixed"
+        "float32", description="local: bfloat16 is faster where the processor has it, and refused where it has not; vectors of the two are never mixed"
     )
+    server_url: ServerUrl | None = Field(None, description="mistral: its address, without `/v1`; null: https://api.mistral.ai")
+    same_as: ServerUrl | None = Field(
+        None,
+        description="mistral: address of the server whose vectors these are, where another serves the same model; null: its own: a new address embeds anew",
+    )
+    dimension: int | None = Field(None, gt=0, le=65_536, description="mistral: length of the vectors; known for Mistral's own models, required for others")
+    price_per_million: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="mistral: price of a million tokens, in any currency; plans and reports then tell costs"
+    )
+    max_cost: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="mistral: a run whose estimated cost of embedding is higher is refused before it embeds"
+    )
+    requests_per_second: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="mistral: limit that all processes of a data directory keep together; null: none"
+    )
+    tokens_per_minute: float | None = Field(None, ge=100, allow_inf_nan=False, description="mistral: the same for tokens, by estimate")
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="mistral: seconds for which an answer is waited for")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_mistral(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or data.get("provider") != "mistral":
+            return data
+        model = data.get("model", "mistral-embed")
+        known = MISTRAL_DIMENSIONS.get(model) if isinstance(model, str) else None
+        return {**data, "model": model, "dimension": known if data.get("dimension") is None else data["dimension"]}
+
+    @model_validator(mode="after")
+    def _fits_its_provider(self) -> Self:
+        if self.provider == "local":
+            if others := [name for name in self._of_mistral if getattr(self, name) is not None]:
+                raise ValueError(f"{others[0]} belongs to provider: mistral, and the provider is local")
+            return self
+        if self.precision != "float32":
+            raise ValueError("precision belongs to provider: local, and the provider is mistral")
+        if self.dimension is None:
+            raise ValueError(f"dimension is required: that of '{self.model}' is not known")
+        if self.max_cost is not None and self.price_per_million is None:
+            raise ValueError("max_cost needs price_per_million")
+        return self
+
+    def cost(self, tokens: int | None) -> float | None:
+        """What so many tokens cost; None where nothing is paid for, or no price is declared."""
+        return None if self.price_per_million is None or tokens is None else round(tokens * self.price_per_million / 1e6, 6)
 
 
 class Index(Declared):
@@ -98,23 +229,86 @@ class Index(Declared):
     )
 
 
+class Tags(Declared):
+    """How tags take part in a search: of those that the question names, and of the clusters that tags form by standing on the same pages."""
+
+    field: str = Field("tags", min_length=1, description="metadata field that lists a chunk's tags")
+    weight: Share = Field(0.25, le=1, description="share of the score for the named tags that a chunk has")
+    cluster_weight: Share = Field(
+        0.15, le=1, description="share of the score for how many of its tags lie in the clusters of those; the rest is the search's own"
+    )
+    floor: float = Field(
+        0.4, ge=-1, le=1, description="where the question holds the words of no tag: the cosine of its meaning to a tag's name from which on it names that tag"
+    )
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.weight + self.cluster_weight >= 1:
+            raise ValueError("weight and cluster_weight leave nothing for the search itself: their sum must be less than 1")
+        return self
+
+
+class Rerank(Declared):
+    """What orders the best candidates anew by reading question and text together."""
+
+    provider: Literal["local"] = Field("local", description="local: a cross-encoder of sentence-transformers on this machine")
+    model: str = Field(min_length=1, description="its folder, with a slash (`./model`), relative to this file")
+    candidates: int = Field(20, gt=0, le=200, description="how many of the best are read")
+
+
 class Retrieve(Declared):
     """Defaults of a search."""
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"mode": ("lexical", "hybrid")}
-
     k: int = Field(4, gt=0, le=1000, description="hits returned")
-    mode: Literal["dense"] = Field("dense", description="dense: nearest vectors")
+    mode: Literal["dense", "lexical", "hybrid"] = Field("hybrid", description="dense: nearest vectors; lexical: words, by BM25; hybrid: both, in one score")
     floor: float | None = Field(None, ge=-1, le=1, description="hits of a smaller dense cosine are not answered from; null: the embedder's calibrated one")
     confident: float | None = Field(None, ge=-1, le=1, description="dense cosine of a confident hit; null: the embedder's calibrated one")
+    dense_weight: float | None = Field(
+        None, ge=0, le=1, description="share of the dense side in a hybrid score; null: by how well the embedder's vocabulary fits the content"
+    )
+    candidates: int = Field(50, gt=0, le=1000, description="chunks that each side proposes, of which k stay")
+    query: str | None = Field(
+        None, min_length=1, description="what is searched for, as a template over `question` and the parts that a caller names, such as `{product} {question}`"
+    )
+    least_k: int = Field(1, ge=0, description="with `share`: hits that are returned whatever their score")
+    share: float | None = Field(None, ge=0, le=1, description="hits whose score is less than this share of the best one's are left out; null: k hits, always")
+    one_per_document: bool = Field(False, description="of each document the best chunk alone")
+    diversity: float = Field(0.0, ge=0, le=1, description="0: the best hits; towards 1: hits that are unlike each other")
+    neighbours: int = Field(0, ge=0, le=10, description="chunks before and after each hit that are returned with it")
+    tags: Tags | None = Field(None, description="tags in the score; null: they play no part")
+    rerank: Rerank | None = Field(None, description="a second look at the best candidates; null: none")
+    workspace: str | None = Field(
+        None, min_length=1, description="metadata field that keeps workspaces apart: a caller of one workspace sees nothing of another, whatever the filter"
+    )
 
 
 class Generate(Declared):
     """What writes answers."""
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"provider": ("mistral",), "model": (), "server_url": (), "temperature": (), "max_tokens": ()}
+    provider: Literal["extractive", "mistral"] = Field(
+        "extractive",
+        description="extractive: sentences of the hits, each cited; mistral: Mistral's API or a server that speaks it, with the key in MISTRAL_API_KEY",
+    )
+    model: str | None = Field(None, min_length=1, description="mistral: the name that the server knows, `mistral-small-latest` by default")
+    server_url: ServerUrl | None = Field(None, description="mistral: its address, without `/v1`; null: https://api.mistral.ai")
+    temperature: float = Field(0.2, ge=0, le=2, description="mistral: 0 is the most likely answer, always")
+    max_tokens: int = Field(500, gt=0, description="mistral: tokens of an answer, at most")
+    requests_per_second: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="mistral: limit that all processes of a data directory keep together; null: none"
+    )
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="mistral: seconds for which an answer is waited for")
 
-    provider: Literal["extractive"] = Field("extractive", description="extractive: sentences of the hits, each cited")
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_mistral(cls, data: Any) -> Any:
+        is_mistral = isinstance(data, dict) and data.get("provider") == "mistral" and data.get("model") is None
+        return {**data, "model": "mistral-small-latest"} if is_mistral else data
+
+    @model_validator(mode="after")
+    def _fits_its_provider(self) -> Self:
+        if self.provider == "extractive" and (self.model is not None or self.server_url is not None):
+            raise ValueError("model and server_url belong to provider: mistral, and the provider is extractive")
+        return self
 
 
 class Gate(Declared):

@@ -10,7 +10,7 @@ AlmanacError
 ├── GateRefused             4  look at the verdict; the live version serves on
 ├── RunLocked               6  wait for the other run
 └── OperationalError        7  mend the world outside
-    ├── CredentialRefused      a site wants another user, password, header or cookie
+    ├── CredentialRefused      a site wants another user, password, header or cookie, an API another key
     ├── StorageError           disk, permission
     ├── DamagedVersion         roll back, or run again
     └── Retriable              try again; the only kind that flows retry

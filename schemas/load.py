@@ -64,7 +64,8 @@ def load_declaration(kb: str, env: str | None = None) -> Declaration:
 def _beside(path: Path, declared: Any) -> Any:
     """The model's folder is relative to the declaration, as a glob is; what is no path is a model's name."""
     embed = declared.get("embed")
-    if isinstance(embed, dict) and isinstance(model := embed.get("model"), str) and os.sep in model:
+    is_local = isinstance(embed, dict) and embed.get("provider", "local") == "local"
+    if is_local and isinstance(model := embed.get("model"), str) and os.sep in model:
         embed["model"] = str((path.resolve().parent / Path(model).expanduser()).resolve())
     return declared
 

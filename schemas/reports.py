@@ -46,9 +46,14 @@ class ItemCounts(BaseModel):
 
 
 class ChunkCounts(BaseModel):
+    """Chunks of the version. `truncated` are longer than what the embedder reads, which is their beginning; None where its limit is not known."""
+
     total: int = 0
     embedded: int = 0
     cached: int = 0
+    truncated: int | None = None
+    tokens: int | None = None  # that an API billed for embedding; None where nothing is billed
+    cost: float | None = None  # of these, where a price is declared
 
 
 class FailedPage(BaseModel):
@@ -84,10 +89,12 @@ class CrawlOutcome(BaseModel):
 
 class Recall(BaseModel):
     """What a version finds of the golden questions. `recall` is the share of the answerable ones whose answer is among the first k hits, None where
-    there is no such question; of the others, `abstained` counts those for which no hit reaches the floor."""
+    there is no such question. `answered` counts those for which a hit is near enough to answer from, right or wrong; of the others, which nothing here
+    answers, `abstained` counts those for which none is."""
 
     recall: float | None = None
     questions: int = 0  # answerable ones
+    answered: int = 0
     missed: list[str] = []
     unanswerable: int = 0
     abstained: int = 0
@@ -194,7 +201,18 @@ class PromoteResult(BaseModel):
     digest: str
 
 
+class Neighbour(BaseModel):
+    """A chunk that stands beside a hit in its document."""
+
+    chunk_id: str
+    start: int | None
+    end: int | None
+    text: str
+
+
 class Hit(BaseModel):
+    """A chunk that was found. `score` orders hits and depends on the mode; `scores` has its parts, of which `dense` is the cosine that floors are about."""
+
     rank: int
     chunk_id: str
     document_id: str
@@ -208,16 +226,23 @@ class Hit(BaseModel):
     scores: dict[str, float | None]
     metadata: dict[str, Any]
     fetched_at: str
+    neighbours: list[Neighbour] | None = None
 
 
 class SearchResult(BaseModel):
+    """`explain` is the road of the query, {step, ms, …} each, where it was asked for."""
+
     kb: str
     version: str
     query: str
     hits: list[Hit]
+    explain: list[dict[str, Any]] | None = None
 
 
 class Citation(BaseModel):
+    """What a statement rests on. `quote` is the sentence of `text` that bears it, to the character; `confidence` follows from the dense cosine of the
+    chunk, and is low where no sentence of it is near the statement."""
+
     marker: str
     chunk_id: str
     document_id: str
@@ -227,9 +252,13 @@ class Citation(BaseModel):
     score: float
     confidence: Literal["high", "medium", "low"]
     quote: str
+    tags: list[str] = []
 
 
 class Answer(BaseModel):
+    """`sources` are the chunks that the reply cites, by their markers, in order of first mention. `citation` names the knowledge base where there are any.
+    `dropped_citations` counts the markers that a model wrote for what it was not shown; they are not in the reply."""
+
     kb: str
     version: str
     answered: bool

@@ -83,6 +83,11 @@ def environment(option: str | None = None) -> tuple[str, str]:
     return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")
 
 
+def mistral_api_key() -> str | None:
+    """MISTRAL_API_KEY. Read at every request and kept by nobody, so that no object, log or traceback can show it."""
+    return os.environ.get("MISTRAL_API_KEY", "").strip() or None
+
+
 def quiet_engines() -> None:
     """Switches off telemetry, downloads and notices of the engines. Call before importing any of them."""
     os.environ.update(_QUIET_ENGINES)

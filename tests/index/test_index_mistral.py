@@ -1,0 +1,285 @@
+"""Embedding by API, with the real client against a server of ours on loopback that fails in every way that we know of."""
+
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from index.embedder import RemoteEmbedder, describe_embedder, load_embedder
+from index.floors import Floors
+from index.mistral import MistralEmbedder
+from index.retry import Retry
+from index.vectors import VectorStore, embed_missing
+from schemas.declaration import Embed
+from schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from schemas.items import sha256
+from schemas.load import load_declaration
+from schemas.manifest import EmbedderInfo
+from schemas.tables import chunks_table, write_table
+from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON
+from tests.loopback.mistral import LoopbackMistral, embed_text
+
+KEY = "sk-loopback-1234567890"
+DIMENSION = 16
+QUICK = Retry(attempts=3, malformed_attempts=2, base_s=0.001, cap_s=0.002, retry_after_cap_s=0.01)
+TEXTS = ["Les enfants entrent gratuitement.", "The garden closes at six.", "", "Phố cổ Hội An 🏮", "כלב", "A " * 300]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackMistral]:
+    with LoopbackMistral(dimension=DIMENSION, patience_s=0.6) as serving:
+        yield serving
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
+    monkeypatch.setenv("ALMANAC_DATA", str(tmp_path))
+
+
+def embedder_of(server: LoopbackMistral, **declared: Any) -> MistralEmbedder:
+    embed = Embed(provider="mistral", server_url=server.url, dimension=DIMENSION, **{"timeout_s": 0.3, **declared})
+    return MistralEmbedder(embed, retry=QUICK)
+
+
+def expected(texts: list[str]) -> np.ndarray[Any, Any]:
+    return np.asarray([embed_text(text, DIMENSION) for text in texts], dtype=np.float32)
+
+
+# What each fault comes to where it strikes every request. None: it is no fault, the vectors are right.
+_ALWAYS: dict[str, type[AlmanacError] | None] = {
+    **{name: Retriable for name in COMMON if name[:3] in ("429", "408", "425", "500", "502", "503", "504")},
+    **dict.fromkeys(("reset", "closed", "closed_mid_body", "no_http", "late", "slow_body"), Unreachable),
+    **dict.fromkeys(("401", "401_echo", "403"), CredentialRefused),
+    **dict.fromkeys(("404", "redirect", "redirect_same", "other_dimension", "short_vector"), DeclarationError),
+    **dict.fromkeys(("400_model", "402", "422", "422_odd"), OperationalError),
+    **dict.fromkeys(("shuffled", "no_index", "no_id", "no_usage", "not_unit", "400_too_many_tokens", "413", "400_poison", "500_poison"), None),
+    **dict.fromkeys(("nan_poison", "left_out_poison", "index_twice", "index_missing"), None),  # text by text they are right
+}
+# The answer says no to the request as it is: asking again says no again.
+_FINAL = ("401", "401_echo", "402", "403", "404", "redirect", "redirect_same", "other_dimension", "400_model", "422", "422_odd")
+
+
+@pytest.mark.parametrize("fault", [*COMMON, *EMBEDDING])
+def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: LoopbackMistral, fault: str) -> None:
+    """Never a wrong vector, and never the key."""
+    server.strike(fault)
+    embedder = embedder_of(server)
+    kind = _ALWAYS.get(fault, OperationalError)
+    if kind is None:
+        assert np.allclose(embedder.embed_documents(TEXTS), expected(TEXTS), atol=1e-5)
+        return
+    with pytest.raises(OperationalError if kind is not DeclarationError else DeclarationError) as raised:
+        embedder.embed_documents(TEXTS)
+    assert type(raised.value) is kind, raised.value
+    assert raised.value.where == server.url
+    assert raised.value.hint
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+    assert len(server.asked) <= 2 * QUICK.attempts, "asked more often than its kind is worth"
+
+
+@pytest.mark.parametrize("fault", [*COMMON, *EMBEDDING])
+def test_fault_that_passes_costs_no_vector(server: LoopbackMistral, fault: str) -> None:
+    server.strike(fault, times=1)
+    embedder = embedder_of(server)
+    if fault in _FINAL and fault not in ("400_model", "422", "422_odd"):
+        with pytest.raises(AlmanacError):
+            embedder.embed_documents(TEXTS)
+        assert len(server.asked) == 1, "a final answer is asked for again"
+    else:
+        assert np.allclose(embedder.embed_documents(TEXTS), expected(TEXTS), atol=1e-5)
+
+
+def test_there_are_forty_kinds_of_fault() -> None:
+    assert len({*COMMON, *EMBEDDING}) >= 40
+
+
+@pytest.mark.parametrize("fault", ["400_poison", "500_poison", "nan_poison", "left_out_poison"])
+@pytest.mark.parametrize("places", [[0], [37], [99], [3, 4, 60], [0, 99]])
+def test_text_that_fails_alone_keeps_no_other_back(server: LoopbackMistral, fault: str, places: list[int]) -> None:
+    server.strike(fault)
+    texts = [f"text {number} {POISON}" if number in places else f"text {number}" for number in range(100)]
+    vectors, refused = embedder_of(server).embed_each(texts)
+    assert sorted(refused) == places
+    assert all(refused.values())
+    assert np.allclose(vectors, expected([text for text in texts if POISON not in text]), atol=1e-5)
+
+
+def test_question_that_is_refused_is_an_error_with_the_servers_reason(server: LoopbackMistral) -> None:
+    server.strike("400_poison")
+    with pytest.raises(OperationalError, match="input cannot be read") as raised:
+        embedder_of(server).embed_queries([POISON])
+    assert sha256(POISON) in raised.value.message
+
+
+def test_server_that_refuses_everything_blames_no_text(server: LoopbackMistral) -> None:
+    server.strike("400_model")
+    with pytest.raises(OperationalError, match="Invalid model: nonesuch"):
+        embedder_of(server).embed_each(["a", "b"])
+    assert len(server.asked) == 2  # the request, and a probe
+
+
+def test_requests_are_packed_and_too_many_tokens_halve_them(server: LoopbackMistral) -> None:
+    server.strike(None)
+    embedder = embedder_of(server)
+    texts = [f"{number} " + "word " * 200 for number in range(40)]
+    embedder.embed_documents(texts)
+    packed = [len(asked["input"]) for asked in server.asked]
+    assert sum(packed) == 40
+    assert len(packed) <= 2
+    server.strike("400_too_many_tokens")
+    assert np.allclose(embedder.embed_documents(texts), expected(texts), atol=1e-5)
+    assert max(len(asked["input"]) for asked in server.asked[2:]) < 40
+
+
+def test_tokens_are_those_that_the_server_bills_or_else_estimated(server: LoopbackMistral) -> None:
+    server.strike(None)
+    embedder = embedder_of(server)
+    embedder.embed_documents(["word " * 20])
+    assert embedder.tokens == 26
+    server.strike("no_usage")
+    embedder.embed_documents(["word " * 20])
+    assert 26 + 20 < embedder.tokens < 26 + 60
+    assert isinstance(embedder, RemoteEmbedder)
+
+
+def test_nothing_asked_for_asks_nothing(server: LoopbackMistral) -> None:
+    server.strike(None)
+    assert embedder_of(server).embed_documents([]).shape == (0, DIMENSION)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("key", "finding"), [(None, "there is no key"), ("  ", "there is no key"), ("sk-x\ny", "is no key"), ("clé", "is no key")])
+def test_missing_or_broken_key_is_told_by_its_variable_and_never_shown(
+    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, key: str | None, finding: str
+) -> None:
+    monkeypatch.delenv("MISTRAL_API_KEY") if key is None else monkeypatch.setenv("MISTRAL_API_KEY", key)
+    with pytest.raises(CredentialRefused, match=finding) as raised:
+        embedder_of(server)
+    assert raised.value.where == "MISTRAL_API_KEY"
+    assert raised.value.exit_code == 7
+    assert key is None or key.strip() == "" or key not in str(raised.value)
+
+
+@pytest.mark.parametrize("fault", [None, "401", "401_echo", "500", "reset", "html", "redirect"])
+def test_key_is_in_no_log_and_no_representation(
+    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], fault: str | None
+) -> None:
+    """Also where somebody asks the client to log everything."""
+    monkeypatch.setenv("MISTRAL_DEBUG", "1")
+    monkeypatch.setenv("MISTRAL_SDK_TELEMETRY", "dedicated")
+    caplog.set_level(logging.DEBUG)
+    server.strike(fault)
+    embedder = embedder_of(server)
+    try:
+        embedder.embed_documents(["a"])
+    except AlmanacError as error:
+        shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format()) + json.dumps(error.as_json()) + repr(error)
+        assert KEY not in shown
+    captured = capfd.readouterr()
+    told = [caplog.text, captured.out, captured.err, repr(embedder), repr(vars(embedder)), repr(vars(embedder._api)), repr(embedder._api._client)]
+    assert not [text for text in told if KEY in text]
+
+
+def test_redirect_takes_the_key_nowhere(server: LoopbackMistral) -> None:
+    with LoopbackMistral(dimension=DIMENSION) as elsewhere:
+        FAULTS["redirect_elsewhere"] = lambda exchange: exchange.send(307, b"", {"Location": f"{elsewhere.url}/v1/embeddings"})
+        try:
+            server.strike("redirect_elsewhere")
+            with pytest.raises(DeclarationError, match="redirects to"):
+                embedder_of(server).embed_documents(["a"])
+        finally:
+            del FAULTS["redirect_elsewhere"]
+        assert elsewhere.asked == []
+
+
+def test_fingerprint_is_of_model_dimension_and_server() -> None:
+    def described(**declared: Any) -> EmbedderInfo:
+        return describe_embedder(Embed(provider="mistral", **declared))
+
+    plain = described()
+    assert (plain.provider, plain.model, plain.dimension, plain.metric) == ("mistral", "mistral-embed", 1024, "cosine")
+    others = [described(server_url="http://127.0.0.1:9"), described(model="codestral-embed"), described(dimension=512)]
+    assert len({plain.fingerprint, *(one.fingerprint for one in others)}) == 4
+    assert described(server_url="http://127.0.0.1:9", same_as="https://api.mistral.ai/v1/") == plain
+    assert described(price_per_million=0.1, max_cost=1, requests_per_second=2, timeout_s=5) == plain
+
+
+def test_model_with_a_slash_is_a_name_and_no_folder(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(
+        "name: small\nsources: [{name: notes, kind: files, glob: '*.txt'}]\n"
+        "embed: {provider: mistral, model: intfloat/e5-mistral-7b-instruct, server_url: 'http://127.0.0.1:9', dimension: 4096}\n"
+    )
+    assert load_declaration(str(path)).embed.model == "intfloat/e5-mistral-7b-instruct"
+
+
+def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None:
+    embedder = MistralEmbedder(Embed(provider="mistral", server_url=server.url, dimension=DIMENSION), retry=Retry(base_s=0.001, cap_s=0.002))
+    asked = []
+    for embed in (embedder.embed_queries, embedder.embed_documents):
+        server.strike("503")
+        with pytest.raises(Retriable):
+            embed(["a"])
+        asked.append(len(server.asked))
+    assert asked == [3, 6]
+
+
+def test_floors_belong_to_the_model() -> None:
+    def floors(**declared: Any) -> Floors:
+        return load_embedder(Embed(provider="mistral", **declared)).defaults
+
+    assert floors() == Floors(0.70, 0.80)
+    assert floors(model="somebody/else", dimension=8) == Floors(0.0, 0.5)
+
+
+@pytest.mark.parametrize("at", ["http://127.0.0.1:9/v1", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])
+def test_server_url_may_be_written_with_its_path(at: str) -> None:
+    assert Embed(provider="mistral", server_url=at).server_url == "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("declared", "finding"),
+    [
+        ({"provider": "mistral", "model": "other"}, "dimension is required"),
+        ({"provider": "mistral", "max_cost": 5}, "needs price_per_million"),
+        ({"provider": "mistral", "server_url": "api.mistral.ai"}, "must be an address"),
+        ({"provider": "mistral", "server_url": "http://127.0.0.1:99999"}, "is no address"),
+        ({"provider": "mistral", "server_url": "http://u:secret@host"}, "must not hold a user"),
+        ({"provider": "mistral", "precision": "bfloat16"}, "belongs to provider: local"),
+        ({"server_url": "http://127.0.0.1:9"}, "belongs to provider: mistral"),
+        ({"provider": "mistral", "price_per_million": "nan"}, "finite"),
+    ],
+)
+def test_declaration_that_cannot_be_meant_is_refused(declared: dict[str, Any], finding: str) -> None:
+    with pytest.raises(ValueError, match=finding) as raised:
+        Embed.model_validate(declared)
+    assert "secret" not in str(raised.value).replace("secret,", "").replace("type=secret", "")
+
+
+def test_vectors_of_a_faulty_server_are_right_and_a_poison_text_gets_none(server: LoopbackMistral, tmp_path: Path, chunk_rows: Any) -> None:
+    rows = chunk_rows(40)
+    poisoned = rows[7].embedded_text
+    embedder = embedder_of(server)
+    server.strike("400_poison")
+    embedder_texts = {row.embedded_text for row in rows}
+    path = tmp_path / "chunks.parquet"
+    rows = [replace(row, embedded_text=f"{row.embedded_text} {POISON}") if row.embedded_text == poisoned else row for row in rows]
+    write_table(path, chunks_table(rows))
+    store = VectorStore(tmp_path / "vectors", embedder.info)
+    refused: dict[str, str] = {}
+    counts = embed_missing(path, store, lambda: embedder, checkpoint=10, refused=refused)
+    assert set(refused) == {sha256(f"{poisoned} {POISON}")}
+    assert counts.embedded == len(embedder_texts) - 1
+    assert counts.tokens == embedder.tokens > 0
+    taken = [text for text in embedder_texts if text != poisoned]
+    assert np.allclose(store.read([sha256(text) for text in taken]), expected(taken), atol=1e-5)
+    assert store.missing(row.text_sha256 for row in rows) == list(refused)
+    with pytest.raises(OperationalError, match="input cannot be read"):
+        embed_missing(path, store, lambda: embedder)

@@ -1,0 +1,127 @@
+"""Answers by API, with the real client against a server of ours on loopback, whole and in parts."""
+
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from index.retry import Retry
+from query.generators import MistralGenerator, load_generator
+from schemas.declaration import Generate
+from schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from tests.loopback.faults import CHAT, COMMON, STREAM
+from tests.loopback.mistral import LoopbackMistral
+
+KEY = "sk-loopback-1234567890"
+QUICK = Retry(attempts=3, malformed_attempts=2, base_s=0.001, cap_s=0.002, retry_after_cap_s=0.01)
+MESSAGES = [{"role": "system", "content": "Answer from the passages."}, {"role": "user", "content": "[1] Les enfants entrent gratuitement. Le reste paie."}]
+REPLY = "Les enfants entrent gratuitement. [1]"
+
+_ERRORS: dict[str, type[AlmanacError]] = {
+    **{name: Retriable for name in COMMON if name[:3] in ("429", "408", "425", "500", "502", "503", "504")},
+    **dict.fromkeys(("reset", "closed", "closed_mid_body", "no_http", "late", "slow_body"), Unreachable),
+    **dict.fromkeys(("401", "401_echo", "403"), CredentialRefused),
+    **dict.fromkeys(("404", "redirect", "redirect_same"), DeclarationError),
+}
+_HARMLESS = ("parts", "thinking", "cut_at_length", "stream_comments")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackMistral]:
+    with LoopbackMistral(patience_s=0.6) as serving:
+        yield serving
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
+    monkeypatch.setenv("ALMANAC_DATA", str(tmp_path))
+
+
+def generator_of(server: LoopbackMistral, **declared: Any) -> MistralGenerator:
+    return MistralGenerator(Generate(provider="mistral", server_url=server.url, **{"timeout_s": 0.3, **declared}), retry=QUICK)
+
+
+def ask(generator: MistralGenerator, *, streamed: bool) -> str:
+    how = {"temperature": 0.2, "max_tokens": 500}
+    return "".join(generator.stream(MESSAGES, **how)) if streamed else generator.generate(MESSAGES, **how)  # type: ignore[arg-type]
+
+
+def test_reply_is_asked_for_as_declared(server: LoopbackMistral) -> None:
+    server.strike(None)
+    generator = generator_of(server, model="mistral-large-latest")
+    assert ask(generator, streamed=False) == REPLY
+    parts = list(generator.stream(MESSAGES, temperature=0.7, max_tokens=9))
+    assert "".join(parts) == REPLY
+    assert len(parts) == 5
+    whole, streamed = server.asked
+    assert whole["messages"] == MESSAGES
+    assert (whole["model"], whole["temperature"], whole["max_tokens"]) == ("mistral-large-latest", 0.2, 500)
+    assert (streamed["temperature"], streamed["max_tokens"], streamed["stream"]) == (0.7, 9, True)
+
+
+_LASTING = [*((name, False) for name in {**COMMON, **CHAT}), *((name, True) for name in {**COMMON, **STREAM})]
+
+
+@pytest.mark.parametrize(("fault", "streamed"), [one for one in _LASTING if one[0] not in _HARMLESS])
+def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: LoopbackMistral, fault: str, streamed: bool) -> None:
+    server.strike(fault)
+    generator = generator_of(server)
+    with pytest.raises(AlmanacError) as raised:
+        ask(generator, streamed=streamed)
+    assert type(raised.value) is _ERRORS.get(fault, OperationalError) or (streamed and isinstance(raised.value, OperationalError)), raised.value
+    assert raised.value.where == server.url
+    assert raised.value.hint
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("fault", [*COMMON, *CHAT])
+def test_fault_that_passes_costs_no_reply(server: LoopbackMistral, fault: str) -> None:
+    server.strike(fault, times=1)
+    generator = generator_of(server)
+    if _ERRORS.get(fault) in (CredentialRefused, DeclarationError) or fault in ("400_model", "402", "422", "422_odd"):
+        with pytest.raises(AlmanacError):
+            ask(generator, streamed=False)
+        assert len(server.asked) == 1
+    else:
+        assert ask(generator, streamed=False) == REPLY
+
+
+@pytest.mark.parametrize("fault", ["stream_empty", "stream_nothing_said", "503", "reset", "html"])
+def test_stream_is_begun_again_while_nothing_was_handed_out(server: LoopbackMistral, fault: str) -> None:
+    server.strike(fault, times=1)
+    assert ask(generator_of(server), streamed=True) == REPLY
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("fault", ["stream_broken", "stream_without_end", "stream_garbage", "stream_not_utf8", "stream_error"])
+def test_stream_that_breaks_off_is_an_error_and_not_a_short_answer(server: LoopbackMistral, fault: str) -> None:
+    server.strike(fault, times=1)
+    parts = []
+    with pytest.raises(OperationalError):
+        for part in generator_of(server).stream(MESSAGES, temperature=0, max_tokens=9):
+            parts.append(part)  # noqa: PERF402  what came before the break counts
+    assert "".join(parts) == "Les "
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(("fault", "streamed"), [("parts", False), ("thinking", False), ("cut_at_length", False), ("stream_comments", True)])
+def test_other_forms_of_an_answer_are_read(server: LoopbackMistral, fault: str, streamed: bool) -> None:
+    server.strike(fault)
+    assert ask(generator_of(server), streamed=streamed) == REPLY
+
+
+def test_there_is_a_generator_only_where_one_is_declared(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_generator(Generate()) is None
+    assert isinstance(load_generator(Generate(provider="mistral", server_url=server.url)), MistralGenerator)
+    monkeypatch.delenv("MISTRAL_API_KEY")
+    with pytest.raises(CredentialRefused) as raised:
+        load_generator(Generate(provider="mistral"))
+    assert raised.value.where == "MISTRAL_API_KEY"
+
+
+def test_model_without_its_provider_is_refused() -> None:
+    with pytest.raises(ValueError, match="belong to provider: mistral"):
+        Generate.model_validate({"model": "mistral-small-latest"})
