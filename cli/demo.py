@@ -1,4 +1,4 @@
-"""`almanac demo`: the bundled site on loopback, the example knowledge bases, two questions to each."""
+"""`almanac demo`: the bundled site on loopback, the example knowledge bases, and what each finds of its golden questions."""
 
 import os
 import threading
@@ -13,13 +13,16 @@ import typer
 
 from cli.options import Data
 from cli.output import print_table, say
-from schemas.reports import RunReport
+from schemas.reports import Recall, RunReport
 from schemas.settings import DataDir, project_root
 
 _PORT = 8765
-_QUESTIONS = {
+_QUESTIONS = {  # for each, one that its content answers and one that it does not
     "voyago": ("Can my six-year-old paddle a boat in the bay south of Hạ Long?", "What is the capital of Mongolia?"),
+    "products": ("Can I upgrade the RAM of the N14 after buying it?", "Which colours does the electric bicycle come in?"),
     "handbook": ("How many days of annual leave do I have?", "Who won the football match last night?"),
+    "workspace": ("What are the best practices for AI ethics?", "How do I bake sourdough bread?"),
+    "versailles": ("Quel est le tarif pour un enfant de 10 ans ?", "Comment réparer un moteur de bateau à vapeur ?"),
 }
 
 
@@ -47,7 +50,7 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 
 
 def demo(data: Data = None) -> None:
-    """Serve the bundled site on loopback, run the example knowledge bases, ask each two questions."""
+    """Serve the bundled site on loopback, run the example knowledge bases, ask them their golden questions."""
     from flows.api import start_api
 
     folder = DataDir.locate(data)
@@ -63,25 +66,34 @@ def demo(data: Data = None) -> None:
         reports = [RunReport.model_validate(refresh(kb, str(folder.root), env="")) for kb in _QUESTIONS]
         for report in reports:
             say(summary_line(report))
-        answers = [(kb, *_ask(kb, folder, questions)) for kb, questions in _QUESTIONS.items()]
-    rows = [(r.kb, r.version, r.outcome.replace("_", " "), r.items.added, r.items.unchanged, r.items.quarantined, r.chunks.total) for r in reports]
+        answers = {kb: _ask(kb, folder, questions) for kb, questions in _QUESTIONS.items()}
+    runs = [(r.kb, r.version, r.outcome.replace("_", " "), r.items.added, r.items.unchanged, r.items.quarantined, r.chunks.total) for r in reports]
     say()
-    print_table("Runs", ("name", "version", "outcome", "new", "same", "rejects", "chunks"), rows)
-    bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [kb for kb, answered, abstained in answers if not (answered and abstained)]
+    print_table("Runs", ("name", "version", "outcome", "new", "same", "rejects", "chunks"), runs)
+    print_table("Golden questions", ("name", "k", "recall@k", "answered", "without an answer", "abstained"), [_measured(kb, *answers[kb]) for kb in _QUESTIONS])
+    bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [kb for kb, (is_well, _, _) in answers.items() if not is_well]
     if bad:
         say(f"The demo did not go as it should: {', '.join(bad)}")
         raise typer.Exit(1)
     say('Next: almanac ask voyago "…", almanac versions voyago, and knowledge/voyago.yaml for how it is declared.')
 
 
-def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, bool]:
-    """Asks a question that the content answers and one that it does not; both must come out so."""
+def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Recall, int]:
+    """Whether the one question is answered and the other is not; what is found of the golden questions, among how many hits."""
     from query import open_index
+    from query.golden import load_golden, measure_recall
 
     with open_index(kb, data=folder.root, env="") as index:
         replies = [index.ask(question) for question in questions]
+        recall = measure_recall(index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration))
     for question, answer in zip(questions, replies, strict=True):
         say(f"\n{kb} {answer.version} ? {question}\n  {answer.reply}")
         for source in answer.sources:
             say(f"    {source.marker} {source.title} – {source.url}")
-    return replies[0].answered and "[1]" in replies[0].reply, not replies[1].answered
+    is_well = replies[0].answered and "[1]" in replies[0].reply and not replies[1].answered
+    return is_well, recall, index.declaration.retrieve.k
+
+
+def _measured(kb: str, _is_well: bool, recall: Recall, k: int) -> tuple[object, ...]:
+    found = f"{recall.recall:.0%}" if recall.recall is not None else None
+    return (kb, k, found, f"{recall.answered} of {recall.questions}", recall.unanswerable, f"{recall.abstained} of {recall.unanswerable}")

@@ -1,7 +1,9 @@
 """Commands for whoever runs a knowledge base: run, plan, status."""
 
 import sys
+import threading
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -14,7 +16,7 @@ from index.lock import lock_holder, require_free
 from schemas.load import load_declaration
 from schemas.reports import RunReport, Status
 from schemas.scope import Scope
-from schemas.settings import DataDir
+from schemas.settings import DataDir, quiet_engines
 
 _SHOWN = 50
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
@@ -46,6 +48,8 @@ def run(
     wait_until_ready = start_api(folder)
     from flows.refresh import refresh, summary_line
 
+    if stored.read_pointer(folder.index(declaration.name)) is None and declaration.embed.provider == "local":
+        _import_model_meanwhile()
     wait_until_ready()
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.
@@ -63,6 +67,12 @@ def run(
         _show_report(report, declaration.handle)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
+
+
+def _import_model_meanwhile() -> None:
+    """A first run embeds for sure, and Prefect's API makes its database first, some ten seconds on a fresh machine: time for a model's four of importing."""
+    quiet_engines()
+    threading.Thread(target=import_module, args=("sentence_transformers",), daemon=True, name="import-model").start()
 
 
 def _show_report(report: RunReport, handle: str) -> None:

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,4 +15,12 @@ BeforeArgument = Annotated[
     str | None, typer.Argument(metavar="[V]", help="a version such as v0002; default: the newest older one that the gate let pass", show_default=False)
 ]
 TopK = Annotated[int | None, typer.Option("-k", min=1, max=1000, metavar="N", help="hits; default: the declaration's", show_default=False)]
+SearchMode = Annotated[Literal["dense", "lexical", "hybrid"] | None, typer.Option("--mode", help="default: the declaration's", show_default=False)]
+Workspace = Annotated[
+    str | None, typer.Option("--workspace", metavar="W", help="only what belongs to it, where retrieve.workspace is declared", show_default=False)
+]
+Parts = Annotated[
+    list[str] | None,
+    typer.Option("--part", metavar="NAME=TEXT", help="for the declared query template, such as product='Kettle 2'; may be given again", show_default=False),
+]
 Floor = Annotated[float | None, typer.Option("--floor", min=-1, max=1, metavar="X", help="smallest dense cosine", show_default=False)]

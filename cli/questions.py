@@ -1,12 +1,13 @@
 """Commands for whoever asks: search, ask, eval."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.options import KB, Data, Env, Floor, Json, TopK, Version
+from cli.options import KB, Data, Env, Floor, Json, Parts, SearchMode, TopK, Version, Workspace
 from cli.output import print_json, print_table, say
+from schemas.reports import Hit, SearchResult
 
 
 def search(
@@ -17,21 +18,28 @@ def search(
         str | None, typer.Option("--where", metavar="JSON", help="""filter on metadata, such as '{"price.amount": {"$lte": 100}}'""", show_default=False)
     ] = None,
     floor: Floor = None,
-    mode: Annotated[Literal["dense"] | None, typer.Option("--mode", help="default: the declaration's", show_default=False)] = None,
+    mode: SearchMode = None,
+    workspace: Workspace = None,
+    part: Parts = None,
+    explain: Annotated[bool, typer.Option("--explain", help="show every part of each score, and the road of the query")] = False,
     version: Version = None,
     env: Env = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Show the nearest passages with score, URL and version."""
+    """Show the best passages with score, URL and version."""
     from query import open_index
-    from query.published import parse_where
+    from query.published import parse_parts, parse_where
 
-    _ = mode
     with open_index(kb, data=data, version=version, env=env) as index:
-        result = index.search(query, k=k, where=parse_where(where), floor=floor)
+        result = index.search(
+            query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), explain=explain
+        )  # fmt: skip
     if as_json:
         print_json(result)
+        return
+    if result.explain is not None:
+        _show_road(result)
         return
     rows = [(hit.rank, f"{hit.score:.3f}", hit.title, _excerpt(hit.text), hit.url) for hit in result.hits]
     print_table(f"{result.kb} {result.version}: {query}", ("", "score", "title", "text", "url"), rows)
@@ -40,9 +48,11 @@ def search(
 def ask(
     kb: KB,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
-    mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm, where a model adds what it knows, is not supported yet")] = "kb-only",
+    mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm: the declared model may add what it knows, and says so")] = "kb-only",
     k: TopK = None,
     floor: Floor = None,
+    workspace: Workspace = None,
+    part: Parts = None,
     version: Version = None,
     env: Env = None,
     data: Data = None,
@@ -50,9 +60,10 @@ def ask(
 ) -> None:
     """Answer with cited sentences, or say that the answer is not there."""
     from query import open_index
+    from query.published import parse_parts
 
     with open_index(kb, data=data, version=version, env=env) as index:
-        answer = index.ask(question, k=k, mode=mode, floor=floor)
+        answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part))
     if as_json:
         print_json(answer)
         return
@@ -66,7 +77,7 @@ def evaluate(
     kb: KB,
     queries: Annotated[Path, typer.Option("--queries", metavar="Q.jsonl", help="{id, text} a line", show_default=False)],
     qrels: Annotated[Path, typer.Option("--qrels", metavar="QRELS.tsv", help="query-id, doc-id, score; header line", show_default=False)],
-    mode: Annotated[Literal["dense"] | None, typer.Option("--mode", help="default: the declaration's", show_default=False)] = None,
+    mode: SearchMode = None,
     run_file: Annotated[Path | None, typer.Option("--run-file", metavar="OUT", help="write the ranking in TREC form", show_default=False)] = None,
     version: Version = None,
     env: Env = None,
@@ -77,13 +88,34 @@ def evaluate(
     from query import open_index
     from query.evaluate import evaluate as measure
 
-    _ = mode
     with open_index(kb, data=data, version=version, env=env) as index:
-        result = measure(index, queries, qrels, run_file=run_file)
+        result = measure(index, queries, qrels, mode=mode, run_file=run_file)
     if as_json:
         print_json(result)
         return
     print_table(f"{result.kb} {result.version}: {result.queries} queries", ("metric", "value"), [(n, f"{v:.4f}") for n, v in result.metrics.items()])
+
+
+def _show_road(result: SearchResult) -> None:
+    names = ("dense", "lexical", "tag", "cluster", "rerank")
+    shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
+    rows = [(hit.rank, f"{hit.score:.3f}", *(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit), hit.url) for hit in result.hits]
+    print_table(f"{result.kb} {result.version}: {result.query}", ("", "score", *shown, "title", "tags", "url"), rows)
+    road = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
+    print_table("The road of the query", ("step", "ms", ""), road)
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _tags(hit: Hit) -> str:
+    tags = hit.metadata.get("tags")
+    return ", ".join(map(str, tags)) if isinstance(tags, list) else str(tags or "")
+
+
+def _told(step: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in step.items() if name not in ("step", "ms"))
 
 
 def _excerpt(text: str, length: int = 160) -> str:

@@ -1,96 +1,197 @@
-"""Extractive answers: sentences that stand in the hits, each with its citation; never a sentence that is not there."""
+"""Answers from the hits of one version: by sentences that stand there, or by a model that is held to them. Every answer says what it rests on."""
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sentencex import segment
+import numpy.typing as npt
 
 from index.embedder import Embedder
+from query.abstention import UNKNOWN, says_unknown
+from query.citations import Thresholds, attribute, cite, cite_statements
+from query.context import Message, make_messages, select_passages
+from query.extractive import extract
+from query.language import question_language
+from query.markers import CitationFilter, Marked
+from query.pathways import Pathway, choose_pathway, fallback_notice
+from query.sentences import split
 from schemas.declaration import Declaration
+from schemas.errors import OperationalError
 from schemas.reports import Answer, Citation, Hit
 
-UNKNOWN = "I don't know based on the internal docs."
-_SENTENCES = 3
-# A further sentence is only said when it answers nearly as well as the best one.
-_NEARLY_AS_GOOD = 0.85
-_HEADING = re.compile(r"#{1,6}\s+")
-_LIST_MARK = re.compile(r"^(?:[-*+]|\d+[.)])\s+")
-_QUESTION_END = ("?", "？", "؟")
+if TYPE_CHECKING:
+    from query.generators import Generator
+
+__all__ = ["UNKNOWN", "answer", "stream_answer"]
+
+History = Sequence[Mapping[str, str]]
 
 
-class _Sentence(NamedTuple):
-    hit: int
-    position: int
-    text: str
-    context: str
+def answer(
+    declaration: Declaration,
+    version: str,
+    question: str,
+    question_vector: npt.NDArray[np.float32],
+    hits: Sequence[Hit],
+    embedder: Embedder,
+    *,
+    mode: str,
+    lowest: float,
+    confident: float,
+    generator: "Generator | None" = None,
+    history: History = (),
+) -> Answer:
+    """The answer to a question, or an explicit "I don't know".
+
+    `hits` come best first and reach the floor `lowest`, of dense cosines; `question_vector` is a unit vector. Without `generator` the reply is made of
+    sentences of the hits. `history` holds earlier messages, {role: user | assistant, content}, the oldest first. Raises UsageError where `mode` is kb-llm
+    and there is no generator.
+    """
+    pathway = choose_pathway(mode, hits, confident, generator)
+    asked = _Asked(declaration, version, question, question_vector, hits, embedder, pathway, Thresholds(lowest, confident), generator, history)
+    return _last(asked.reply(is_streamed=False))
 
 
-def extract_answer(declaration: Declaration, version: str, question: np.ndarray, hits: Sequence[Hit], embedder: Embedder, confident: float) -> Answer:
-    """Up to three sentences in reading order, best hit first. `question` is its unit vector; `hits` are at or above the floor."""
-    chosen = _choose(question, hits, embedder, declaration.language)
-    if not chosen:
-        return _answer(declaration, version, answered=False, reply=UNKNOWN, citation=None, sources=[])
-    markers = {hit: f"[{number}]" for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
-    reply = " ".join(f"{s.text} {markers[s.hit]}" for s in chosen)
-    sources = [_cite(hits[hit], marker, next(s.text for s in chosen if s.hit == hit), confident) for hit, marker in markers.items()]
-    return _answer(declaration, version, answered=True, reply=reply, citation=f"Source: {declaration.title or declaration.name}", sources=sources)
+def stream_answer(
+    declaration: Declaration,
+    version: str,
+    question: str,
+    question_vector: npt.NDArray[np.float32],
+    hits: Sequence[Hit],
+    embedder: Embedder,
+    *,
+    mode: str,
+    lowest: float,
+    confident: float,
+    generator: "Generator | None" = None,
+    history: History = (),
+) -> Iterator[str | Answer]:
+    """As `answer`, in pieces of text as they come, and the Answer as the last item; its `reply` is the pieces put together.
+
+    In mode kb-only nothing is passed on before the first valid citation: what rests on nothing is not said. Errors of use are raised at once.
+    """
+    pathway = choose_pathway(mode, hits, confident, generator)
+    asked = _Asked(declaration, version, question, question_vector, hits, embedder, pathway, Thresholds(lowest, confident), generator, history)
+    return asked.reply(is_streamed=True)
 
 
-def _answer(declaration: Declaration, version: str, *, answered: bool, reply: str, citation: str | None, sources: list[Citation]) -> Answer:
-    return Answer(kb=declaration.name, version=version, answered=answered, reply=reply, pathway="kb-only", citation=citation, sources=sources)
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """One question with all that its answer is made of."""
+
+    declaration: Declaration
+    version: str
+    question: str
+    vector: npt.NDArray[np.float32]
+    hits: Sequence[Hit]
+    embedder: Embedder
+    pathway: Pathway
+    thresholds: Thresholds
+    generator: "Generator | None"
+    history: History
+
+    @property
+    def title(self) -> str:
+        return self.declaration.title or self.declaration.name
+
+    def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
+        if self.pathway == "kb-only" and not self.hits:
+            return self._told(UNKNOWN, [])
+        if self.generator is None:
+            return self._extracted()
+        return self._generated(self.generator, is_streamed=is_streamed)
+
+    def _extracted(self) -> Iterator[str | Answer]:
+        cuts_words = self.declaration.chunk.by == "words"
+        chosen = extract(self.question, self.vector, self.hits, self.embedder, self.declaration.language, cuts_words=cuts_words)
+        numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
+        quotes = {s.hit: s.text for s in reversed(chosen)}
+        sources = [cite(self.hits[hit], number, quotes[hit], self.thresholds.confidence(self.hits[hit])) for hit, number in numbers.items()]
+        return self._told(" ".join(f"{s.text} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
+
+    def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
+        language = question_language(self.question)
+        passages = select_passages(self.question, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
+        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, language)
+        notice = f"{fallback_notice(self.title, language)}\n\n" if self.pathway == "llm-fallback" else ""
+        shown = {passage.number: passage.hit for passage in passages}
+        return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)
+
+    def _passed_on(self, written: Iterable[str], shown: Mapping[int, Hit], notice: str) -> Iterator[str | Answer]:
+        """What the model writes, as soon as it is clear that it answers."""
+        markers = CitationFilter(len(shown))
+        text, said = "", 0  # what the model wrote, filtered, and how much of it was passed on
+        for piece in written:
+            text += markers.feed(piece)
+            if said or self._is_answer(text, markers.marked, is_complete=False):
+                yield from _piece(text[said:] if said else notice + text)
+                said = len(text)
+        text += markers.finish()
+        if not text.strip() and not markers.dropped:
+            raise OperationalError("the model wrote nothing", where=str(self.declaration.generate.model), hint="ask again, or raise generate.max_tokens")
+        if not said and not self._is_answer(text, markers.marked, is_complete=True):
+            again = self._attributed(text, shown)
+            if again is None:
+                yield from self._told(UNKNOWN, [], dropped=markers.dropped)
+                return
+            text, marked = again
+        else:
+            marked = markers.marked
+        yield from _piece(text[said:] if said else notice + text)
+        sources = cite_statements(text, marked, shown, self.embedder, self.declaration.language, self.thresholds)
+        yield self._answer(notice + text, sources, dropped=markers.dropped)
+
+    def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:
+        declared = self.declaration.generate
+        if is_streamed:
+            return generator.stream(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)
+        return [generator.generate(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)]
+
+    def _is_answer(self, text: str, marked: Sequence[Marked], *, is_complete: bool) -> bool:
+        """Whether a reply, or what there is of it, answers; once true, it stays true.
+
+        In mode kb-only it has to cite, and what comes before the first citation tells whether it says that it does not know. A model that may add what it
+        knows only has to say something beside that.
+        """
+        if self.pathway == "kb-only":
+            return bool(marked) and not says_unknown(text[: marked[0].position], is_cited=True)
+        sentences = [text[slice(*span)] for span in split(text, "und")]
+        return any(not says_unknown(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
+
+    def _attributed(self, text: str, shown: Mapping[int, Hit]) -> tuple[str, list[Marked]] | None:
+        """A reply without any valid citation is no answer from the documents, unless each of its sentences is found again in what the model saw."""
+        if self.pathway != "kb-only" or says_unknown(text, is_cited=False):
+            return None
+        marked = attribute(text, shown, self.declaration.language)
+        if marked is None:
+            return None
+        markers = CitationFilter(len(shown))
+        return markers.feed(marked) + markers.finish(), markers.marked
+
+    def _told(self, reply: str, sources: list[Citation], *, dropped: int = 0) -> Iterator[str | Answer]:
+        yield reply
+        yield self._answer(reply, sources, dropped=dropped)
+
+    def _answer(self, reply: str, sources: list[Citation], *, dropped: int) -> Answer:
+        return Answer(
+            kb=self.declaration.name,
+            version=self.version,
+            answered=reply != UNKNOWN,
+            reply=reply,
+            pathway=self.pathway,
+            citation=f"Source: {self.title}" if sources else None,
+            sources=sources,
+            dropped_citations=dropped,
+        )
 
 
-def _cite(hit: Hit, marker: str, quote: str, confident: float) -> Citation:
-    confidence: Literal["high", "medium"] = "high" if hit.score >= confident else "medium"
-    return Citation(
-        marker=marker,
-        chunk_id=hit.chunk_id,
-        document_id=hit.document_id,
-        url=hit.url,
-        title=hit.title,
-        text=hit.text,
-        score=hit.score,
-        confidence=confidence,
-        quote=quote,
-    )
+def _piece(text: str) -> Iterator[str]:
+    if text:
+        yield text
 
 
-def _choose(question: np.ndarray, hits: Sequence[Hit], embedder: Embedder, language: str) -> list[_Sentence]:
-    sentences = [s for number, hit in enumerate(hits) for s in _sentences(number, hit, _language_of(hit, language))]
-    if not sentences:
-        return []
-    # A sentence is judged together with what it stands under: "Three days." answers nothing without its question.
-    vectors = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
-    scores = vectors @ question
-    order = np.argsort(-scores, kind="stable")
-    best = [sentences[i] for i in order[:_SENTENCES] if scores[i] >= _NEARLY_AS_GOOD * scores[order[0]]]
-    unique = list({s.text: s for s in reversed(best)}.values())
-    return sorted(unique, key=lambda s: (s.hit, s.position))
-
-
-def _language_of(hit: Hit, declared: str) -> str:
-    """Where languages are detected, each hit carries its own."""
-    return str(hit.metadata.get("language") or "und") if declared == "auto" else declared
-
-
-def _sentences(number: int, hit: Hit, language: str) -> Iterator[_Sentence]:
-    """Sentences of a hit as they stand there; headings and questions are context, not answers."""
-    context, position = hit.title, 0
-    # Chunks overlap: one that goes on in the middle of a sentence does not say what its first words mean.
-    is_fragment = bool(hit.start) and hit.text[:1].islower()
-    for line in hit.text.split("\n"):
-        text = line.strip()
-        if _HEADING.match(text):
-            context = f"{hit.title} {_HEADING.sub('', text, count=1)}"
-            continue
-        for sentence in segment(language.partition("-")[0], _LIST_MARK.sub("", text, count=1)):
-            stripped = sentence.strip()
-            if is_fragment:
-                is_fragment = False
-            elif stripped.endswith(_QUESTION_END):
-                context = f"{hit.title} {stripped}"
-            elif any(c.isalnum() for c in stripped):
-                yield _Sentence(number, position, stripped, context)
-                position += 1
+def _last(items: Iterator[str | Answer]) -> Answer:
+    *_, last = items
+    assert isinstance(last, Answer)
+    return last

@@ -2,12 +2,14 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
 import pytrec_eval
 
+from query.compose import compose_query
 from query.published import PublishedIndex, best_documents
+from query.retrieve import Mode, Request
 from schemas.errors import UsageError
 from schemas.reports import EvalResult
 
@@ -16,21 +18,33 @@ _DEPTH = 300
 _DOCUMENTS = 100
 
 
-def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, run_file: Path | None = None) -> EvalResult:
+def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: Mode | None = None, run_file: Path | None = None) -> EvalResult:
     """Answers every judged question in this process. `queries` is JSONL {id, text}; `qrels` tab-separated query-id, doc-id, score with a header."""
     judged = {query: docs for query, docs in read_qrels(qrels).items() if any(score > 0 for score in docs.values())}
-    texts = {query: text for query, text in read_queries(queries).items() if query in judged}
-    if not texts:
+    run = rank_documents(index, queries, judged, mode)
+    if not run:
         raise UsageError("no question of the queries file is judged in the qrels file", where=str(qrels), hint="the ids of both files must be the same ones")
-    opened = index.version()
-    vectors = index.embedder.embed_queries(list(texts.values()))
-    run = {}
-    for query, vector in zip(texts, vectors, strict=True):
-        best = best_documents(index.search_by_vector(opened, vector, min(_DEPTH, len(opened.chunk_ids))))
-        run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
+    version = index.version().manifest.version
     if run_file is not None:
-        write_run(run_file, run, opened.manifest.version)
-    return EvalResult(kb=index.declaration.name, version=opened.manifest.version, queries=len(judged), metrics=measure(judged, run))
+        write_run(run_file, run, version)
+    return EvalResult(kb=index.declaration.name, version=version, queries=len(judged), metrics=measure(judged, run))
+
+
+def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str], mode: Mode | None = None) -> dict[str, dict[str, float]]:
+    """For each wanted question, document id → the score of its best chunk, best first."""
+    declared = index.declaration.retrieve
+    texts = {query: compose_query(declared.query, text) for query, text in read_queries(queries).items() if query in wanted}
+    if not texts:
+        return {}
+    opened = index.version()
+    depth, asked = min(_DEPTH, len(opened.chunk_ids)), mode or declared.mode
+    vectors = None if asked == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
+    run = {}
+    for number, (query, text) in enumerate(texts.items()):
+        vector = None if vectors is None else vectors[number]
+        best = best_documents(index.find(opened, Request(text, vector, depth, asked, ranking=True)).hits)
+        run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
+    return run
 
 
 def measure(judged: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

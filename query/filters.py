@@ -7,11 +7,16 @@ any entry of a list may match). Amounts are decimal strings: a text that is a nu
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
-from schemas.errors import UsageError
+import numpy as np
+import numpy.typing as npt
 
-Columns = Callable[[str], Sequence[Any]]
+from schemas.errors import UsageError
+from schemas.items import canonical_json
+
+Mask = npt.NDArray[np.bool_]
 
 
 def _numeric(value: Any) -> Any:
@@ -44,41 +49,74 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$in": lambda found, wanted: any(_OPERATORS["$eq"](found, one) for one in wanted),
     "$contains": lambda found, wanted: isinstance(found, str) and str(wanted) in found,
 }
+_AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {"$eq": operator.eq, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
 
 
-def matching_rows(where: Any, column: Columns, size: int, names: Sequence[str]) -> list[bool]:
-    """A mask over the version's rows. `column` gives a field's values, None where a row lacks it; `names` are the fields there are."""
+class Column:
+    """A field's values over all rows, each distinct one once: a filter tests those, whatever the number of rows."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        numbers: dict[Any, int] = {}
+        self.codes: npt.NDArray[np.int32] = np.fromiter((numbers.setdefault(_key(value), len(numbers)) for value in values), np.int32, len(values))
+        first = np.unique(self.codes, return_index=True)[1]
+        self.distinct = [values[place] for place in first]
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.float64] | None:
+        """The distinct values as numbers, NaN for a missing one; None where another is no number."""
+        found = [_numeric(value) for value in self.distinct]
+        if any(isinstance(value, bool) or not isinstance(value, int | float | None) for value in found):
+            return None
+        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+
+
+def matching_rows(where: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
+    """A mask over the version's rows. `column` gives the values of a field, or of a dotted path into it; `names` are the fields there are."""
     if not isinstance(where, dict) or not where:
         raise UsageError(f'a filter is an object such as {{"field": value}}; found {where!r}', where="--where")
-    masks = [_clause(key, wanted, column, size, names) for key, wanted in where.items()]
-    return [all(row) for row in zip(*masks, strict=True)]
+    mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size, names) for key, wanted in where.items()])
+    return mask
 
 
-def _clause(key: str, wanted: Any, column: Columns, size: int, names: Sequence[str]) -> list[bool]:
+def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
     if key in ("$and", "$or"):
         if not isinstance(wanted, list) or not wanted:
             raise UsageError(f"{key} takes a list of filters; found {wanted!r}", where="--where")
-        masks = [matching_rows(part, column, size, names) for part in wanted]
-        combine = all if key == "$and" else any
-        return [combine(row) for row in zip(*masks, strict=True)]
+        combine = np.logical_and if key == "$and" else np.logical_or
+        combined: Mask = combine.reduce([matching_rows(part, column, size, names) for part in wanted])
+        return combined
     if key == "$not":
-        return [not matches for matches in matching_rows(wanted, column, size, names)]
+        return ~matching_rows(wanted, column, size, names)
     if key.startswith("$"):
         raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name")
     if key.partition(".")[0] not in names:
         raise UsageError(f"no field '{key}' in this version", where="--where", hint=f"fields: {', '.join(names) or 'none'}")
     tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
-    values = [_reach(value, key.split(".")[1:]) for value in column(key.partition(".")[0])]
-    masks = [[_test(name, value, limit) for value in values] for name, limit in tests.items()]
-    return [all(row) for row in zip(*masks, strict=True)] if masks else [True] * size
+    values = column(key)
+    mask = np.ones(len(values.distinct), dtype=np.bool_)
+    for name, limit in tests.items():
+        _require_operator(name, limit)
+        mask &= _tested(name, values, limit)
+    return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
 
 
-def _test(name: str, value: Any, wanted: Any) -> bool:
+def _require_operator(name: str, wanted: Any) -> None:
     if name not in _OPERATORS and name not in _NEGATED:
         raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join([*_OPERATORS, *_NEGATED])}")
     if name in ("$in", "$nin") and not isinstance(wanted, list):
         raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")
+
+
+def _tested(name: str, values: Column, wanted: Any) -> Mask:
+    """Which of the distinct values pass."""
+    if name in _AT_ONCE and isinstance(wanted, int | float) and not isinstance(wanted, bool) and values.numbers is not None:
+        compared: Mask = _AT_ONCE[name](values.numbers, wanted)  # a missing one is NaN, which passes no test
+        return compared
+    return np.array([_test(name, value, wanted) for value in values.distinct], dtype=np.bool_)
+
+
+def _test(name: str, value: Any, wanted: Any) -> bool:
     if value is None:
         return False
     if name in _NEGATED:
@@ -91,10 +129,16 @@ def _any(test: Callable[[Any, Any], bool], value: Any, wanted: Any) -> bool:
     return any(test(v, wanted) for v in value) if isinstance(value, list) else test(value, wanted)
 
 
-def _reach(value: Any, path: list[str]) -> Any:
+def reach(value: Any, path: Sequence[str]) -> Any:
+    """What lies at a path within a nested value; of a list, what lies there in any of its entries."""
     for number, key in enumerate(path):
         if isinstance(value, list):
-            found = [_reach(entry, path[number:]) for entry in value]
+            found = [reach(entry, path[number:]) for entry in value]
             return [f for f in found if f is not None] or None
         value = value.get(key) if isinstance(value, dict) else None
     return value
+
+
+def _key(value: Any) -> Any:
+    """Distinguishes what Python counts as equal (1, 1.0 and True), and makes nested values hashable."""
+    return (type(value), value) if value is None or isinstance(value, str | int | float | bool) else canonical_json(value)

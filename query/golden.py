@@ -8,6 +8,7 @@ import difflib
 import json
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -15,7 +16,9 @@ from urllib.parse import unquote
 from index.embedder import Vectors
 from index.floors import default_floors
 from index.read import OpenVersion
-from query.retrieve import retrieve
+from query.compose import compose_query
+from query.rerank import load_reranker
+from query.retrieve import Request, Retriever
 from schemas.declaration import Declaration
 from schemas.errors import DeclarationError
 from schemas.reports import Hit, Recall
@@ -64,20 +67,23 @@ def load_golden(declaration: Declaration) -> list[Golden]:
 
 
 def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]) -> Recall:
-    """What this version finds among the first k hits of a search; k is the declared one."""
-    declared = declaration.retrieve.floor
-    floor = default_floors(opened.manifest.embedder).floor if declared is None else declared
-    vectors = embed_queries([one.question for one in golden])
-    hits = [retrieve(declaration, opened, vector, declaration.retrieve.k) for vector in vectors]
+    """What this version finds among the first k hits of a search; k is the declared one. `embed_queries` gives unit vectors, shape (n, dimension)."""
+    declared = declaration.retrieve
+    texts = [compose_query(declared.query, one.question) for one in golden]
+    retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
+    floor, support = retriever.default_floors(default_floors(opened.manifest.embedder)) if declared.floor is None else (declared.floor, None)
+    searches = [Request(text, vector, declared.k, declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
+    hits = [retriever.find(search).hits for search in searches]
+    is_answered = [bool(retriever.find(replace(search, floor=floor, support=support)).hits) for search in searches]
     answerable = [(one, found) for one, found in zip(golden, hits, strict=True) if one.is_answerable]
     missed = [one.question for one, found in answerable if not any(map(one.is_answered_by, found))]
-    others = [found for one, found in zip(golden, hits, strict=True) if not one.is_answerable]
     return Recall(
         recall=round(1 - len(missed) / len(answerable), 6) if answerable else None,
         questions=len(answerable),
+        answered=sum(answered for one, answered in zip(golden, is_answered, strict=True) if one.is_answerable),
         missed=missed,
-        unanswerable=len(others),
-        abstained=sum(all(hit.score < floor for hit in found) for found in others),
+        unanswerable=len(golden) - len(answerable),
+        abstained=sum(not answered for one, answered in zip(golden, is_answered, strict=True) if not one.is_answerable),
     )
 
 

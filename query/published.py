@@ -2,17 +2,20 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
-import numpy as np
-
-from index.embedder import Embedder, describe_embedder, load_embedder
+from index.embedder import Embedder, Vectors, describe_embedder, load_embedder
 from index.read import OpenVersion
 from index.versions import resolve_version
-from query.answer import extract_answer
-from query.retrieve import retrieve
+from query.answer import History, answer, stream_answer
+from query.compose import compose_query
+from query.generators import Generator, load_generator
+from query.rerank import Reranker, load_reranker
+from query.retrieve import Found, Mode, Request, Retriever
 from schemas.declaration import Declaration
 from schemas.errors import EmbedderMismatch, UsageError
 from schemas.load import load_declaration
@@ -21,6 +24,17 @@ from schemas.settings import DataDir, quiet_engines
 
 # A reader that stays open keeps few versions: the live one, and those that requests in flight still pin.
 _OPEN_VERSIONS = 3
+
+
+class Asked(TypedDict, total=False):
+    """What a question may be asked with; what is left out is as declared."""
+
+    k: int | None
+    where: dict[str, Any] | None
+    floor: float | None
+    version: str | None
+    workspace: str | None
+    parts: Mapping[str, str] | None
 
 
 def open_index(kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None) -> "PublishedIndex":
@@ -43,6 +57,7 @@ class PublishedIndex:
         self._pinned = version
         self._open: OrderedDict[str, OpenVersion] = OrderedDict()
         self._embedder: Embedder | None = None
+        self._retrievers: dict[str, Retriever] = {}
 
     def __enter__(self) -> "PublishedIndex":
         return self
@@ -54,6 +69,11 @@ class PublishedIndex:
         for version in self._open.values():
             version.close()
         self._open.clear()
+        self._retrievers.clear()
+
+    def _close(self, name: str) -> None:
+        self._retrievers.pop(name, None)
+        self._open.pop(name).close()
 
     @property
     def embedder(self) -> Embedder:
@@ -66,43 +86,102 @@ class PublishedIndex:
         """The version that answers: the one asked for, the pinned one, or the live one at this moment."""
         name = resolve_version(self.folder, version or self._pinned)
         if name in self._open and not self._open[name].is_in_place:
-            self._open.pop(name).close()
+            self._close(name)
         if name not in self._open:
             opened = OpenVersion(self.folder, name)
             self._refuse_other_embedder(opened)
             self._open[name] = opened
             while len(self._open) > _OPEN_VERSIONS:
-                self._open.popitem(last=False)[1].close()
+                self._close(next(iter(self._open)))
         self._open.move_to_end(name)
         return self._open[name]
 
     def search(
-        self, query: str, *, k: int | None = None, where: dict[str, Any] | None = None, floor: float | None = None, version: str | None = None
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        mode: Mode | None = None,
+        where: dict[str, Any] | None = None,
+        floor: float | None = None,
+        version: str | None = None,
+        workspace: str | None = None,
+        parts: Mapping[str, str] | None = None,
+        explain: bool = False,
     ) -> SearchResult:
-        """The `k` nearest chunks, best first; equal scores are ordered by chunk id. Hits below `floor` (dense cosine) are left out."""
-        _require_text(query, "query")
+        """The `k` best chunks, best first; equal scores are ordered by chunk id. Hits below `floor` (dense cosine) are left out.
+
+        `workspace` is kept below `where`; `parts` fill the declared query template beside the question. What is None is as declared.
+        """
         opened = self.version(version)
-        hits = self.search_by_vector(opened, self.embedder.embed_queries([query])[0], k or self.declaration.retrieve.k, where=where, floor=floor)
-        return SearchResult(kb=self.declaration.name, version=opened.manifest.version, query=query, hits=hits)
+        request = self._request(query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
+        found = self.find(opened, request)
+        road = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.road] if explain else None
+        return SearchResult(kb=self.declaration.name, version=opened.manifest.version, query=query, hits=found.hits, explain=road)
 
-    def search_by_vector(
-        self, opened: OpenVersion, vector: np.ndarray, k: int, *, where: dict[str, Any] | None = None, floor: float | None = None
-    ) -> list[Hit]:
-        """Hits for a unit vector in one open version."""
-        return retrieve(self.declaration, opened, vector, k, where=where, floor=floor)
+    def find(self, opened: OpenVersion, request: Request) -> Found:
+        """What a request finds in one open version."""
+        return self._retriever(opened).find(request)
 
-    def ask(self, question: str, *, k: int | None = None, mode: str = "kb-only", floor: float | None = None, version: str | None = None) -> Answer:
-        """An answer made of cited sentences, or an explicit "I don't know" where no hit reaches the floor."""
+    def _retriever(self, opened: OpenVersion) -> Retriever:
+        name = opened.manifest.version
+        if name not in self._retrievers or self._retrievers[name].opened is not opened:
+            self._retrievers[name] = Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
+        return self._retrievers[name]
+
+    @cached_property
+    def _reranker(self) -> Reranker | None:
+        return load_reranker(self.declaration)
+
+    def _request(
+        self,
+        question: str,
+        *,
+        k: int | None,
+        mode: Mode | None = None,
+        where: dict[str, Any] | None = None,
+        floor: float | None = None,
+        workspace: str | None = None,
+        parts: Mapping[str, str] | None = None,
+    ) -> Request:
         _require_text(question, "question")
-        if mode != "kb-only":
-            raise UsageError(f"mode {mode} needs a generating model, which is not supported yet", where="--mode", hint="leave it at kb-only")
+        declared = self.declaration.retrieve
+        text = compose_query(declared.query, question, parts)
+        asked = mode or declared.mode
+        needs_vector = asked != "lexical" or floor is not None or declared.tags is not None
+        vector = self.embedder.embed_queries([text])[0] if needs_vector else None
+        return Request(text, vector, k or declared.k, asked, where, floor, workspace=workspace)
+
+    def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
+        """An answer with its citations, or an explicit "I don't know" where nothing is near enough to the question.
+
+        `mode` kb-llm lets the declared model add what it knows. `history` holds earlier messages, {role, content}, the oldest first.
+        """
+        return answer(*self._before_answering(question, asked), mode=mode, history=history, **self._manners(asked))
+
+    def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
+        """As `ask`, in pieces of text as they come; the Answer is the last item."""
+        return stream_answer(*self._before_answering(question, asked), mode=mode, history=history, **self._manners(asked))
+
+    def _before_answering(self, question: str, asked: Asked) -> tuple[Declaration, str, str, Vectors, list[Hit], Embedder]:
+        declared = self.declaration.retrieve
+        opened = self.version(asked.get("version"))
+        chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
+        floor, support = (chosen, None) if chosen is not None else self._retriever(opened).default_floors(self.embedder.defaults)
+        request = self._request(question, k=asked.get("k"), where=asked.get("where"), floor=floor, workspace=asked.get("workspace"), parts=asked.get("parts"))
+        vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
+        hits = self.find(opened, replace(request, vector=vector, support=support)).hits
+        return self.declaration, opened.manifest.version, question, vector, hits, self.embedder
+
+    def _manners(self, asked: Asked) -> dict[str, Any]:
         declared, defaults = self.declaration.retrieve, self.embedder.defaults
-        lowest = next(f for f in (floor, declared.floor, defaults.floor) if f is not None)
+        lowest = next(f for f in (asked.get("floor"), declared.floor, defaults.floor) if f is not None)
         confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
-        opened = self.version(version)
-        vector = self.embedder.embed_queries([question])[0]
-        hits = self.search_by_vector(opened, vector, k or declared.k, floor=lowest)
-        return extract_answer(self.declaration, opened.manifest.version, vector, hits, self.embedder, confident)
+        return {"lowest": lowest, "confident": confident, "generator": self._generator}
+
+    @cached_property
+    def _generator(self) -> Generator | None:
+        return load_generator(self.declaration.generate)
 
     def _refuse_other_embedder(self, opened: OpenVersion) -> None:
         built, declared = opened.manifest.embedder, describe_embedder(self.declaration.embed)
@@ -127,6 +206,17 @@ def parse_where(text: str | None) -> dict[str, Any] | None:
     if not isinstance(where, dict):
         raise UsageError(f"a filter is a JSON object; found {text}", where="--where")
     return where
+
+
+def parse_parts(parts: Sequence[str] | None) -> dict[str, str]:
+    """The parts of `--part NAME=TEXT`."""
+    named = {}
+    for part in parts or ():
+        name, equals, text = part.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"not NAME=TEXT: {part!r}", where="--part", hint="write it like --part product='Kettle 2'")
+        named[name] = text
+    return named
 
 
 def _require_text(text: str, what: str) -> None:

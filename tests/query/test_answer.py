@@ -1,75 +1,169 @@
-"""Extractive answers say only what stands in the hits, and cite it."""
+"""Pathways, citations and abstention: an answer says what it rests on, or that it does not know."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from index.embedder import Floors
-from query.answer import UNKNOWN, extract_answer
-from schemas.declaration import Declaration
-from schemas.manifest import EmbedderInfo
+from query.answer import UNKNOWN, stream_answer
+from schemas.errors import OperationalError, UsageError
 from schemas.reports import Answer, Hit
+from tests.query.answering import CountingWords, Says, ask, declared, make_hit
 
-_WORDS = ["refund", "days", "fourteen", "visa", "luggage", "kilos", "passport"]
-_DECLARATION = Declaration.model_validate({"name": "kb", "title": "The rules", "sources": [{"name": "s", "kind": "files", "glob": "*.md"}]})
-
-
-class CountingWords:
-    """A text's vector counts the words it knows."""
-
-    info = EmbedderInfo(provider="test", model="words", revision="1", dimension=len(_WORDS) + 1, fingerprint="words")
-    defaults = Floors(0.1, 0.9)
-
-    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        rows = np.array([[*(text.lower().count(word) for word in _WORDS), 0.1] for text in texts], dtype=np.float32)
-        normal: npt.NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        return normal
-
-    embed_queries = embed_documents
+_HITS = [
+    make_hit(1, "Bring your passport. You get a refund within fourteen days."),
+    make_hit(2, "Luggage is free up to twenty kilos.", 0.6, metadata={"tags": ["travel", "bags"]}),
+    make_hit(3, "A visa takes ten days.", 0.3),
+]
 
 
-def _hit(rank: int, text: str, score: float = 0.95) -> Hit:
-    return Hit(
-        rank=rank, chunk_id=f"c{rank}", document_id=f"d{rank}", source="s", url=f"u{rank}", title="Rules", text=text, start=0, end=len(text),
-        score=score, scores={"dense": score}, metadata={}, fetched_at="",
-    )  # fmt: skip
-
-
-def _ask(question: str, hits: list[Hit]) -> Answer:
+def _stream(question: str, hits: list[Hit], generator: Says | None, mode: str = "kb-only") -> Iterator[str | Answer]:
     embedder = CountingWords()
-    return extract_answer(_DECLARATION, "v0001", embedder.embed_queries([question])[0], hits, embedder, 0.9)
+    vector = embedder.embed_queries([question])[0]
+    return stream_answer(declared(), "v0001", question, vector, hits, embedder, mode=mode, lowest=0.1, confident=0.9, generator=generator)
 
 
-def test_the_sentence_that_answers_is_quoted_with_its_marker() -> None:
-    hits = [_hit(1, "Bring your passport. You get a refund within fourteen days. Luggage is free up to twenty kilos.")]
-    answer = _ask("refund in how many days?", hits)
-    assert answer.answered
-    assert answer.reply == "You get a refund within fourteen days. [1]"
-    assert (answer.sources[0].quote, answer.sources[0].confidence) == ("You get a refund within fourteen days.", "high")
-    assert answer.citation == "Source: The rules"
+def test_model_is_held_to_what_it_cites() -> None:
+    answer = ask("When is a refund paid?", _HITS, generator=Says("A refund is paid within fourteen days [1]. Bags are free [2][8]."))
+    assert (answer.answered, answer.pathway, answer.citation) == (True, "kb-only", "Source: The rules")
+    assert answer.reply == "A refund is paid within fourteen days [1]. Bags are free [2]."
+    assert answer.dropped_citations == 1
+    assert [(s.marker, s.quote, s.confidence, s.tags) for s in answer.sources] == [
+        ("[1]", "You get a refund within fourteen days.", "high", []),
+        ("[2]", "Luggage is free up to twenty kilos.", "medium", ["travel", "bags"]),
+    ]
 
 
-def test_a_heading_and_a_question_give_context_and_are_never_the_answer() -> None:
-    answer = _ask(
-        "refund after how many days", [_hit(1, "## Refund\n\nAfter how many days is a refund paid?\n\nFourteen.\n\n## Luggage\n\n- Twenty kilos.", 0.5)]
-    )
-    assert answer.reply == "Fourteen. [1]"
-    assert answer.sources[0].confidence == "medium"
+def test_confidence_is_low_in_the_lower_half_and_where_the_passage_says_something_else() -> None:
+    answer = ask("visa?", _HITS, generator=Says("A visa takes ten days [3]. Camels are grey [1]."))
+    assert [(s.marker, s.confidence) for s in answer.sources] == [("[3]", "low"), ("[1]", "low")]
 
 
-def test_markers_number_the_sources_that_are_cited() -> None:
-    answer = _ask("refund days", [_hit(1, "Bring a visa."), _hit(2, "A refund takes days.")])
-    assert answer.reply == "A refund takes days. [1]"
-    assert [(s.marker, s.document_id) for s in answer.sources] == [("[1]", "d2")]
+def test_quote_of_a_statement_in_other_words_is_found_by_embedding() -> None:
+    hits = [make_hit(1, "Bring a visa. Nobody pays for twenty kilos.")]
+    assert ask("x", hits, generator=Says("Luggagekilos [1].")).sources[0].quote == "Nobody pays for twenty kilos."
 
 
-def test_nothing_above_the_floor_is_an_explicit_no_answer() -> None:
-    answer = _ask("anything", [])
+@pytest.mark.parametrize("mode", ["kb-only", "kb-llm"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        UNKNOWN,
+        "I don’t know.",
+        "I'm sorry, but I do not know the answer.",
+        "The provided passages do not mention opening hours [1].",
+        "Je ne sais pas.",
+        "Les documents ne mentionnent pas les horaires.",
+        "Tôi không biết.",
+        "Tài liệu không đề cập đến giá vé.",
+        "אני לא יודע.",
+        "אין לי מידע על כך.",
+        "המסמכים אינם מציינים את המחיר.",
+        "No lo sé: no hay información.",
+        "Ich weiß es leider nicht.",
+        "Я не знаю.",
+        "لا أعرف",
+        "我不知道。",
+        "わかりません。",
+        "[9]",
+    ],
+)
+def test_a_model_that_does_not_know_is_made_to_say_so_in_one_way(reply: str, mode: str) -> None:
+    answer = ask("hours?", _HITS, generator=Says(reply), mode=mode)
     assert (answer.answered, answer.reply, answer.citation, answer.sources) == (False, UNKNOWN, None, [])
 
 
-def test_every_quote_stands_in_its_hit() -> None:
-    hits = [_hit(1, "1. A refund takes fourteen days!\n2. A visa takes days…\n\nTiền hoàn lại sau 14 ngày."), _hit(2, "refund days " * 50)]
-    for source in _ask("refund days", hits).sources:
-        assert source.quote in source.text
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "A refund takes fourteen days [1]. The documents do not say whether holidays count.",
+        "I don't know the exact date, but a refund takes fourteen days [1].",
+        "If you don't know your number, bring your passport [1].",
+        "Nếu bạn quên, hãy mang theo hộ chiếu [1].",
+    ],
+)
+def test_an_answer_with_a_reservation_stays(reply: str) -> None:
+    assert ask("refund?", _HITS, generator=Says(reply)).reply == reply
+
+
+def test_uncited_reply_is_no_answer_from_the_documents() -> None:
+    answer = ask("refund?", _HITS, generator=Says("Refunds are usually generous. Call your bank."))
+    assert (answer.answered, answer.reply, answer.sources) == (False, UNKNOWN, [])
+
+
+def test_uncited_reply_whose_every_sentence_stands_in_a_passage_gets_its_markers() -> None:
+    answer = ask("refund?", _HITS, generator=Says("You get a refund within fourteen days. Luggage is free up to twenty kilos."))
+    assert answer.reply == "You get a refund within fourteen days. [1] Luggage is free up to twenty kilos. [2]"
+    assert [s.marker for s in answer.sources] == ["[1]", "[2]"]
+    other_figure = ask("refund?", [make_hit(1, "You get a refund within 14 days.")], generator=Says("You get a refund within 30 days."))
+    assert not other_figure.answered
+
+
+def test_nothing_above_the_floor_is_an_explicit_no_answer_and_asks_no_model() -> None:
+    model = Says("Whatever [1].")
+    answer = ask("anything", [], generator=model)
+    assert (answer.answered, answer.reply, answer.pathway, answer.citation, answer.sources) == (False, UNKNOWN, "kb-only", None, [])
+    assert model.asked == []
+
+
+def test_confident_hits_are_added_to_what_the_model_knows() -> None:
+    model = Says("Fourteen days [1]. Banks may add two more.")
+    answer = ask("refund?", _HITS, generator=model, mode="kb-llm")
+    assert (answer.pathway, answer.reply, answer.citation) == ("kb-augmented", "Fourteen days [1]. Banks may add two more.", "Source: The rules")
+    assert "fourteen" in model.asked[-1]["content"]
+
+
+def test_uncited_reply_of_a_model_that_may_know_more_claims_no_source() -> None:
+    answer = ask("refund?", _HITS, generator=Says("The documents do not mention fees. In general they are ten euros."), mode="kb-llm")
+    assert (answer.answered, answer.pathway, answer.citation, answer.sources) == (True, "kb-augmented", None, [])
+
+
+@pytest.mark.parametrize("hits", [[], _HITS[1:]])
+def test_below_confidence_the_model_answers_alone_and_the_reply_says_so(hits: list[Hit]) -> None:
+    model = Says("Ulaanbaatar [1].")
+    answer = ask("What is the capital of Mongolia and how many people live there?", hits, generator=model, mode="kb-llm")
+    assert (answer.answered, answer.pathway, answer.citation, answer.sources, answer.dropped_citations) == (True, "llm-fallback", None, [], 1)
+    assert answer.reply == "This is not in The rules; it is what the model knows:\n\nUlaanbaatar."
+    assert "kilos" not in str(model.asked)
+
+
+def test_what_cannot_be_asked_is_refused_at_once() -> None:
+    with pytest.raises(UsageError, match="generating model"):
+        _stream("refund", _HITS, None, "kb-llm")
+    with pytest.raises(UsageError, match="no mode 'chat'"):
+        _stream("refund", _HITS, None, "chat")
+    with pytest.raises(UsageError, match="role 'system'"):
+        ask("refund", _HITS, generator=Says("x"), history=[{"role": "system", "content": "obey"}])
+
+
+def test_an_empty_reply_is_an_error() -> None:
+    with pytest.raises(OperationalError, match="wrote nothing"):
+        ask("refund", _HITS, generator=Says(" \n"))
+
+
+_PARTS = ["I don't know", "The documents do not say", " however", "Fourteen days", ". ", " ", "[1]", "[2, 9]", "\n\n", "`a[1]`", "[", "refund", "…"]
+_REPLIES = st.lists(st.sampled_from(_PARTS), max_size=12).map("".join)
+
+
+@given(_REPLIES.filter(str.strip), st.integers(1, 30), st.sampled_from(["kb-only", "kb-llm"]), st.sampled_from([0, 1, 3]))
+def test_a_stream_is_the_answer_in_pieces(reply: str, size: int, mode: str, hits: int) -> None:
+    *pieces, streamed = _stream("refund", _HITS[:hits], Says(reply, size), mode)
+    assert isinstance(streamed, Answer)
+    assert "".join(str(piece) for piece in pieces) == streamed.reply
+    assert streamed == ask("refund", _HITS[:hits], generator=Says(reply), mode=mode)
+    assert streamed.answered == (streamed.reply != UNKNOWN)
+    assert all(source.marker in streamed.reply and source.quote in source.text for source in streamed.sources)
+
+
+def test_a_stream_waits_for_the_first_citation_and_then_flows() -> None:
+    pieces: list[Any] = list(_stream("refund", _HITS, Says("Fourteen days [1]. That is two weeks, as everybody knows.", 5)))
+    assert pieces[0].startswith("Fourteen days [1]")
+    assert len(pieces) > 5
+
+
+def test_without_a_model_a_stream_is_the_extract() -> None:
+    reply, answer = _stream("refund in how many days?", _HITS, None)
+    assert isinstance(answer, Answer)
+    assert reply == answer.reply == "You get a refund within fourteen days. [1]"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from query.filters import matching_rows
+from query.filters import Column, matching_rows, reach
 from schemas.errors import UsageError
 
 _ROWS: list[dict[str, Any]] = [
@@ -15,7 +15,11 @@ _ROWS: list[dict[str, Any]] = [
 
 
 def _match(where: Any) -> str:
-    mask = matching_rows(where, lambda key: [row.get(key) for row in _ROWS], len(_ROWS), ["name", "n", "tags", "price", "flag"])
+    def column(path: str) -> Column:
+        name, *inner = path.split(".")
+        return Column([reach(row.get(name), inner) for row in _ROWS])
+
+    mask = matching_rows(where, column, len(_ROWS), ["name", "n", "tags", "price", "flag"])
     return "".join(str(row["name"]) for row, hit in zip(_ROWS, mask, strict=True) if hit)
 
 

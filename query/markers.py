@@ -1,0 +1,164 @@
+"""Citation markers in what a model writes: read in all their forms, checked against what it was shown, made uniform while the text still arrives."""
+
+import re
+from typing import NamedTuple
+
+_SP = r"[^\S\n]*"
+_NAMED = rf"(?:(?:sources?|passages?|documents?|docs?|contexts?|refs?|references?|citations?|chunks?)\.?{_SP})?"
+_DASH = rf"{_SP}[-–—‑−~]{_SP}"
+# `1`, `1-3`, `^1`, and `4:0†source` as some models write it.
+_ITEM = rf"[\^#]?{_SP}\d{{1,3}}(?:{_DASH}\d{{1,3}})?(?::\d{{1,3}})?(?:†[^\]】］⟧\n]{{0,40}})?"
+_BETWEEN = rf"{_SP}(?:[,;،、，/]|&|and|et|und|y|e|và|ו){_SP}"
+_MARKER = re.compile(rf"[\[【［]{_SP}{_NAMED}({_ITEM}(?:{_BETWEEN}{_NAMED}{_ITEM})*){_SP}[\]】］]", re.IGNORECASE)
+_PART = re.compile(rf"(\d+)(?:{_DASH}(\d+))?(?::\d+)?(?:†.*)?")
+_LINK = re.compile(r"\((?:https?:|#|\.?/)[^()\s]*\)")
+_OPENERS, _CLOSERS = "[【［⟦", "]】］⟧\n"
+_MARKER_LENGTH, _LINK_LENGTH = 120, 600
+_RANGE = 50  # wider ones are no range of passages
+_CODE = re.compile(r"(`{3,})(?!`)(?s:.+?)(?<!`)\1(?!`)|(`{1,2})(?!`)[^\n]+?(?<!`)\2(?!`)")
+_BACKTICKS = re.compile(r"`+")
+_PLAIN = re.compile(rf"[^\s`{re.escape(_OPENERS)}]+")
+_SPACE = re.compile(r"\s+")
+# What looks like a marker in a passage is shown in other brackets, so that a page cannot cite; in code, where it is an index, it is put back.
+_SHOWN = re.compile(r"⟦([^⟦⟧\n]{1,100})⟧")
+
+
+def hide_markers(text: str) -> str:
+    """A passage's text as a model may see it: what looks like a marker there is none."""
+    return _MARKER.sub(lambda marker: f"⟦{marker[0][1:-1]}⟧", text)
+
+
+def without_markers(text: str) -> str:
+    """A reply of earlier, whose numbers mean nothing now."""
+    return re.sub(rf"\s*{_MARKER.pattern}", "", text, flags=re.IGNORECASE)
+
+
+class Marked(NamedTuple):
+    """A place in the reply where a passage is cited."""
+
+    position: int
+    number: int
+
+
+class CitationFilter:
+    """Turns what a model writes, piece by piece, into text in which only `[n]` with n from 1 to `known` is a citation.
+
+    `[1, 2]`, `[1-3]`, `【1】`, `[source 1]`, `[1](https://…)` and such become `[1][2]`…; numbers beyond are taken out and counted in `dropped`, each once
+    for every time that they were written. Code between backticks stays as it is. However the pieces are cut, the text is the same. White space at
+    either end is left out.
+    """
+
+    def __init__(self, known: int) -> None:
+        self.known = known
+        self.marked: list[Marked] = []
+        self.dropped = 0
+        self._held = ""
+        self._space = ""
+        self._length = 0
+
+    def feed(self, piece: str) -> str:
+        """What is certain by now."""
+        self._held += piece
+        return self._read(is_final=False)
+
+    def finish(self) -> str:
+        """What was held back."""
+        text = self._read(is_final=True)
+        self._space = ""
+        return text
+
+    def _read(self, *, is_final: bool) -> str:
+        written: list[str] = []
+        position, held = 0, self._held
+        while position < len(held):
+            step = self._step(held, position, is_final=is_final)
+            if step is None:
+                break
+            text, position = step
+            if text:
+                written.append(text)
+                self._length += len(text)
+        self._held = held[position:]
+        return "".join(written)
+
+    def _step(self, held: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
+        """What to write and where to go on; None where more has to arrive first."""
+        first = held[position]
+        if first.isspace():
+            return self._hold_space(held, position, is_final=is_final)
+        if first == "`":
+            return self._read_code(held, position, is_final=is_final)
+        if first in _OPENERS:
+            return self._read_marker(held, position, is_final=is_final)
+        plain = _PLAIN.match(held, position)
+        assert plain is not None
+        return self._spaced(plain[0]), plain.end()
+
+    def _hold_space(self, held: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
+        """White space waits for what follows: what stands before a marker that is dropped goes with it."""
+        run = _SPACE.match(held, position)
+        assert run is not None
+        if run.end() == len(held) and not is_final:
+            return None
+        if self._length and not ("\n" in self._space and "\n" not in run[0]):
+            self._space += run[0]
+        return "", run.end()
+
+    def _spaced(self, text: str) -> str:
+        spaced, self._space = self._space + text, ""
+        return spaced
+
+    def _read_code(self, held: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
+        code = _CODE.match(held, position)
+        if code and (is_final or code.end() < len(held)):
+            return self._spaced(_SHOWN.sub(r"[\1]", code[0])), code.end()
+        ticks = _BACKTICKS.match(held, position)
+        assert ticks is not None
+        is_inline = len(ticks[0]) < 3 and ticks.end() < len(held)
+        if not is_final and not (is_inline and "\n" in held[position:]):
+            return None
+        return self._spaced(ticks[0]), ticks.end()
+
+    def _read_marker(self, held: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
+        window = position + _MARKER_LENGTH
+        if not is_final and len(held) < window and not any(c in held[position:] for c in _CLOSERS):
+            return None
+        if shown := _SHOWN.match(held, position):
+            self._drop_space()
+            return "", shown.end()
+        marker = _MARKER.match(held, position, window)
+        if marker is None:
+            return self._spaced(held[position]), position + 1
+        end = marker.end()
+        following = held[end : end + _LINK_LENGTH]
+        if not is_final and (not following or (following[0] == "(" and len(following) < _LINK_LENGTH and not re.search(r"[)\s]", following))):
+            return None
+        # An address that the model made up is no source.
+        link = _LINK.match(held, end, end + _LINK_LENGTH)
+        return self._resolve(marker[1]), link.end() if link else end
+
+    def _resolve(self, inside: str) -> str:
+        numbers = _numbers(inside)
+        kept = [number for number in numbers if 1 <= number <= self.known]
+        self.dropped += len(numbers) - len(kept)
+        if not kept:
+            self._drop_space()
+            return ""
+        begin = self._length + len(self._space)
+        written = ""
+        for number in kept:
+            self.marked.append(Marked(begin + len(written), number))
+            written += f"[{number}]"
+        return self._spaced(written)
+
+    def _drop_space(self) -> None:
+        if "\n" not in self._space:
+            self._space = ""
+
+
+def _numbers(inside: str) -> list[int]:
+    numbers: list[int] = []
+    for part in _PART.finditer(inside):
+        first, last = int(part[1]), int(part[2] or part[1])
+        numbers += range(first, last + 1) if first <= last < first + _RANGE else [first, last]
+    return list(dict.fromkeys(numbers))

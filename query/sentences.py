@@ -1,0 +1,238 @@
+"""What hits say, as sentences: spans of their texts, each with what it stands under. List items and rows of tables count as sentences."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sentencex import get_sentence_boundaries
+
+from schemas.reports import Hit
+
+
+class Sentence(NamedTuple):
+    """`hits[hit].text[start:end]`. `context` is what it stands under: title, headings, the question that it answers, a list's or a table's head.
+
+    `passage` and `position` are its place in reading order; overlapping chunks are one passage. `is_cut` where it may lack its beginning or its end.
+    """
+
+    hit: int
+    start: int
+    end: int
+    text: str
+    context: str
+    passage: int
+    position: int
+    is_cut: bool
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    context: str
+    is_cut: bool
+
+
+_Span = tuple[int, int]
+_LINE = re.compile(r"[^\n]+")
+_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
+_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,}|\*{3,}|_{3,})\s*$")
+_ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
+_ROW = re.compile(r"\s*\|.*\|\s*$")
+_RULE = re.compile(r"\s*\|?[\s:|=-]*-[\s:|=-]*\|?\s*$")
+_LABEL = re.compile(r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Risposta|Trả lời|Đáp|תשובה|ת)\s*[.:：](?:\*\*)?\s+")
+_QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
+_COLON = (":", "：", ":**", ":*")
+_STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
+# A line is wrapped where the writer's editor broke it: such lines are about equally long.
+_WRAPPED_AT = range(45, 140)
+_WRAPPED_LEAST = 0.55
+
+
+def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False) -> list[Sentence]:
+    """Every sentence of the hits once, passage by passage, the best hit's first; one that overlapping chunks share belongs to the best of them.
+
+    `language` is the content's BCP 47 tag, or `auto` where each hit's metadata has its own. With `cuts_words`, chunks begin anywhere in a sentence. A
+    sentence that no single hit holds whole is left out.
+    """
+    found = []
+    for number, passage in enumerate(_passages(hits)):
+        first = passage.members[0][1]
+        tag = language_of(hits[first], language)
+        cut = passage.begin > 0 and cuts_words
+        opens = hits[first].start is not None and passage.begin == 0
+        for position, piece in enumerate(_pieces(passage.text, _title(hits[first]), tag, is_continued=passage.begin > 0, is_cut=cut, opens_document=opens)):
+            held = next(((hit, offset) for offset, hit in passage.members if offset <= piece.start and piece.end <= offset + len(hits[hit].text)), None)
+            if held is not None:
+                hit, offset = held
+                text = passage.text[piece.start : piece.end]
+                found.append(Sentence(hit, piece.start - offset, piece.end - offset, text, piece.context, number, position, piece.is_cut))
+    return found
+
+
+def language_of(hit: Hit, declared: str) -> str:
+    """Where languages are detected, each hit carries its own."""
+    return str(hit.metadata.get("language") or "und") if declared == "auto" else declared
+
+
+def split(text: str, language: str) -> Iterator[_Span]:
+    """The sentences of plain prose, as trimmed spans."""
+    for boundary in get_sentence_boundaries(language.partition("-")[0], text):
+        start, end = boundary["start_index"], boundary["end_index"]
+        part = text[start:end]
+        if any(c.isalnum() for c in part):
+            yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+
+
+def _title(hit: Hit) -> str:
+    section = hit.metadata.get("section")
+    path = [str(part) for part in section] if isinstance(section, list) else [str(section)] if section else []
+    return " ".join(dict.fromkeys(part for part in (hit.title, *path) if part))
+
+
+@dataclass(slots=True)
+class _Passage:
+    """Text without repetition, made of chunks that overlap. `begin` is its place in the document; members are (offset in the text, hit), best hit first."""
+
+    text: str
+    begin: int
+    members: list[tuple[int, int]]
+
+
+def _passages(hits: Sequence[Hit]) -> list[_Passage]:
+    made: list[_Passage] = []
+    ending: dict[str, _Passage] = {}  # document → its passage that ends last
+    for number in sorted(range(len(hits)), key=lambda n: (hits[n].start or 0, n)):
+        hit = hits[number]
+        if hit.start is None:
+            made.append(_Passage(hit.text, 0, [(0, number)]))
+            continue
+        last = ending.get(hit.document_id)
+        offset = hit.start - last.begin if last else 0
+        shared = last.text[offset : offset + len(hit.text)] if last else ""
+        if last and shared and hit.text.startswith(shared):
+            last.text += hit.text[len(shared) :]
+            last.members.append((offset, number))
+        else:
+            ending[hit.document_id] = _Passage(hit.text, hit.start, [(0, number)])
+            made.append(ending[hit.document_id])
+    for passage in made:
+        passage.members.sort(key=lambda member: member[1])
+    return sorted(made, key=lambda passage: passage.members[0][1])
+
+
+@dataclass(slots=True)
+class _Under:
+    """What the next sentence stands under."""
+
+    title: str
+    headings: list[tuple[int, str]] = field(default_factory=list)
+    question: str = ""
+    lead: str = ""
+    head: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.title, *(text for _, text in self.headings), self.question, self.lead, self.head)
+        return " ".join(dict.fromkeys(part for part in parts if part))
+
+    def open_section(self, level: int, text: str) -> None:
+        self.headings = [*((depth, heading) for depth, heading in self.headings if depth < level), (level, text)]
+        self.question = self.lead = self.head = ""
+
+
+def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool) -> Iterator[_Piece]:
+    """Pieces in reading order. Headings, questions, lead-ins and heads of tables are context and never pieces."""
+    under = _Under(title)
+    lines = [(match.start(), match.end()) for match in _LINE.finditer(text)]
+    index = 0
+    while index < len(lines):
+        start, end = lines[index]
+        line = text[start:end]
+        following = text[slice(*lines[index + 1])] if index + 1 < len(lines) and lines[index + 1][0] == end + 1 else ""
+        taken = 1
+        if heading := _HEADING.match(line):
+            under.open_section(len(heading[1]), heading[2])
+        elif following and _UNDERLINE.match(following) and not _ITEM.match(line) and not _ROW.match(line):
+            under.open_section(1 if "=" in following else 2, line.strip())
+            taken = 2
+        elif _is_shouted(line) or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line)):
+            under.open_section(2, line.strip())
+        elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
+            pass
+        elif _ROW.match(line):
+            if _RULE.match(following):
+                under.head = " ".join(line.replace("|", " ").split())
+                taken = 2
+            else:
+                yield from _row(text, (start, end), str(under))
+        else:
+            taken = _paragraph_length(text, lines, index)
+            region = (start, lines[index + taken - 1][1])
+            first = index == 0 and not _ITEM.match(line)
+            yield from _prose(text, region, under, language, is_continued=first and is_continued, is_cut=first and is_cut)
+        index += taken
+
+
+def _is_shouted(line: str) -> bool:
+    """A line all in capitals is a heading of plain text: SPECIFICATIONS."""
+    return line.isupper() and len(line) <= 60 and not any(c.isdigit() for c in line) and not _STOP.search(line) and sum(c.isalpha() for c in line) > 3
+
+
+def _is_title(line: str) -> bool:
+    """The line on which a plain text opens, with an empty one below it."""
+    return len(line) <= 80 and not _STOP.search(line) and not _ITEM.match(line) and not _ROW.match(line) and not line.rstrip().endswith(_COLON)
+
+
+def _row(text: str, span: _Span, context: str) -> Iterator[_Piece]:
+    start, end = span
+    while start < end and (text[start].isspace() or text[start] == "|"):
+        start += 1
+    while end > start and (text[end - 1].isspace() or text[end - 1] == "|"):
+        end -= 1
+    if any(c.isalnum() for c in text[start:end]):
+        yield _Piece(start, end, context, is_cut=False)
+
+
+def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
+    """How many lines from `index` on are one: more than one where an editor wrapped them."""
+    block = [lines[index]]
+    for span in lines[index + 1 :]:
+        line = text[slice(*span)]
+        if span[0] != block[-1][1] + 1 or _HEADING.match(line) or _ITEM.match(line) or _ROW.match(line) or _FENCE.match(line) or _UNDERLINE.match(line):
+            break
+        if not line.strip():
+            break
+        block.append(span)
+    lengths = [end - start for start, end in block]
+    is_wrapped = len(block) > 1 and max(lengths) in _WRAPPED_AT and min(lengths[:-1]) >= _WRAPPED_LEAST * max(lengths)
+    # Sentences that each have a line of their own are none the worse for being read one by one.
+    return len(block) if is_wrapped and not all(_STOP.search(text[slice(*span)]) for span in block) else 1
+
+
+def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool) -> Iterator[_Piece]:
+    start, end = region
+    is_item = _ITEM.match(text, start, end)
+    mark = is_item or _LABEL.match(text, start, end)
+    start = mark.end() if mark else start
+    spans = [(start + first, start + last) for first, last in split(text[start:end], language)]
+    if not is_item:
+        under.lead = under.head = ""
+    is_last = not text[end:].strip()
+    asked = None
+    for number, (first, last) in enumerate(spans):
+        sentence = text[first:last]
+        if sentence.endswith(_QUESTION_END):
+            # Alone it heads what follows; within prose, the rest of its paragraph.
+            asked = number
+            under.question = sentence
+            continue
+        if sentence.endswith(_COLON) and number == len(spans) - 1 and not is_last:
+            under.lead = sentence
+            continue
+        lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
+        # A paragraph whose sentences end, but for the last one at the very end of a chunk, was cut there.
+        lacks_end = is_last and number == len(spans) - 1 > 0 and not _STOP.search(sentence) and bool(_STOP.search(text[slice(*spans[number - 1])]))
+        yield _Piece(first, last, str(under), is_cut=lacks_start or lacks_end)
+    if asked is not None and asked < len(spans) - 1:
+        under.question = ""

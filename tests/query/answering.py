@@ -1,0 +1,65 @@
+"""What tests of answers share: hits, an embedder that counts words, and a model that writes what the test says."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from index.embedder import Floors
+from query.answer import answer
+from query.generators import Messages
+from schemas.declaration import Declaration
+from schemas.manifest import EmbedderInfo
+from schemas.reports import Answer, Hit
+
+WORDS = ["refund", "days", "fourteen", "visa", "luggage", "kilos", "passport"]
+
+
+def declared(**given: Any) -> Declaration:
+    sources = [{"name": "s", "kind": "files", "glob": "*.md"}]
+    return Declaration.model_validate({"name": "kb", "title": "The rules", "sources": sources, **given})
+
+
+class CountingWords:
+    """A text's vector counts the words it knows."""
+
+    info = EmbedderInfo(provider="test", model="words", revision="1", dimension=len(WORDS) + 1, fingerprint="words")
+    defaults = Floors(0.1, 0.9)
+
+    def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        rows = np.array([[*(text.lower().count(word) for word in WORDS), 0.1] for text in texts], dtype=np.float32)
+        normal: npt.NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        return normal
+
+    embed_queries = embed_documents
+
+
+class Says:
+    """A generating model that says what the test says, and keeps what it was asked. In a stream it comes in pieces of `size` characters."""
+
+    def __init__(self, reply: str, size: int = 3) -> None:
+        self.reply, self.size = reply, size
+        self.asked: Messages = []
+
+    def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
+        assert (temperature, max_tokens) == (0.2, 500)
+        self.asked = messages
+        return self.reply
+
+    def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
+        self.generate(messages, temperature=temperature, max_tokens=max_tokens)
+        for begin in range(0, len(self.reply), self.size):
+            yield self.reply[begin : begin + self.size]
+
+
+def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
+    told: dict[str, Any] = {"document_id": f"d{rank}", "title": "Rules", "start": 0, "metadata": {}, **given}
+    end = None if told["start"] is None else told["start"] + len(text)
+    return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, score=score, scores={"dense": score}, fetched_at="", **told)
+
+
+def ask(question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any) -> Answer:
+    embedder = CountingWords()
+    how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "confident": 0.9, **given}
+    return answer(declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how)

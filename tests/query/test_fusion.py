@@ -1,0 +1,106 @@
+"""One score of two sides, and tags in it."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query.candidates import Candidate
+from query.fusion import fuse
+from query.select import diversify, one_of_each_document, worth_returning
+from query.tags import TagIndex
+
+_SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 50))
+_COSINES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 1))
+
+
+@given(_COSINES, _SCORES, st.floats(0, 1))
+def test_a_fused_score_lies_between_nothing_and_everything(dense: dict[str, float], lexical: dict[str, float], weight: float) -> None:
+    fused = fuse(dense, lexical, weight)
+    assert fused.keys() == dense.keys() | lexical.keys()
+    assert all(0 <= score <= 1 for score in fused.values())
+
+
+@given(_COSINES, _SCORES)
+def test_with_all_the_weight_on_one_side_the_order_is_its_own(dense: dict[str, float], lexical: dict[str, float]) -> None:
+    for side, weight in ((dense, 1.0), (lexical, 0.0)):
+        fused = fuse(dense, lexical, weight)
+        ordered = sorted(side, key=lambda one: side[one])
+        assert all(fused[low] <= fused[high] for low, high in itertools.pairwise(ordered))
+
+
+def test_a_side_that_tells_nothing_apart_moves_nothing() -> None:
+    fused = fuse({"a": 0.5, "b": 0.5}, {"a": 1.0, "b": 2.0}, 0.8)
+    assert fused["b"] > fused["a"]
+    assert fuse({"a": -1.0}, {}, 0.5) == {"a": 0.0}
+    assert fuse({}, {}, 0.5) == {}
+
+
+def test_best_on_both_sides_scores_one() -> None:
+    assert fuse({"a": 0.7, "b": 0.1}, {"a": 9.0, "c": 3.0}, 0.3)["a"] == 1.0
+
+
+PAGES = [["AI", "ethics"], ["AI", "ethics", "policy"], ["AI", "research"], ["travel", "policy"], ["travel"], []]
+
+
+def test_a_question_names_tags_by_their_words_whatever_case_and_number() -> None:
+    tags = TagIndex([*PAGES, ["machine learning", "café"]])
+    assert tags.tags_of("What about ai ETHICS?", None, 0.5).named == ("AI", "ethics")
+    assert tags.tags_of("the policies of cafes", None, 0.5).named == ("café",)
+    assert tags.tags_of("learning machines", None, 0.5).named == ("machine learning",)
+    assert tags.tags_of("aisle", None, 0.5).named == ()
+
+
+def test_tags_that_stand_together_form_a_cluster() -> None:
+    asked = TagIndex(PAGES).tags_of("ethics", None, 0.5)
+    assert (asked.named, asked.related) == (("ethics",), ("AI", "policy"))
+    assert asked.match(["ethics", "AI"]) == 1.0
+    assert asked.match(["travel"]) == 0.0
+    assert asked.alignment(["AI", "travel"]) == 0.5
+    assert asked.alignment([]) == 0.0
+
+
+def test_without_their_words_tags_are_named_by_meaning_from_the_floor_on() -> None:
+    import numpy as np
+
+    tags = TagIndex(PAGES)
+    cosines = np.array([0.9 if name == "ethics" else 0.1 for name in tags.names])
+    assert tags.tags_of("moral questions", lambda: cosines, 0.5).named == ("ethics",)
+    assert tags.tags_of("moral questions", lambda: cosines, 0.95).named == ()
+    assert tags.tags_of("moral questions", None, 0.0).match(["ethics"]) == 0.0
+
+
+def _candidates(*scores: float) -> list[Candidate]:
+    return [Candidate(f"c{number}", score) for number, score in enumerate(scores)]
+
+
+def test_hits_far_below_the_best_are_not_worth_returning() -> None:
+    candidates = _candidates(1.0, 0.8, 0.3, 0.1)
+    assert len(worth_returning(candidates, None, 1)) == 4
+    assert [one.score for one in worth_returning(candidates, 0.5, 1)] == [1.0, 0.8]
+    assert [one.score for one in worth_returning(candidates, 0.5, 3)] == [1.0, 0.8, 0.3]
+    assert worth_returning([], 0.5, 3) == []
+
+
+def test_one_chunk_of_each_document_stays_the_best() -> None:
+    candidates = _candidates(0.9, 0.8, 0.7)
+    kept = one_of_each_document(candidates, lambda ids: [("s", "d1" if one != "c2" else "d2") for one in ids])
+    assert [one.chunk_id for one in kept] == ["c0", "c2"]
+
+
+def test_diversity_prefers_what_is_unlike_to_what_is_the_same_again() -> None:
+    import numpy as np
+
+    vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    candidates = _candidates(0.9, 0.89, 0.6)
+    assert [one.chunk_id for one in diversify(candidates, 2, 0.5, lambda _: vectors)] == ["c0", "c2"]
+    assert [one.chunk_id for one in diversify(candidates, 2, 0.0, lambda _: vectors)] == ["c0", "c1"]
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 9])
+def test_diversity_returns_as_many_as_there_are(k: int) -> None:
+    import numpy as np
+
+    vectors = np.eye(3, dtype=np.float32)
+    assert len(diversify(_candidates(0.9, 0.8, 0.7), k, 0.3, lambda _: vectors)) == min(k, 3)
