@@ -38,13 +38,13 @@ from schemas.tables import CHUNKS, chunks_table, read_table, write_table
 _INFO = EmbedderInfo(provider="benchmark", model="made-up", revision="1", dimension=384, fingerprint="benchmark0000000")
 _CHANGED = 100  # one chunk of so many goes, and as many come
 _CHECKPOINT = 500
-_MAKE = "what is measured with"
+MAKE = "what is measured with"
 _STEPS = ("full build", "1 % changed", "digest", "rollback", "open and first answer")
 
 
 def main() -> None:
     arguments = _arguments()
-    if arguments.step == _MAKE:
+    if arguments.step == MAKE:
         _make(arguments.folder, arguments.chunks)
         return
     if arguments.step:
@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="benchmark-index-") as name:
         folder = Path(name)
         # In a process of its own, like each step: a child begins with the peak of memory that its parent has had.
-        subprocess.run(_command(_MAKE, folder, arguments.chunks), check=True)
+        subprocess.run(command(MAKE, folder, arguments.chunks), check=True)
         measured = {step: _in_a_process(step, folder, arguments.chunks) for step in _STEPS}
     _show(arguments.chunks, measured)
 
@@ -62,7 +62,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--folder", type=Path, help="where files are made and removed again; 100,000 chunks take 3 GB")
-    parser.add_argument("--step", choices=(_MAKE, *_STEPS), help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=(MAKE, *_STEPS), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -95,12 +95,12 @@ def _rows(count: int) -> Iterator[ChunkRow]:
         )  # fmt: skip
 
 
-def _command(step: str, folder: Path, chunks: int) -> list[str]:
+def command(step: str, folder: Path, chunks: int) -> list[str]:
     return [sys.executable, "-m", "benchmarks.index", "--step", step, "--folder", str(folder), "--chunks", str(chunks)]
 
 
 def _in_a_process(step: str, folder: Path, chunks: int) -> dict[str, Any]:
-    done = subprocess.run(_command(step, folder, chunks), check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command(step, folder, chunks), check=True, stdout=subprocess.PIPE, text=True)
     measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
@@ -119,9 +119,9 @@ def _prepared(step: str, folder: Path) -> Callable[[], dict[str, float]]:
     """The work of a step, with everything imported that a process which runs for longer has imported."""
     index_dir = folder / "index" / "benchmark"
     if step == "full build":
-        return lambda: _make_version(folder, "before", "v0001", None)
+        return lambda: make_version(folder, "before", "v0001", None)
     if step == "1 % changed":
-        return lambda: _make_version(folder, "after", "v0002", "v0001")
+        return lambda: make_version(folder, "after", "v0002", "v0001")
     if step == "digest":
         table = read_table(folder / "after" / CHUNKS, ["chunk_id", "text_sha256", "metadata"])
         return lambda: {"digest": len(digest_of(table, _INFO.fingerprint))}
@@ -132,12 +132,12 @@ def _prepared(step: str, folder: Path) -> Callable[[], dict[str, float]]:
     return lambda: _ask(index_dir)
 
 
-def _make_version(folder: Path, table: str, name: str, parent: str | None) -> dict[str, float]:
+def make_version(folder: Path, table: str, name: str, parent: str | None) -> dict[str, float]:
     """The index stage, Prefect left out: build, verify, finish, publish; seconds of each."""
     index_dir, laps = folder / "index" / "benchmark", [time.perf_counter()]
     directory, since = version_dir(index_dir, name), version_dir(index_dir, parent) if parent else None
     job = BuildJob(
-        version_dir=directory, kb="benchmark", collection="benchmark", chunks=folder / table / CHUNKS, vectors_root=folder / "vectors",
+        version_dir=directory, kb="benchmark", collection="benchmark", language="en", chunks=folder / table / CHUNKS, vectors_root=folder / "vectors",
         embedder=_INFO, parent=since,
     )  # fmt: skip
     facts = build_version(job)
@@ -187,11 +187,11 @@ def _show(chunks: int, measured: dict[str, dict[str, Any]]) -> None:
         lines.append(f"| {step}{f' ({parts})' if parts else ''} | {found['seconds']:.2f} | {share} | {found['cpu']:.2f} | {found['mib']:.0f} |")
     names = ("chromadb", "pyarrow", "numpy")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
-    lines += ["", f"{chunks:,} chunks of 1 KB, {_INFO.dimension} dimensions. Python {platform.python_version()}, {versions}; {_machine()}."]
+    lines += ["", f"{chunks:,} chunks of 1 KB, {_INFO.dimension} dimensions. Python {platform.python_version()}, {versions}; {machine()}."]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _machine() -> str:
+def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = shutil.disk_usage(tempfile.gettempdir()).free / 2**30
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, {memory:.0f} GiB, load {os.getloadavg()[0]:.1f}, {free:.0f} GiB free"

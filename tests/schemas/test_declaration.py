@@ -20,7 +20,7 @@ def _write(tmp_path: Path, text: str) -> str:
 def test_the_least_that_is_needed(tmp_path: Path) -> None:
     declaration = load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {_SITE}}}\n"))
     assert declaration.collection == "kb-kb-kb"  # Chroma takes no name of two letters
-    assert declaration.chunk.size == 600
+    assert declaration.chunk.limits.size == 600
     assert declaration.path == tmp_path / "kb.yaml"
 
 
@@ -34,7 +34,6 @@ def test_the_examples_are_valid(kb: str) -> None:
     [
         (f"name: Big\nsources: [{_SITE}}}]\n", 1, "name: String should match pattern"),
         (f"name: kb\nsources:\n  - {_SITE}, yeilds: records}}\n", 3, "sources[0].yeilds: unknown key"),
-        (f"name: kb\nsources: [{_SITE}}}]\nretrieve: {{mode: hybrid}}\n", 3, "retrieve.mode: 'mode: hybrid' is not supported yet"),
         (f"name: kb\nsources: [{_SITE}}}]\nindex: {{backend: server}}\n", 3, "index.backend: 'backend: server' is not supported yet"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: 'h1['}}}}}}\n", 3, "not a CSS selector"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
@@ -67,15 +66,16 @@ def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
-    text = f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, requird: true}}}}}}\nembed: {{provider: mistral}}\nretrieve: {{mode: hybrid, k: 0}}\n"
+    site = f"{_SITE}, fields: {{a: {{css: h1, requird: true}}}}}}"
+    text = f"name: kb\nsources:\n  - {site}\nembed: {{prompts: {{query: q}}}}\nindex: {{backend: server, collection: '-'}}\n"
     with pytest.raises(DeclarationError) as caught:
         load_declaration(_write(tmp_path, text))
     findings = [line.strip(" -") for line in caught.value.message.splitlines()[1:]]
     assert findings == [
         "line 3: sources[0].fields.a.requird: unknown key; did you mean required?",
-        "line 4: embed.provider: 'provider: mistral' is not supported yet",
-        "line 5: retrieve.mode: 'mode: hybrid' is not supported yet",
-        "line 5: retrieve.k: Input should be greater than 0; found 0",
+        "line 4: embed.prompts: 'prompts' is not supported yet",
+        "line 5: index.backend: 'backend: server' is not supported yet",
+        "line 5: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; found '-'",
     ]
 
 

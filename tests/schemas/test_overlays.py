@@ -68,7 +68,7 @@ chunk: {size: 300}
 
 def test_null_takes_a_key_back_to_its_default(load: Load) -> None:
     declared = load("title: null\nchunk: null\nsources: [{name: site, limits: {pages: null}}]\n")
-    assert (declared.title, declared.chunk.size) == (None, 600)
+    assert (declared.title, declared.chunk.limits.size) == (None, 600)
     assert declared.sources[0].model_dump()["limits"]["pages"] == 10_000
 
 
