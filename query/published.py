@@ -167,10 +167,10 @@ class PublishedIndex:
         declared = self.declaration.retrieve
         opened = self.version(asked.get("version"))
         chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
-        floor, support = (chosen, None) if chosen is not None else self._retriever(opened).default_floors(self.embedder.defaults)
-        request = self._request(question, k=asked.get("k"), where=asked.get("where"), floor=floor, workspace=asked.get("workspace"), parts=asked.get("parts"))
+        default = self.embedder.defaults.floor if chosen is None else None
+        request = self._request(question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=asked.get("workspace"), parts=asked.get("parts"))
         vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-        hits = self.find(opened, replace(request, vector=vector, support=support)).hits
+        hits = self.find(opened, replace(request, vector=vector, default_floor=default)).hits
         return self.declaration, opened.manifest.version, question, vector, hits, self.embedder
 
     def _manners(self, asked: Asked) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from index.embedder import Floors, Vectors
+from index.embedder import Vectors
 from index.read import OpenVersion
 from query.candidates import Candidate
 from query.filters import Column, Mask, matching_rows, reach
@@ -21,7 +21,7 @@ from query.fusion import fuse
 from query.rerank import Reranker
 from query.select import diversify, one_of_each_document, worth_returning
 from query.tags import QuestionTags, TagIndex
-from query.weights import dense_weight, known_share
+from query.weights import dense_weight, known_shares
 from schemas.declaration import Declaration
 from schemas.errors import UsageError
 from schemas.reports import Hit, Neighbour
@@ -37,8 +37,11 @@ _KNOWN_WELL = 0.5
 #   hidden           .13   .16   .25   .31   .39   .50                      .31 to .56
 #   Vietnamese       .19   .27   .40   .50   .62   .76                      .42 to .75
 #   hidden           .10   .12   .17   .20   .24   .33                      .38 to .70
-# From .33 on, 99 % and 90 % are answered, and 58 % and 95 % of the hidden ones are not.
-SUPPORT = 0.33
+#   English          .34   .41   .57   .69   .80   .90                      .22 to .76
+#   hidden           .14   .17   .24   .30   .37   .49                      .08 to .41
+# From .33 on, 99 % of the Spanish and 90 % of the Vietnamese are answered, and 58 % and 95 % of the hidden ones are not. From .6 on, 2 % of the hidden
+# ones in Spanish and 1 % in English are: so many words of a question are a reason of their own, such as a code that tells an embedder nothing.
+SUPPORT, STRONG_SUPPORT = 0.33, 0.6
 _UNLIKE = 3  # times k candidates among which unlike ones are chosen
 
 
@@ -46,7 +49,8 @@ _UNLIKE = 3  # times k candidates among which unlike ones are chosen
 class Request:
     """What is asked for. `text` is what is searched for, `vector` its unit vector (None where only words count and no floor is asked for).
 
-    Hits stay from a dense cosine of `floor` on, and from a share of `support` of the question's words, weighed by their rarity (see `OpenVersion.support`).
+    Hits stay from a dense cosine of `floor` on; with `default_floor`, the embedder's calibrated one, also where enough words of the question stand in them,
+    and in a language that the embedder does not know by their words alone.
     With `ranking`, all k are returned in the order of their scores: no selection among them, no neighbours.
     """
 
@@ -56,7 +60,7 @@ class Request:
     mode: Mode
     where: dict[str, Any] | None = None
     floor: float | None = None
-    support: float | None = None
+    default_floor: float | None = None
     workspace: str | None = None
     ranking: bool = False
 
@@ -102,12 +106,10 @@ class Retriever:
             with found.step("floor") as told:
                 candidates = [one for one in candidates if one.dense is not None and one.dense >= request.floor]
                 told.update(floor=request.floor, left=len(candidates))
-        if request.support is not None and candidates:
-            with found.step("support") as told:
-                first = candidates[: max(request.k, self._declared.candidates)]
-                shares = self.opened.support(request.text, [one.chunk_id for one in first])
-                candidates = [one for one, share in zip(first, shares, strict=True) if share >= request.support]
-                told.update(least=request.support, left=len(candidates))
+        if request.default_floor is not None and candidates:
+            with found.step("floor") as told:
+                candidates = self._near_enough(request.text, candidates[: max(request.k, self._declared.candidates)], request.default_floor)
+                told.update(floor=request.default_floor, support=SUPPORT, left=len(candidates))
         with found.step("select") as told:
             candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
             found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours)
@@ -179,15 +181,23 @@ class Retriever:
 
     @cached_property
     def known(self) -> float:
-        """How well the embedder knows the content's language, from 0 to 1."""
-        return known_share(self._declaration.embed, self.opened)
+        """How well the embedder knows the content, from 0 to 1: of several languages, the one that it knows least."""
+        return min(self._known.values(), default=1.0)
 
-    def default_floors(self, floors: Floors) -> tuple[float | None, float | None]:
-        """From which dense cosine, or which share of the question's words, a hit is answered from where nothing is declared.
+    @cached_property
+    def _known(self) -> dict[str, float]:
+        return known_shares(self._declaration.embed, self.opened)
 
-        An embedder finds texts of a language that it does not know alike, whatever they say: there its cosines are no reason to answer.
-        """
-        return (floors.floor, None) if self.known >= _KNOWN_WELL else (None, SUPPORT)
+    def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
+        """Those that may be answered from. An embedder finds texts of a language that it does not know alike, whatever they say."""
+        ids = [one.chunk_id for one in candidates]
+        shares, languages = self.opened.support(text, ids), [str(row["metadata"].get("language") or "") for row in self.opened.rows(ids)]
+        kept = []
+        for one, share, language in zip(candidates, shares, languages, strict=True):
+            is_known = self._known[language] >= _KNOWN_WELL
+            if share >= (STRONG_SUPPORT if is_known else SUPPORT) or (is_known and one.dense is not None and one.dense >= floor):
+                kept.append(one)
+        return kept
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
         """Scores with the share of tags in them; as they are where the question names no tag."""

@@ -20,9 +20,16 @@ def dense_weight(known: float) -> float:
     return round(_WEIGHT_IF_UNKNOWN + known * (_WEIGHT_IF_KNOWN - _WEIGHT_IF_UNKNOWN), 3)
 
 
-def known_share(embed: Embed, opened: OpenVersion) -> float:
-    """From 0 to 1, how well the embedder knows the language of a version's chunks; one whose vocabulary cannot be looked at is taken to know it."""
-    ids = opened.chunk_ids
+def known_shares(embed: Embed, opened: OpenVersion) -> dict[str, float]:
+    """From 0 to 1, how well the embedder knows each language that a version's chunks say they are in (`language` in the metadata, else "")."""
+    by_language: dict[str, list[str]] = {}
+    for chunk_id, language in zip(opened.chunk_ids, opened.metadata_column("language"), strict=True):
+        by_language.setdefault(str(language or ""), []).append(chunk_id)
+    return {language: _known(embed, opened, ids) for language, ids in by_language.items()}
+
+
+def _known(embed: Embed, opened: OpenVersion, ids: list[str]) -> float:
+    """Of these chunks; an embedder whose vocabulary cannot be looked at is taken to know their language."""
     chosen = [ids[i] for i in np.linspace(0, len(ids) - 1, num=min(_SAMPLE, len(ids)), dtype=int)]
     fit = fit_of(embed, [row["text"][:_LONGEST] for row in opened.rows(chosen)])
     if fit is None or fit.size >= _MANY_LANGUAGES:

@@ -89,6 +89,11 @@ class Chunk(Declared):
     )
     max_size: int | None = Field(None, gt=0, description="sentences: one that is longer is cut; null: three times size")
     whole_below: int | None = Field(None, ge=0, description="sentences: a document of up to so many units stays whole; null: size")
+    prefix: str | None = Field(
+        None,
+        min_length=1,
+        description="put before the text of each chunk and record when it is embedded and searched; a template over `title` and fields",
+    )
     headings: bool = Field(False, description="the path of headings above a chunk is put before the text that is embedded, and is `section` in the metadata")
 
     @property

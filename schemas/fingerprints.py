@@ -34,7 +34,7 @@ _CLEANING = (
     "transforms/prepare.py",
 )
 _READ_WITH = ("parsel", "lxml", "price-parser", "dateparser", "babel", "pypdfium2", "mammoth", "py3langid")
-_CHUNKING = ("schemas/items.py", "transforms/chunking")
+_CHUNKING = ("schemas/items.py", "schemas/templates.py", "transforms/chunking")
 _CUT_WITH = ("sentencex", "regex", "markdown-it-py")
 _ANALYSING = ("index/analyzer.py", "index/lexical.py")
 _ANALYSED_WITH = ("tantivy", "PyStemmer", "regex")
@@ -71,7 +71,7 @@ def chunker_of(declaration: Declaration, embedder: str) -> str:
     """How documents are cut; where the embedder has a say in that, by which one."""
     chunk = declaration.chunk
     asked = embedder if chunk.by == "semantic" or chunk.limits.unit == "tokens" else None
-    return _short([chunk.by, chunk.limits, chunk.headings, declaration.language, asked, _code(*_CHUNKING), _versions(*_CUT_WITH)])
+    return _short([chunk.by, chunk.limits, chunk.headings, chunk.prefix, declaration.language, asked, _code(*_CHUNKING), _versions(*_CUT_WITH)])
 
 
 def index_of(declaration: Declaration) -> str:

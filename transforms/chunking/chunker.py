@@ -6,6 +6,7 @@ from typing import Protocol
 
 from schemas.declaration import Chunk, ChunkLimits
 from schemas.items import ChunkRow, Item
+from schemas.templates import fill
 from transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
 from transforms.chunking.sections import Outline, split_by_sections
 from transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
@@ -49,7 +50,7 @@ class Chunker:
         if chunk.by == "semantic" and embed is None:
             raise ValueError("by: semantic needs a callable that embeds")
         self._by = chunk.by
-        self._headings = chunk.headings
+        self._headings, self._prefix = chunk.headings, chunk.prefix or ""
         self._limits = chunk.limits
         self._language = language
         self._split = partial(split_by_topic, embed=embed) if chunk.by == "semantic" and embed is not None else _SPLITS[chunk.by]
@@ -66,14 +67,15 @@ class Chunker:
 
         Where headings are asked for, the way down to a chunk is `section` in its metadata, unless a field of that name is declared.
         """
+        prefix = fill(self._prefix, {"title": item.title, **item.fields})
         if item.kind == "record":
-            return [_row(item, 0, None, "")]
+            return [_row(item, 0, None, "", [prefix])]
         language = str(item.metadata.get("language") or "und") if self._language == "auto" else self._language
         outline = Outline(item.text) if self._by == "sections" or self._headings else None
         rows = []
         for ordinal, span in enumerate(self.split(item.text, language)):
             section = outline.path_of(span) if outline is not None else ""
-            rows.append(_row(item, ordinal, span, section, in_front=self._headings))
+            rows.append(_row(item, ordinal, span, section, [prefix, section if self._headings else ""]))
         return rows
 
     def _ruler(self, text: str) -> Ruler:
@@ -86,7 +88,7 @@ class Chunker:
         return Units(text, self._token_spans(encodable(text)))
 
 
-def _row(item: Item, ordinal: int, span: Span | None, section: str, *, in_front: bool = False) -> ChunkRow:
+def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Sequence[str]) -> ChunkRow:
     text = item.text if span is None else item.text[span.start : span.end]
     return ChunkRow(
         document_id=item.document_id,
@@ -98,7 +100,7 @@ def _row(item: Item, ordinal: int, span: Span | None, section: str, *, in_front:
         start=span.start if span else None,
         end=span.end if span else None,
         text=text,
-        embedded_text=f"{section}\n\n{text}" if section and in_front else text,
+        embedded_text="\n\n".join([*filter(None, in_front), text]),
         metadata={"section": section, **item.metadata} if section else item.metadata,
         fetched_at=item.fetched_at,
     )
