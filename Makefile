@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test torture check format docs lock server clean
+.PHONY: help setup demo test torture eval check format docs lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ test: setup ## all tests, with coverage
 
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries: hours
 	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof --timeout=0
+
+eval: setup ## retrieval quality on question sets (SETS="DIR DIR") and on the golden questions, as tables
+	$(BIN)/python -m benchmarks.evaluation $(if $(SETS),--sets $(SETS))
 
 check: setup ## what CI checks before the tests: style, types, generated pages
 	$(BIN)/ruff check .

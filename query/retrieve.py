@@ -159,7 +159,7 @@ class Retriever:
                 told["candidates"] = len(lexical)
         if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
             with found.step("dense scores of lexical candidates") as told:
-                dense.update(self.opened.query(request.vector, len(missing), missing))
+                dense.update(self.opened.cosines(request.vector, missing))
                 told["candidates"] = len(missing)
         if request.mode == "hybrid" and (missing := [one for one in dense if one not in lexical]):
             with found.step("lexical scores of dense candidates") as told:

@@ -1,0 +1,133 @@
+"""The road of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts alone."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from index.build import build_version
+from index.read import OpenVersion
+from query.retrieve import Request, Retriever
+from schemas.declaration import Declaration
+from schemas.errors import UsageError
+from schemas.items import ChunkRow
+from schemas.manifest import Verdict
+from tests.index.conftest import Base, HashEmbedder
+
+_PAGES: list[tuple[str, str, dict[str, Any]]] = [
+    ("ethics", "What we cannot explain, we do not ship.", {"tags": ["AI", "ethics"], "workspace": "research", "language": "en", "rank": 1}),
+    ("review", "A board reads every model card before release.", {"tags": ["AI", "governance"], "workspace": "research", "language": "en", "rank": 2}),
+    ("travel", "Trains are booked in second class, by the assistant.", {"tags": ["travel"], "workspace": "people", "language": "en", "rank": 3}),
+    ("boats", "Kayak tour TO1101 leaves at eight from the pier.", {"tags": [], "workspace": "people", "language": "en", "rank": 4}),
+    ("prix", "Les enfants de moins de dix-huit ans entrent gratuitement au château.", {"workspace": "people", "language": "fr", "rank": 5}),
+]
+
+
+def _rows() -> list[ChunkRow]:
+    rows = [
+        ChunkRow(name, "pages", f"http://wiki/{name}", name, "document", 0, 0, len(text), text, text, metadata, "2026-01-01T00:00:00+00:00")
+        for name, text, metadata in _PAGES
+    ]
+    parts = ["The station opened in 1901.", "It has nine platforms today.", "Its clock was made in Besançon."]
+    long = [
+        ChunkRow("station", "pages", "http://wiki/station", "station", "document", n, n * 40, n * 40 + len(text), text, text, {"workspace": "people"}, "")
+        for n, text in enumerate(parts)
+    ]
+    return [*rows, *long]
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
+    base, rows = Base(tmp_path_factory.mktemp("retrieve")), _rows()
+    base.embed(rows)
+    build_version(base.job())
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
+    with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
+        yield version
+
+
+def _retriever(opened: OpenVersion, **retrieve: Any) -> Retriever:
+    declared = {"name": "kb", "sources": [{"name": "pages", "kind": "files", "glob": "*"}], "retrieve": retrieve}
+    return Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries)
+
+
+def _found(retriever: Retriever, text: str, **asked: Any) -> list[str]:
+    return [hit.document_id for hit in retriever.find(_request(text, **asked)).hits]
+
+
+def _request(text: str, k: int = 3, mode: Any = "hybrid", **asked: Any) -> Request:
+    return Request(text, HashEmbedder().embed_queries([text])[0], k, mode, **asked)
+
+
+def test_words_find_what_vectors_do_not(opened: OpenVersion) -> None:
+    retriever = _retriever(opened)
+    assert _found(retriever, "when does TO1101 leave?", mode="lexical")[0] == "boats"
+    assert _found(retriever, "when does TO1101 leave?")[0] == "boats"
+    assert _found(retriever, "Kayak tour TO1101 leaves at eight from the pier.", mode="dense")[0] == "boats"
+
+
+def test_every_hit_has_both_parts_of_its_score(opened: OpenVersion) -> None:
+    hits = _retriever(opened).find(_request("model card", k=8)).hits
+    assert len(hits) == 8
+    assert all(hit.scores["dense"] is not None for hit in hits)
+    assert hits[0].scores["lexical"]
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
+    retriever = _retriever(opened, workspace="workspace")
+    for where in (None, {"workspace": "research"}, {"$or": [{"workspace": "research"}, {"rank": {"$gte": 0}}]}, {"$not": {"workspace": "people"}}):
+        assert set(_found(retriever, "model card ethics AI", k=9, workspace="people", where=where)) <= {"travel", "boats", "prix", "station"}
+    assert _found(retriever, "anything", k=9, workspace="nowhere") == []
+    with pytest.raises(UsageError, match="no workspaces are declared"):
+        _found(_retriever(opened), "anything", workspace="people")
+
+
+def test_a_filter_holds_on_both_sides(opened: OpenVersion) -> None:
+    for mode in ("dense", "lexical", "hybrid"):
+        found = _found(_retriever(opened), "kayak trains model explain", k=9, mode=mode, where={"rank": {"$lte": 2}})
+        assert set(found) <= {"ethics", "review"} and found
+
+
+def test_tags_that_a_question_names_move_their_pages_up(opened: OpenVersion) -> None:
+    tagged = _retriever(opened, tags={"field": "tags", "weight": 0.4, "cluster_weight": 0.2})
+    hits = tagged.find(_request("AI ethics", k=2)).hits
+    assert [hit.document_id for hit in hits] == ["ethics", "review"]
+    assert (hits[0].scores["tag"], hits[1].scores["tag"]) == (1.0, 0.5)
+    untouched = tagged.find(_request("platforms", k=1)).hits[0]
+    assert untouched.scores["tag"] is None
+
+
+def test_one_chunk_of_a_document_and_those_beside_it(opened: OpenVersion) -> None:
+    assert _found(_retriever(opened), "station platforms clock", k=3, mode="lexical") == ["station"] * 3
+    retriever = _retriever(opened, one_per_document=True, neighbours=1)
+    hit = retriever.find(_request("nine platforms", k=3)).hits[0]
+    assert hit.text == "It has nine platforms today."
+    assert [near.text for near in hit.neighbours or ()] == ["The station opened in 1901.", "Its clock was made in Besançon."]
+    assert _found(retriever, "station platforms clock", k=3).count("station") == 1
+
+
+def test_weak_hits_stay_out_where_a_share_is_declared(opened: OpenVersion) -> None:
+    question = "Kayak tour TO1101 leaves at eight from the pier."
+    assert len(_found(_retriever(opened), question, k=5)) == 5
+    assert _found(_retriever(opened, share=0.9), question, k=5) == ["boats"]
+    assert len(_found(_retriever(opened, share=0.9, least_k=2), question, k=5)) == 2
+
+
+def test_a_question_is_answered_from_words_where_the_embedder_does_not_know_the_language(opened: OpenVersion) -> None:
+    retriever = _retriever(opened)
+    near = {"k": 3, "default_floor": 0.99}  # which no random vector reaches
+    assert _found(retriever, "Les enfants entrent gratuitement ?", **near) == ["prix"]
+    assert _found(retriever, "Quel est le menu de la cantine pour les enfants malades ?", **near) == []
+    assert _found(retriever, "TO1101", **near) == ["boats"]  # so many of the question's words are a reason in any language
+    assert _found(retriever, "who reads the newspapers of the town?", **near) == []
+
+
+def test_the_road_names_every_step_and_what_it_did(opened: OpenVersion) -> None:
+    road = _retriever(opened, tags={"field": "tags"}).find(_request("AI ethics", where={"language": "en"}, floor=-1.0)).road
+    steps = {step["step"]: step for step in road}
+    assert {"filter", "dense", "lexical", "fuse", "tags", "floor", "select"} <= steps.keys()
+    assert steps["filter"]["chunks"] == 4
+    assert steps["tags"]["named"] == ["AI", "ethics"]
+    assert 0 < steps["fuse"]["dense_weight"] < 1
+    assert all(step["ms"] >= 0 for step in road)
