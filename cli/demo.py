@@ -19,7 +19,7 @@ from schemas.settings import DataDir, project_root
 _PORT = 8765
 _QUESTIONS = {  # for each, one that its content answers and one that it does not
     "voyago": ("Can my six-year-old paddle a boat in the bay south of Hạ Long?", "What is the capital of Mongolia?"),
-    "products": ("Can I upgrade the RAM of the N14 after buying it?", "Which colours does the electric bicycle come in?"),
+    "products": ("Why does my laptop refuse to fill its battery past four fifths?", "Which colours does the electric bicycle come in?"),
     "handbook": ("How many days of annual leave do I have?", "Who won the football match last night?"),
     "workspace": ("What are the best practices for AI ethics?", "How do I bake sourdough bread?"),
     "versailles": ("Quel est le tarif pour un enfant de 10 ans ?", "Comment réparer un moteur de bateau à vapeur ?"),

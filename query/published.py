@@ -13,6 +13,7 @@ from index.read import OpenVersion
 from index.versions import resolve_version
 from query.answer import History, answer, stream_answer
 from query.compose import compose_query
+from query.expand import merge, other_wordings
 from query.generators import Generator, load_generator
 from query.rerank import Reranker, load_reranker
 from query.retrieve import Found, Mode, Request, Retriever
@@ -115,9 +116,21 @@ class PublishedIndex:
         """
         opened = self.version(version)
         request = self._request(query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
-        found = self.find(opened, request)
+        found = self._find(opened, request)
         road = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.road] if explain else None
         return SearchResult(kb=self.declaration.name, version=opened.manifest.version, query=query, hits=found.hits, explain=road)
+
+    def _find(self, opened: OpenVersion, request: Request) -> Found:
+        """What a request finds, and where that is declared, what other wordings of it find."""
+        declared = self.declaration.retrieve
+        found = self.find(opened, request)
+        if not declared.expand or self._generator is None:
+            return found
+        with found.step("other wordings") as told:
+            told["wordings"] = wordings = other_wordings(self._generator, request.text, declared.expand)
+        vectors = self.embedder.embed_queries(wordings)
+        others = [self.find(opened, replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
+        return merge([found, *others], request.k)
 
     def find(self, opened: OpenVersion, request: Request) -> Found:
         """What a request finds in one open version."""
@@ -170,7 +183,7 @@ class PublishedIndex:
         default = self.embedder.defaults.floor if chosen is None else None
         request = self._request(question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=asked.get("workspace"), parts=asked.get("parts"))
         vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-        hits = self.find(opened, replace(request, vector=vector, default_floor=default)).hits
+        hits = self._find(opened, replace(request, vector=vector, default_floor=default)).hits
         return self.declaration, opened.manifest.version, question, vector, hits, self.embedder
 
     def _manners(self, asked: Asked) -> dict[str, Any]:

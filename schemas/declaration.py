@@ -275,6 +275,7 @@ class Retrieve(Declared):
     query: str | None = Field(
         None, min_length=1, description="what is searched for, as a template over `question` and the parts that a caller names, such as `{product} {question}`"
     )
+    expand: int = Field(0, ge=0, le=5, description="other wordings of the question that the declared model writes, each searched for as well")
     least_k: int = Field(1, ge=0, description="with `share`: hits that are returned whatever their score")
     share: float | None = Field(None, ge=0, le=1, description="hits whose score is less than this share of the best one's are left out; null: k hits, always")
     one_per_document: bool = Field(False, description="of each document the best chunk alone")
@@ -386,6 +387,10 @@ class Declaration(Declared):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.chunk.by == "semantic" and self.embed.provider != "local":
+            raise ValueError("chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: it needs embed.provider local")
+        if self.retrieve.expand and self.generate.provider == "extractive":
+            raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
         names = [source.name for source in self.sources]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"sources: the name '{twice[0]}' is used twice")
