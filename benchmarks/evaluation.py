@@ -52,7 +52,7 @@ def _sets(folders: list[Path], data: Path, scratch: Path) -> Iterator[str]:
     yield "|---|---:|---|---:|---:|---:|---:|---|---|"
     for folder in folders:
         declaration = _declared(folder, scratch)
-        _run(declaration, data)
+        run_below_prefect(declaration, data)
         with open_index(str(declaration), data=data) as index:
             yield from _rows(index, folder)
 
@@ -68,7 +68,7 @@ def _declared(folder: Path, scratch: Path) -> Path:
     return path
 
 
-def _run(declaration: Path | str, data: Path) -> None:
+def run_below_prefect(declaration: Path | str, data: Path) -> None:
     """Below Prefect: its server would cost more than a small set."""
     from flows.refresh import carry_out
     from flows.run import Run
@@ -113,7 +113,7 @@ def _golden(data: Path) -> Iterator[str]:
     for name in _EXAMPLES:
         declaration = load_declaration(name, "")
         if all(source.kind == "files" for source in declaration.sources):
-            _run(project_root() / "knowledge" / f"{name}.yaml", data)
+            run_below_prefect(project_root() / "knowledge" / f"{name}.yaml", data)
         elif not (DataDir.locate(data).index(name) / "CURRENT").is_file():
             continue
         with open_index(name, data=data, env="") as index:

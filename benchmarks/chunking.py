@@ -1,0 +1,128 @@
+"""How much of what answers a question is found, and how little else, by the way documents are cut.
+
+    python -m benchmarks.chunking --set DIR [--by recursive:800 sentences:800 ...] [--n 5] [--mode hybrid dense]
+
+The set is a folder with corpus.jsonl {id, text} and spans.jsonl {id, corpus_id, references: [{start, end}]}, with the questions in queries.jsonl {id, text}.
+Each configuration is run as a knowledge base (`clean: none`), and asked through the retrieval that searches use. Over characters, means of all questions:
+recall is the share of the references that the first n chunks hold; IoU that share of all that is in either; precision-omega what a perfect retriever could
+reach with these chunks (Smith and Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024). What is printed is Markdown.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from benchmarks.evaluation import run_below_prefect
+from query import PublishedIndex, open_index
+from query.retrieve import Mode, Request
+from schemas.items import file_sha256
+
+
+class Span(NamedTuple):
+    """Characters from `start` up to `end` of a document."""
+
+    document: str
+    start: int
+    end: int
+
+
+class Question(NamedTuple):
+    text: str
+    references: list[Span]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", type=Path, required=True)
+    parser.add_argument("--by", nargs="+", default=["recursive:800"], help="chunker:size or chunker:size:overlap, in its own unit")
+    parser.add_argument("--mode", nargs="+", choices=("dense", "lexical", "hybrid"), default=["hybrid", "dense"])
+    parser.add_argument("--n", type=int, default=5)
+    arguments = parser.parse_args()
+    questions = list(_questions(arguments.set))
+    with tempfile.TemporaryDirectory(prefix="almanac-chunking-") as folder:
+        lines = ["| cut by | mode | chunks | recall | IoU | precision-omega |", "|---|---|---:|---:|---:|---:|"]
+        for configuration in arguments.by:
+            declaration = _declared(arguments.set, configuration, Path(folder))
+            run_below_prefect(declaration, Path(folder))
+            with open_index(str(declaration), data=folder) as index:
+                lines += [_row(index, configuration, mode, questions, arguments.n) for mode in arguments.mode]
+    lines += ["", f"{len(questions)} questions, n = {arguments.n}; corpus {file_sha256(arguments.set / 'corpus.jsonl')[:8]}."]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _questions(folder: Path) -> Iterator[Question]:
+    texts = {row["id"]: row["text"] for row in _rows(folder / "queries.jsonl")}
+    for row in _rows(folder / "spans.jsonl"):
+        if row["id"] in texts:
+            yield Question(texts[row["id"]], [Span(row["corpus_id"], one["start"], one["end"]) for one in row["references"]])
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
+    by, size, *overlap = configuration.split(":")
+    chunk = {"by": by, "size": int(size), "overlap": int(overlap[0]) if overlap else 0}
+    fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
+    source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "documents", "id": "{id}", "fields": fields}
+    path = scratch / f"{configuration.replace(':', '-')}.yaml"
+    YAML().dump({"name": path.stem, "sources": [{**source, "body": "{text}", "limits": {"bytes_per_page": "64MiB"}}], "clean": "none", "chunk": chunk}, path)
+    return path
+
+
+def _row(index: PublishedIndex, configuration: str, mode: Mode, questions: Sequence[Question], n: int) -> str:
+    opened = index.version()
+    columns = (opened.column(name) for name in ("document_id", "start", "end"))
+    chunks = [Span(document, start, end) for document, start, end in zip(*columns, strict=True)]
+    vectors = index.embedder.embed_queries([question.text for question in questions])
+    figures = []
+    for question, vector in zip(questions, vectors, strict=True):
+        hits = index.find(opened, Request(question.text, vector, n, mode, ranking=True)).hits
+        found = [Span(hit.document_id, hit.start or 0, hit.end or 0) for hit in hits]
+        figures.append((*_held(question.references, found), _omega(question.references, chunks)))
+    recall, iou, omega = (f"{100 * value:.1f}" for value in np.mean(figures, axis=0))
+    return f"| {configuration} | {mode} | {len(chunks):,} | {recall} | {iou} | {omega} |"
+
+
+def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, float]:
+    """Recall and IoU. Text that stands in two of the found chunks counts twice in what was found, as a reader would read it twice."""
+    held = _covered([_common(one, other) for one in references for other in found])
+    wanted = sum(one.end - one.start for one in references)
+    read = sum(one.end - one.start for one in found)
+    missed = _covered(references) - held
+    return held / wanted, held / (read + missed)
+
+
+def _omega(references: Sequence[Span], chunks: Sequence[Span]) -> float:
+    """What is wanted, of all in the chunks that touch it."""
+    touching = [one for one in chunks if any(one.document == other.document and one.start <= other.end and other.start <= one.end for other in references)]
+    held = _covered([_common(one, other) for one in references for other in touching])
+    return held / _covered([*touching, *references]) if held else 0.0
+
+
+def _common(one: Span, other: Span) -> Span:
+    start, end = max(one.start, other.start), min(one.end, other.end)
+    return Span(one.document, start, end) if one.document == other.document and start < end else Span(one.document, 0, 0)
+
+
+def _covered(spans: Sequence[Span]) -> int:
+    """Characters in any of the spans."""
+    total, document, reached = 0, "", 0
+    for span in sorted(spans):
+        if span.document != document:
+            document, reached = span.document, 0
+        total += max(0, span.end - max(span.start, reached))
+        reached = max(reached, span.end)
+    return total
+
+
+if __name__ == "__main__":
+    main()
