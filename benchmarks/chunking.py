@@ -23,6 +23,7 @@ from benchmarks.evaluation import run_below_prefect
 from query import PublishedIndex, open_index
 from query.retrieve import Mode, Request
 from schemas.items import file_sha256
+from schemas.logs import log_through_stdlib
 
 
 class Span(NamedTuple):
@@ -39,6 +40,7 @@ class Question(NamedTuple):
 
 
 def main() -> None:
+    log_through_stdlib()  # else what runs log would stand between the tables
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", type=Path, required=True)
     parser.add_argument("--by", nargs="+", default=["recursive:800"], help="chunker:size or chunker:size:overlap, in its own unit")

@@ -19,11 +19,12 @@ import pytrec_eval
 from ruamel.yaml import YAML
 
 from query import PublishedIndex, open_index
-from query.evaluate import evaluate, rank_documents, read_qrels
+from query.evaluate import measure, rank_documents, read_qrels
 from query.golden import load_golden, measure_recall
 from query.retrieve import Mode
 from schemas.items import file_sha256
 from schemas.load import load_declaration
+from schemas.logs import log_through_stdlib
 from schemas.settings import DataDir, project_root
 
 _MODES: tuple[Mode, ...] = ("dense", "lexical", "hybrid")
@@ -33,6 +34,7 @@ _EXAMPLES = ("voyago", "products", "handbook", "workspace", "versailles")
 
 
 def main() -> None:
+    log_through_stdlib()  # else what runs log would stand between the tables
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="almanac-evaluation-") as scratch:
         data = arguments.data or Path(scratch)
@@ -79,21 +81,20 @@ def run_below_prefect(declaration: Path | str, data: Path) -> None:
 
 
 def _rows(index: PublishedIndex, folder: Path) -> Iterator[str]:
-    queries, qrels = folder / "queries.jsonl", folder / "qrels.tsv"
-    gains = {mode: _gains(index, queries, qrels, mode) for mode in _MODES}
+    judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
+    runs = {mode: rank_documents(index, folder / "queries.jsonl", judged, mode) for mode in _MODES}
+    gains = {mode: _gains(judged, run) for mode, run in runs.items()}
     better = max(_SIDES, key=lambda mode: float(np.mean(gains[mode])))
-    for mode in _MODES:
-        found = evaluate(index, queries, qrels, mode=mode)
-        figures = " | ".join(f"{value:.4f}" for value in found.metrics.values())
+    for mode, run in runs.items():
+        figures = " | ".join(f"{value:.4f}" for value in measure(judged, run).values())
         gain = _difference(gains["hybrid"], gains[better]) if mode == "hybrid" else ""
         digest = file_sha256(folder / "corpus.jsonl")[:8] if mode == "hybrid" else ""
-        yield f"| {folder.parent.name}/{folder.name} | {found.queries} | {mode} | {figures} | {gain} | {digest} |"
+        yield f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {mode} | {figures} | {gain} | {digest} |"
 
 
-def _gains(index: PublishedIndex, queries: Path, qrels: Path, mode: Mode) -> np.ndarray:
+def _gains(judged: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> np.ndarray:
     """nDCG@10 of each judged question, in the order of their ids."""
-    judged = {query: docs for query, docs in read_qrels(qrels).items() if any(score > 0 for score in docs.values())}
-    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10"}).evaluate(rank_documents(index, queries, judged, mode))
+    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10"}).evaluate(run)
     return np.array([found.get(query, {}).get("ndcg_cut_10", 0.0) for query in sorted(judged)])
 
 

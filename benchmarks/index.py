@@ -32,6 +32,7 @@ from index.vectors import VectorStore
 from index.verify import verify_version
 from index.versions import current_version, read_manifest, version_dir
 from schemas.items import ChunkRow
+from schemas.logs import log_through_stdlib
 from schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
 from schemas.tables import CHUNKS, chunks_table, read_table, write_table
 
@@ -43,6 +44,7 @@ _STEPS = ("full build", "1 % changed", "digest", "rollback", "open and first ans
 
 
 def main() -> None:
+    log_through_stdlib()
     arguments = _arguments()
     if arguments.step == MAKE:
         _make(arguments.folder, arguments.chunks)

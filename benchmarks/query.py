@@ -23,6 +23,7 @@ from index.embedder import load_embedder
 from index.read import OpenVersion
 from query.retrieve import Request, Retriever
 from schemas.declaration import Declaration
+from schemas.logs import log_through_stdlib
 
 _K = 10
 _FILTERS: dict[str, dict[str, Any] | None] = {
@@ -33,6 +34,7 @@ _FILTERS: dict[str, dict[str, Any] | None] = {
 
 
 def main() -> None:
+    log_through_stdlib()  # else what runs log would stand between the tables
     arguments = _arguments()
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="benchmark-query-") as name:
         folder = Path(name)

@@ -5,11 +5,13 @@ import threading
 from collections.abc import Collection, Iterator, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 _SPARE = 10  # rows asked for beyond k, so that equal scores at the end are cut by id and not by chance
 _FEW, _DEEPER, _DEEPEST = 500, 2, 2000  # ids whose vectors are fetched; times as many rows as should do; rows that are quicker than telling ids
 _COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
+
+
+class KnownIds(frozenset[str]):
+    """Ids that a version has: nobody need look them up again."""
 
 
 class OpenVersion:
@@ -82,7 +88,7 @@ class OpenVersion:
             raise EmbedderMismatch(
                 f"the query's vector has the shape {vector.shape}, the version's have dimension {self.manifest.embedder.dimension}", where=self.manifest.version
             )
-        known = None if ids is None else self._row_of.keys() & ids
+        known: Set[str] | None = ids if ids is None or isinstance(ids, KnownIds) else self._row_of.keys() & ids
         available = self.manifest.counts.chunks if known is None else len(known)
         if k < 1 or not available:
             return []
@@ -143,6 +149,10 @@ class OpenVersion:
     def chunk_ids(self) -> list[str]:
         """All chunk ids, in the order of chunks.parquet."""
         return self.column("chunk_id")
+
+    def ids_where(self, mask: "npt.NDArray[np.bool_]") -> KnownIds:
+        """The chunk ids at which a mask over all chunks, in their order, is true."""
+        return KnownIds(compress(self.chunk_ids, mask.tolist()))
 
     def rows(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         """The chunks in the order asked for: columns of chunks.parquet but `embedded_text`, with `metadata` parsed. KeyError for an unknown id."""
