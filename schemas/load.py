@@ -93,7 +93,10 @@ def _finding(detail: ErrorDetails, declared: Any) -> str:
     # The name of a header may hold the value by mistake.
     at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        close = difflib.get_close_matches(str(detail["loc"][-1]), _keys_there_are(), 1)
+        key = str(detail["loc"][-1])
+        if key in _keys_there_are():
+            return f"{at}: unknown key here; a key of that name belongs elsewhere"
+        close = difflib.get_close_matches(key, _keys_there_are(), 1)
         return f"{at}: unknown key" + (f"; did you mean {close[0]}?" if close else "")
     if kind == "union_tag_invalid":
         return f"{at}.kind: must be one of {detail['ctx']['expected_tags']}; found {detail['ctx']['tag']!r}"

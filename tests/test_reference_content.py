@@ -47,18 +47,17 @@ def test_dense_retrieval_reaches_the_published_figure(almanac: Almanac, tmp_path
     assert measured["metrics"]["ndcg@10"] == pytest.approx(0.944, abs=0.005)
 
 
-@pytest.mark.parametrize(("language", "corpus", "lexical"), [("es", "f738f28d", 0.95), ("vi", "58420342", 0.95)])
-def test_both_sides_together_are_no_worse_than_the_better_one(almanac: Almanac, tmp_path: Path, language: str, corpus: str, lexical: float) -> None:
-    """In languages that the embedder does not know; every fourth question of the set."""
-    folder = SHARED / "eval/xquad" / language
-    assert file_sha256(folder / "corpus.jsonl")[:8] == corpus
+def test_both_sides_together_are_no_worse_than_the_better_one(almanac: Almanac, tmp_path: Path) -> None:
+    """In Spanish, which the embedder does not know; every fourth question of the set."""
+    folder = SHARED / "eval/xquad/es"
+    assert file_sha256(folder / "corpus.jsonl")[:8] == "f738f28d"
     qrels = tmp_path / "qrels.tsv"
     qrels.write_text("".join((folder / "qrels.tsv").read_text().splitlines(keepends=True)[::4]))
-    declared = _declared(folder, language, tmp_path / "xquad.yaml")
+    declared = _declared(folder, "es", tmp_path / "xquad.yaml")
     assert almanac("run", declared, "--json").code == 0
     found = {
         mode: almanac("eval", declared, "--queries", str(folder / "queries.jsonl"), "--qrels", str(qrels), "--mode", mode, "--json").json["metrics"]
         for mode in ("dense", "lexical", "hybrid")
     }
-    assert found["lexical"]["ndcg@10"] >= lexical
+    assert found["lexical"]["ndcg@10"] >= 0.955
     assert found["hybrid"]["ndcg@10"] >= max(found["dense"]["ndcg@10"], found["lexical"]["ndcg@10"]) - 0.001

@@ -19,6 +19,7 @@ import pytest
 from tests.conftest import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # in order, on one server
+_DEPLOYED = {"voyago", "products", "handbook", "workspace", "versailles"}
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,9 @@ def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
         deployments = {d["id"]: d["name"] for d in server.post("/deployments/filter", {})}
         runs = server.post("/flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}})
         found = {deployments[run["deployment_id"]] for run in runs}
-        return found if found == {"voyago", "handbook"} else set()
+        return found if found == _DEPLOYED else set()
 
-    assert _wait_for(scheduled, 120) == {"voyago", "handbook"}
+    assert _wait_for(scheduled, 120) == _DEPLOYED
 
 
 def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> None:

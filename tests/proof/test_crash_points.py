@@ -64,13 +64,13 @@ def _changed(stage: Stage, place: Path) -> None:
 
 
 SCENARIOS = {
-    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 18),
-    "refresh": Scenario("run", _changed, 24),
+    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 12),
+    "refresh": Scenario("run", _changed, 16),
     "full refresh": Scenario("run", _changed, 6, {"full": True}),
     "kept": Scenario("run", _changed, 4, {"publish": False}),
     "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, again={"version": "v0001"}),
     "prune": Scenario("prune", _expired, 8),
-    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 12, {"url": "n5.txt"}),
+    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 9, {"url": "n5.txt"}),
     "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 5, {"version": "v0001"}),
     "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 5, {"version": "v0002"}, data="production"),
 }
