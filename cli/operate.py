@@ -49,8 +49,11 @@ def run(
     from flows.refresh import refresh, summary_line
 
     if stored.read_pointer(folder.index(declaration.name)) is None and declaration.embed.provider == "local":
-        _import_model_meanwhile()
-    wait_until_ready()
+        importing = _import_model_meanwhile()
+        wait_until_ready()
+        importing.join()  # two threads that import the same library, of which one is interrupted, may wait for each other for ever
+    else:
+        wait_until_ready()
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.
         done = refresh(
@@ -69,10 +72,12 @@ def run(
     raise typer.Exit(report.exit_code)
 
 
-def _import_model_meanwhile() -> None:
+def _import_model_meanwhile() -> threading.Thread:
     """A first run embeds for sure, and Prefect's API makes its database first, some ten seconds on a fresh machine: time for a model's four of importing."""
     quiet_engines()
-    threading.Thread(target=import_module, args=("sentence_transformers",), daemon=True, name="import-model").start()
+    thread = threading.Thread(target=import_module, args=("sentence_transformers",), daemon=True, name="import-model")
+    thread.start()
+    return thread
 
 
 def _show_report(report: RunReport, handle: str) -> None:

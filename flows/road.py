@@ -1,17 +1,17 @@
 """The order of the steps, for a refresh and for a plan of one. `do` carries out a step: as a Prefect task, or as the plain function that it is."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from flows import steps
 from flows.run import Run
 from flows.state import inputs_of, nothing_changed
-from index.versions import current_version, list_versions
+from index.versions import current_version, list_versions, version_dir
 from query.golden import load_golden
-from schemas.items import file_sha256
 from schemas.manifest import Manifest
 from schemas.reports import PageCounts
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from schemas.tables import DOCUMENTS, RECORDS, read_table
 from transforms.gate import judge
 
 Do = Callable[..., Any]
@@ -83,10 +83,16 @@ def finished_before(run: Run) -> Manifest | None:
     for kept in reversed(list_versions(run.index_dir)):
         found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
         if found == wanted and run.ending_of(kept.run_id) == "cut off":
-            tables = {stored.path: stored.sha256 for stored in kept.files}
-            if all(file_sha256(run.tables / name) == tables.get(name) for name in (RECORDS, DOCUMENTS, CHUNKS)):
+            folder = version_dir(run.index_dir, kept.version)
+            if all(_items_of(run.tables / name) == _items_of(folder / name) for name in (RECORDS, DOCUMENTS)):
                 return kept
     return None
+
+
+def _items_of(path: Path) -> list[dict[str, str]]:
+    """What a table of items holds, but for the times: a file that is read again was seen later."""
+    items: list[dict[str, str]] = read_table(path, ["source", "document_id", "content_sha256", "raw_sha256"]).to_pylist()
+    return items
 
 
 def refused_before(run: Run) -> Manifest | None:
