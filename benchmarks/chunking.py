@@ -76,7 +76,7 @@ def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
     source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "documents", "id": "{id}", "fields": fields}
     path = scratch / f"{configuration.replace(':', '-')}.yaml"
-    YAML().dump({"name": path.stem, "sources": [{**source, "body": "{text}"}], "clean": "none", "chunk": chunk}, path)
+    YAML().dump({"name": path.stem, "sources": [{**source, "body": "{text}", "metadata": ["id"]}], "clean": "none", "chunk": chunk}, path)
     return path
 
 
