@@ -55,6 +55,7 @@ def copy_file(source: Path, target: Path) -> None:
         except (AttributeError, OSError) as error:
             if isinstance(error, OSError) and error.errno not in _NOT_HERE:
                 raise
+        if left:  # it cannot be done here, or ended early, as some file systems let it
             reader.seek(0)
             writer.seek(0)
             shutil.copyfileobj(reader, writer, _BLOCK)

@@ -164,13 +164,18 @@ class OpenVersion:
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
         """The vectors of these chunks as Chroma has them, float32 (n, dimension), in the order asked for. KeyError for an unknown id."""
+        from index.engine import panics_told
+
         try:
-            got = self._collection.get(ids=list(chunk_ids), include=["embeddings"])
+            with panics_told():
+                got = self._collection.get(ids=list(chunk_ids), include=["embeddings"])
         except AlmanacError:
             raise
         except Exception as error:
             raise self._damaged(error) from error
         place = {chunk_id: number for number, chunk_id in enumerate(got["ids"])}
+        if lost := next((one for one in chunk_ids if one not in place and one in self._row_of), None):
+            raise self._damaged(LookupError(f"Chroma lacks the chunk {lost}"))
         return np.asarray(got["embeddings"], dtype=np.float32).reshape(-1, self.manifest.embedder.dimension)[[place[one] for one in chunk_ids]]
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:

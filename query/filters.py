@@ -17,6 +17,7 @@ from schemas.errors import UsageError
 from schemas.items import canonical_json
 
 Mask = npt.NDArray[np.bool_]
+_EXACT = 2**53  # up to here each integer is a float of its own
 
 
 def _numeric(value: Any) -> Any:
@@ -64,9 +65,9 @@ class Column:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64] | None:
-        """The distinct values as numbers, NaN for a missing one; None where another is no number."""
+        """The distinct values as numbers, NaN for a missing one; None where another is no number, or an integer that no float tells from its neighbours."""
         found = [_numeric(value) for value in self.distinct]
-        if any(isinstance(value, bool) or not isinstance(value, int | float | None) for value in found):
+        if not all(value is None or _is_float_enough(value) for value in found):
             return None
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
@@ -110,10 +111,14 @@ def _require_operator(name: str, wanted: Any) -> None:
 
 def _tested(name: str, values: Column, wanted: Any) -> Mask:
     """Which of the distinct values pass."""
-    if name in _AT_ONCE and isinstance(wanted, int | float) and not isinstance(wanted, bool) and values.numbers is not None:
+    if name in _AT_ONCE and _is_float_enough(wanted) and values.numbers is not None:
         compared: Mask = _AT_ONCE[name](values.numbers, wanted)  # a missing one is NaN, which passes no test
         return compared
     return np.array([_test(name, value, wanted) for value in values.distinct], dtype=np.bool_)
+
+
+def _is_float_enough(value: Any) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT)
 
 
 def _test(name: str, value: Any, wanted: Any) -> bool:

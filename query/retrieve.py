@@ -91,6 +91,8 @@ class Retriever:
         self._declaration, self._declared = declaration, declaration.retrieve
         self._embed_queries, self._reranker = embed_queries, reranker
         self._columns: dict[str, Column] = {}
+        self._tags: dict[str | None, TagIndex] = {}  # by workspace, as their vectors
+        self._tag_vectors: dict[str | None, Vectors] = {}
         self._filters: dict[str, KnownIds] = {}  # what passed, of the last few: callers ask with the same one again
 
     def find(self, request: Request) -> Found:
@@ -230,17 +232,23 @@ class Retriever:
         return sorted(candidates, key=lambda one: one.order)
 
     def _question_tags(self, request: Request, floor: float) -> QuestionTags:
-        vector = request.vector
-        return self._tags.tags_of(request.text, None if vector is None else lambda: self._tag_vectors @ vector, floor)
+        vector, workspace = request.vector, request.workspace
+        tags = self._tags_in(workspace)
+        return tags.tags_of(request.text, None if vector is None else lambda: self._vectors_of_tags(workspace) @ vector, floor)
 
-    @cached_property
-    def _tags(self) -> TagIndex:
-        assert self._declared.tags is not None
-        return TagIndex([_as_tags(value) for value in self._values(self._declared.tags.field)])
+    def _tags_in(self, workspace: str | None) -> TagIndex:
+        """The tags of a workspace, or of all chunks: not even the names of another one's are told."""
+        if workspace not in self._tags:
+            assert self._declared.tags is not None
+            rows = zip(self.opened.chunk_ids, self._values(self._declared.tags.field), strict=True)
+            ids = None if workspace is None else self._passing(Request("", None, 1, "lexical", workspace=workspace))
+            self._tags[workspace] = TagIndex([_as_tags(value) for chunk_id, value in rows if ids is None or chunk_id in ids])
+        return self._tags[workspace]
 
-    @cached_property
-    def _tag_vectors(self) -> Vectors:
-        return self._embed_queries(self._tags.names)
+    def _vectors_of_tags(self, workspace: str | None) -> Vectors:
+        if workspace not in self._tag_vectors:
+            self._tag_vectors[workspace] = self._embed_queries(self._tags_in(workspace).names)
+        return self._tag_vectors[workspace]
 
     def _reranked(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
         declared = self._declared.rerank

@@ -51,3 +51,10 @@ def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:
 def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
     with pytest.raises(UsageError):
         _match(where)
+
+
+def test_integers_that_no_float_tells_apart_stay_apart() -> None:
+    column = Column([2**53, 2**53 + 1, 10**400])
+    for wanted, rows in ((2**53 + 1, [False, True, False]), (10**400, [False, False, True]), (1, [False] * 3)):
+        assert matching_rows({"n": wanted}, lambda _: column, 3, ["n"]).tolist() == rows
+    assert matching_rows({"n": {"$lt": 10**400}}, lambda _: Column([1, 2]), 2, ["n"]).tolist() == [True, True]

@@ -1,8 +1,10 @@
 """The road of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from index.build import build_version
@@ -96,6 +98,27 @@ def test_tags_that_a_question_names_move_their_pages_up(opened: OpenVersion) -> 
     assert (hits[0].scores["tag"], hits[1].scores["tag"]) == (1.0, 0.5)
     untouched = tagged.find(_request("platforms", k=1)).hits[0]
     assert untouched.scores["tag"] is None
+
+
+def test_a_workspace_is_told_nothing_of_the_tags_of_another(opened: OpenVersion) -> None:
+    retriever = _retriever(opened, workspace="workspace", tags={"field": "tags", "floor": -1.0})
+    steps = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3, workspace="people")).road}
+    assert {*steps["tags"]["named"], *steps["tags"]["related"]} <= {"travel"}
+    everywhere = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3)).road}
+    assert everywhere["tags"]["named"] == ["AI", "ethics", "governance"]
+
+
+def test_a_reranker_orders_what_it_reads_and_leaves_the_rest_behind(opened: OpenVersion) -> None:
+    class Shortest:
+        def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:  # noqa: ARG002  as the protocol has it
+            return np.array([-len(text) for text in texts], dtype=np.float32)
+
+    declared = {"name": "kb", "sources": [{"name": "pages", "kind": "files", "glob": "*"}], "retrieve": {"rerank": {"model": "./m", "candidates": 4}}}
+    found = Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries, Shortest()).find(_request("model card", k=8)).hits
+    lengths = [len(hit.text) for hit in found]
+    assert lengths[:4] == sorted(lengths[:4])
+    assert [hit.scores["rerank"] is not None for hit in found] == [True] * 4 + [False] * 4
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
 def test_one_chunk_of_a_document_and_those_beside_it(opened: OpenVersion) -> None:
