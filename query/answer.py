@@ -23,73 +23,57 @@ from schemas.reports import Answer, Citation, Hit
 if TYPE_CHECKING:
     from query.generators import Generator
 
-__all__ = ["UNKNOWN", "answer", "stream_answer"]
+__all__ = ["UNKNOWN", "Question", "answer", "stream_answer"]
 
 History = Sequence[Mapping[str, str]]
 
 
-def answer(
-    declaration: Declaration,
-    version: str,
-    question: str,
-    question_vector: npt.NDArray[np.float32],
-    hits: Sequence[Hit],
-    embedder: Embedder,
-    *,
-    mode: str,
-    lowest: float,
-    confident: float,
-    generator: "Generator | None" = None,
-    history: History = (),
-) -> Answer:
-    """The answer to a question, or an explicit "I don't know".
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One question with all that its answer is made of.
 
-    `hits` come best first and reach the floor `lowest`, of dense cosines; `question_vector` is a unit vector. Without `generator` the reply is made of
-    sentences of the hits. `history` holds earlier messages, {role: user | assistant, content}, the oldest first. Raises UsageError where `mode` is kb-llm
-    and there is no generator.
+    `hits` come best first and may be answered from; `vector` is the question's unit vector. `lowest` and `confident` are dense cosines: from where on a hit
+    counts, and from where on it can be relied on. Without `generator` the reply is made of sentences of the hits. `history` holds earlier messages,
+    {role: user | assistant, content}, the oldest first.
     """
-    pathway = choose_pathway(mode, hits, confident, generator)
-    asked = _Asked(declaration, version, question, question_vector, hits, embedder, pathway, Thresholds(lowest, confident), generator, history)
-    return _last(asked.reply(is_streamed=False))
+
+    declaration: Declaration
+    version: str
+    text: str
+    vector: npt.NDArray[np.float32]
+    hits: Sequence[Hit]
+    embedder: Embedder
+    mode: str
+    lowest: float
+    confident: float
+    generator: "Generator | None" = None
+    history: History = ()
 
 
-def stream_answer(
-    declaration: Declaration,
-    version: str,
-    question: str,
-    question_vector: npt.NDArray[np.float32],
-    hits: Sequence[Hit],
-    embedder: Embedder,
-    *,
-    mode: str,
-    lowest: float,
-    confident: float,
-    generator: "Generator | None" = None,
-    history: History = (),
-) -> Iterator[str | Answer]:
+def answer(question: Question) -> Answer:
+    """The answer, or an explicit "I don't know". Raises UsageError where the mode is kb-llm and there is no generator."""
+    *_, last = _Answering(question).reply(is_streamed=False)
+    assert isinstance(last, Answer)
+    return last
+
+
+def stream_answer(question: Question) -> Iterator[str | Answer]:
     """As `answer`, in pieces of text as they come, and the Answer as the last item; its `reply` is the pieces put together.
 
     In mode kb-only nothing is passed on before the first valid citation: what rests on nothing is not said. Errors of use are raised at once.
     """
-    pathway = choose_pathway(mode, hits, confident, generator)
-    asked = _Asked(declaration, version, question, question_vector, hits, embedder, pathway, Thresholds(lowest, confident), generator, history)
-    return asked.reply(is_streamed=True)
+    return _Answering(question).reply(is_streamed=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """One question with all that its answer is made of."""
+class _Answering:
+    """The way from a question to its answer."""
 
-    declaration: Declaration
-    version: str
-    question: str
-    vector: npt.NDArray[np.float32]
-    hits: Sequence[Hit]
-    embedder: Embedder
-    pathway: Pathway
-    thresholds: Thresholds
-    generator: "Generator | None"
-    history: History
+    def __init__(self, question: Question) -> None:
+        self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
+        self.question, self.vector, self.hits = question.text, question.vector, question.hits
+        self.generator, self.history = question.generator, question.history
+        self.pathway: Pathway = choose_pathway(question.mode, question.hits, question.confident, question.generator)
+        self.thresholds = Thresholds(question.lowest, question.confident)
 
     @property
     def title(self) -> str:
@@ -189,9 +173,3 @@ class _Asked:
 def _piece(text: str) -> Iterator[str]:
     if text:
         yield text
-
-
-def _last(items: Iterator[str | Answer]) -> Answer:
-    *_, last = items
-    assert isinstance(last, Answer)
-    return last

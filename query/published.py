@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from index.embedder import Embedder, Vectors, describe_embedder, load_embedder
+from index.embedder import Embedder, describe_embedder, load_embedder
 from index.read import OpenVersion
 from index.versions import resolve_version
-from query.answer import History, answer, stream_answer
+from query.answer import History, Question, answer, stream_answer
 from query.compose import compose_query
 from query.expand import merge, other_wordings
 from query.generators import Generator, load_generator
@@ -170,27 +170,25 @@ class PublishedIndex:
 
         `mode` kb-llm lets the declared model add what it knows. `history` holds earlier messages, {role, content}, the oldest first.
         """
-        return answer(*self._before_answering(question, asked), mode=mode, history=history, **self._manners(asked))
+        return answer(self._question(question, mode, history, asked))
 
     def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
         """As `ask`, in pieces of text as they come; the Answer is the last item."""
-        return stream_answer(*self._before_answering(question, asked), mode=mode, history=history, **self._manners(asked))
+        return stream_answer(self._question(question, mode, history, asked))
 
-    def _before_answering(self, question: str, asked: Asked) -> tuple[Declaration, str, str, Vectors, list[Hit], Embedder]:
-        declared = self.declaration.retrieve
+    def _question(self, text: str, mode: str, history: History, asked: Asked) -> Question:
+        """A question with the hits that it may be answered from."""
+        declared, defaults = self.declaration.retrieve, self.embedder.defaults
         opened = self.version(asked.get("version"))
         chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
-        default = self.embedder.defaults.floor if chosen is None else None
-        request = self._request(question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=asked.get("workspace"), parts=asked.get("parts"))
+        request = self._request(text, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=asked.get("workspace"), parts=asked.get("parts"))
         vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-        hits = self._find(opened, replace(request, vector=vector, default_floor=default)).hits
-        return self.declaration, opened.manifest.version, question, vector, hits, self.embedder
-
-    def _manners(self, asked: Asked) -> dict[str, Any]:
-        declared, defaults = self.declaration.retrieve, self.embedder.defaults
-        lowest = next(f for f in (asked.get("floor"), declared.floor, defaults.floor) if f is not None)
+        hits = self._find(opened, replace(request, vector=vector, default_floor=defaults.floor if chosen is None else None)).hits
+        lowest = defaults.floor if chosen is None else chosen
         confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
-        return {"lowest": lowest, "confident": confident, "generator": self._generator}
+        return Question(
+            self.declaration, opened.manifest.version, text, vector, hits, self.embedder, mode, lowest, confident, self._generator, history
+        )  # fmt: skip
 
     @cached_property
     def _generator(self) -> Generator | None:

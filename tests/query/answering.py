@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from index.embedder import Floors
-from query.answer import answer
+from query.answer import Question, answer
 from query.generators import Messages
 from schemas.declaration import Declaration
 from schemas.manifest import EmbedderInfo
@@ -62,4 +62,4 @@ def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
 def ask(question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any) -> Answer:
     embedder = CountingWords()
     how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "confident": 0.9, **given}
-    return answer(declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how)
+    return answer(Question(declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.answer import UNKNOWN, stream_answer
+from query.answer import UNKNOWN, Question, stream_answer
 from schemas.errors import OperationalError, UsageError
 from schemas.reports import Answer, Hit
 from tests.query.answering import CountingWords, Says, ask, declared, make_hit
@@ -22,7 +22,7 @@ _HITS = [
 def _stream(question: str, hits: list[Hit], generator: Says | None, mode: str = "kb-only") -> Iterator[str | Answer]:
     embedder = CountingWords()
     vector = embedder.embed_queries([question])[0]
-    return stream_answer(declared(), "v0001", question, vector, hits, embedder, mode=mode, lowest=0.1, confident=0.9, generator=generator)
+    return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, confident=0.9, generator=generator))
 
 
 def test_model_is_held_to_what_it_cites() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from index.embedder import Embedder, load_embedder
-from query.answer import UNKNOWN, answer
+from query.answer import UNKNOWN, Question, answer
 from query.sentences import sentences_of
 from schemas.declaration import Embed
 from schemas.reports import Answer, Hit
@@ -167,6 +167,6 @@ _OPENING = "Le château ouvre du mardi au dimanche, de 9 h à 18 h 30. Dernière
 def test_french_questions_are_answered_in_french_with_an_english_model(minilm: Embedder, question: str, expected: str) -> None:
     hits = [make_hit(1, _OPENING, 0.5, title="Horaires"), make_hit(2, _TICKETS, 0.45, title="Billets")]
     vector = minilm.embed_queries([question])[0]
-    found = answer(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, mode="kb-only", lowest=0.3, confident=0.5)
+    found = answer(Question(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, "kb-only", lowest=0.3, confident=0.5))
     assert expected in found.reply
     _stands_in_its_sources(found)
