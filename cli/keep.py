@@ -155,13 +155,13 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
         say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
     else:
         print_table(f"{name} {found}: damaged", ("kind", "where", "found", "expected"), [(p.kind, p.where, p.found, p.expected) for p in problems])
-        say(f"  → almanac rebuild {name} {found} mends its Chroma directory; almanac rollback {name} publishes the version before;")
+        say(f"  → almanac rebuild {name} {found} mends all but its tables; almanac rollback {name} publishes the version before;")
         say(f"    almanac run {name} builds a new one")
     raise typer.Exit(0 if result.ok else 7)
 
 
 def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
-    """Make a version's Chroma directory anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
+    """Make a version anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
     from index.rebuild import rebuild_version
     from index.vector_parts import vectors_in_use
 

@@ -20,9 +20,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from index.child import Message, run_child, serve_parent
 from index.chunk_rows import ChunkRows
 from index.copying import copy_chroma, copy_file, copy_lexical
-from index.delta import BuildFacts, Difference, FullBuild, Parent, find_difference, full_facts, usable_parent
+from index.delta import BuildFacts, FullBuild, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
 from index.lexical_facts import LEXICAL, is_changeable
+from index.matrix import change_matrix, proven_matrix, write_matrix
 from index.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
+from index.vectors import VectorStore
 from schemas.durable import remove
 from schemas.errors import DamagedVersion, OperationalError, as_storage_error
 from schemas.manifest import EmbedderInfo
@@ -112,7 +114,8 @@ def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progre
     from index.engine import disk_full_told, open_client
     from index.lexical import build_lexical
 
-    rows = _Rows(job, table, pc.sort_indices(table.column("chunk_id")))
+    matrix = write_matrix(job.version_dir, table.column("text_sha256").to_pylist(), VectorStore(job.vectors_root, job.embedder))
+    rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
     with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
         batches = list(_even_batches(len(rows), min(client.get_max_batch_size(), _BATCH)))
         collection = client.create_collection(
@@ -135,7 +138,8 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
         try:
             # While the disk is busy: what has to be changed, its rows, and a second of importing.
             difference = find_difference(parent, table)
-            rows = _Rows(job, table, difference.added)
+            matrix = _changed_matrix(job, parent, difference.rows, table.column("text_sha256").to_pylist())
+            rows = _Rows(job, matrix, difference.rows.added)
             from index.engine import disk_full_told
 
             copied.result()
@@ -146,25 +150,35 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             remove(job.version_dir / CHROMA)
             raise
     try:
-        _change(job, difference.removed, rows, on_progress)
+        _change(job, difference.rows.removed, rows, on_progress)
     except OSError:
         raise
     except Exception as error:  # Chroma raises what its Rust core raises; a fault that is not the copy's ends the full build, too
         raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
     with disk_full_told(job.version_dir):
-        _make_lexical(job, parent, difference, table.num_rows)
+        _make_lexical(job, parent, difference.rows, table.num_rows)
     return difference.facts
 
 
-def _make_lexical(job: BuildJob, parent: Parent, difference: Difference, rows: int) -> None:
+def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) -> "Vectors":
+    """The parent's vectors, less and more; where those are damaged, all from the parts."""
+    store = VectorStore(job.vectors_root, job.embedder)
+    try:
+        return change_matrix(job.version_dir, keys, store, proven_matrix(parent.folder, parent.manifest), rows.kept, rows.places)
+    except DamagedVersion as error:
+        _log.warning("the parent's vectors are damaged: read from the parts", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
+    return write_matrix(job.version_dir, keys, store)
+
+
+def _make_lexical(job: BuildJob, parent: Parent, changed: Rows, rows: int) -> None:
     """A change of the parent's where it is of use, else all anew: it takes seconds, and Chroma's delta need not wait for it."""
     from index.lexical import COLUMNS, build_lexical, change_lexical
 
-    if is_changeable(parent.folder, job.language, len(difference.removed), rows):
+    if is_changeable(parent.folder, job.language, len(changed.removed), rows):
         try:
             copy_lexical(parent.folder, parent.manifest, job.version_dir)
-            added = ChunkRows(job.version_dir / CHUNKS, difference.added.to_numpy().astype(np.int64), COLUMNS)
-            change_lexical(job.version_dir, difference.removed, (added.slice(begin, end) for begin, end in _even_batches(len(added), _BATCH)), job.language)
+            added = ChunkRows(job.version_dir / CHUNKS, changed.added, COLUMNS)
+            change_lexical(job.version_dir, changed.removed, (added.slice(begin, end) for begin, end in _even_batches(len(added), _BATCH)), job.language)
             return
         except DamagedVersion as error:
             _log.warning("the parent's lexical index is damaged: made in full", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
@@ -196,13 +210,11 @@ def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: O
 
 
 class _Rows:
-    """Rows of the chunks table that go into Chroma, in an order; their vectors lie on disk."""
+    """Rows of the chunks table that go into Chroma, by number and in an order; `matrix` has the vectors of all rows."""
 
-    def __init__(self, job: BuildJob, keys: pa.Table, order: pa.Array) -> None:
-        from index.vectors import VectorStore
-
-        self._rows = ChunkRows(job.version_dir / CHUNKS, order.to_numpy().astype(np.int64), STORED_COLUMNS)
-        self._vectors: Vectors = VectorStore(job.vectors_root, job.embedder).read_to_disk(keys.column("text_sha256").take(order).to_pylist())
+    def __init__(self, job: BuildJob, matrix: "Vectors", numbers: Numbers) -> None:
+        self._rows = ChunkRows(job.version_dir / CHUNKS, numbers, STORED_COLUMNS)
+        self._matrix, self._numbers = matrix, numbers
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -211,7 +223,7 @@ class _Rows:
         rows = self._rows.slice(begin, end).to_pylist()
         collection.add(
             ids=[row["chunk_id"] for row in rows],
-            embeddings=self._vectors[begin:end],
+            embeddings=self._matrix[self._numbers[begin:end]],
             documents=[document_of(row) for row in rows],
             metadatas=[metadata_of(row) for row in rows],
         )

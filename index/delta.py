@@ -8,8 +8,10 @@ import hashlib
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -33,6 +35,7 @@ _ADD, _DELETE, _COPY, _DELTA = 1.2e-3, 0.6e-3, 0.03e-3, 0.3
 # had been added anew, and to 63 MB after 80 deltas; recall@10 stayed at .99. Beyond that, a full build now and then mends what no sample finds.
 _DUE_SHARE = 0.5
 _DUE_DELTAS = 50
+Numbers = npt.NDArray[np.int64]
 
 
 class BuildFacts(BaseModel):
@@ -70,12 +73,23 @@ class Parent:
     facts: BuildFacts
 
 
+class Rows(NamedTuple):
+    """Two tables compared. `added` are numbers of rows of the later one that the earlier lacks, in the order of their ids; `removed` are ids that go.
+
+    `kept` are the other rows of the later one, and `places` where these are in the earlier one.
+    """
+
+    added: Numbers
+    removed: list[str]
+    kept: Numbers
+    places: Numbers
+
+
 @dataclass(frozen=True)
 class Difference:
-    """From a parent to a table: numbers of its rows to add, in the order of their ids, and ids to delete first."""
+    """From a parent to a table: rows to add, and ids to delete first."""
 
-    added: pa.Array
-    removed: list[str]
+    rows: Rows
     facts: BuildFacts
 
 
@@ -124,21 +138,22 @@ def find_difference(parent: Parent, table: pa.Table) -> Difference:
         before = pq.read_table(proven_chunks(parent.folder, manifest), columns=["chunk_id", "fetched_at"])
     except DamagedVersion as error:
         raise FullBuild(error.message, damaged=True) from error
-    added, removed = compare_rows(before, table)
+    compared = compare_rows(before, table)
     live, rows = manifest.counts.chunks, table.num_rows
-    since_full = earlier.added_since_full + len(added)
+    added, removed = len(compared.added), len(compared.removed)
+    since_full = earlier.added_since_full + added
     if earlier.deltas >= _DUE_DELTAS:
         raise FullBuild(f"{earlier.deltas} deltas since the last one")
     if since_full > _DUE_SHARE * rows:
         raise FullBuild(f"{since_full} rows of {rows} would have been added since the last one")
-    if _DELTA + _COPY * live + _DELETE * len(removed) + _ADD * len(added) >= _ADD * rows:
-        raise FullBuild(f"cheaper than copying {live} rows, deleting {len(removed)} and adding {len(added)}")
-    facts = BuildFacts(kind="delta", added=len(added), removed=len(removed), added_since_full=since_full, deltas=earlier.deltas + 1, layout=earlier.layout)
-    return Difference(added, removed, facts)
+    if _DELTA + _COPY * live + _DELETE * removed + _ADD * added >= _ADD * rows:
+        raise FullBuild(f"cheaper than copying {live} rows, deleting {removed} and adding {added}")
+    facts = BuildFacts(kind="delta", added=added, removed=removed, added_since_full=since_full, deltas=earlier.deltas + 1, layout=earlier.layout)
+    return Difference(compared, facts)
 
 
-def compare_rows(before: pa.Table, after: pa.Table) -> tuple[pa.Array, list[str]]:
-    """Rows of `after` that `before` does not hold, by number and in the order of their ids; and the ids of `before` that go.
+def compare_rows(before: pa.Table, after: pa.Table) -> Rows:
+    """What has to change for rows that are as in `before` to be as in `after`.
 
     The time at which a content was first seen is no part of its id and stands in Chroma: where it differs, a row goes and comes anew.
     """
@@ -147,8 +162,14 @@ def compare_rows(before: pa.Table, after: pa.Table) -> tuple[pa.Array, list[str]
     is_kept = pc.fill_null(pc.equal(_whole(before, "fetched_at").take(place), _whole(after, "fetched_at")), False)
     numbers = pc.indices_nonzero(pc.invert(is_kept))
     gone = pc.invert(pc.is_in(ids_before, value_set=ids.filter(is_kept)))
+    added = numbers.take(pc.sort_indices(ids.take(numbers)))
     removed: list[str] = ids_before.filter(gone).sort().to_pylist()
-    return numbers.take(pc.sort_indices(ids.take(numbers))), removed
+    return Rows(_numbers(added), removed, _numbers(pc.indices_nonzero(is_kept)), _numbers(place.filter(is_kept)))
+
+
+def _numbers(array: pa.Array) -> Numbers:
+    numbers: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:

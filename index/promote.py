@@ -9,6 +9,7 @@ import structlog
 from index.copying import copy_chroma, copy_file, copy_lexical
 from index.forget import find_in_tables, forgotten_urls
 from index.lock import Lease, writer_lock
+from index.matrix import MATRIX
 from index.pins import Pin
 from index.publish import finish_version, override_of, publish
 from index.rebuild import TABLES
@@ -68,7 +69,7 @@ def _require_whole(folder: Path, manifest: Manifest, data: DataDir) -> None:
         raise DamagedVersion(
             f"{manifest.version} differs from what it should be in {len(problems)} places; the first: {problems[0].kind} at {problems[0].where}",
             where=str(folder),
-            hint=f"almanac verify KB {manifest.version} lists them; almanac rebuild KB {manifest.version} mends its Chroma directory",
+            hint=f"almanac verify KB {manifest.version} lists them; almanac rebuild KB {manifest.version} mends all but its tables",
         )
 
 
@@ -87,7 +88,7 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
     new = _as_version_of(target, folder.name, manifest)
     try:
         folder.mkdir(parents=True)
-        for name in TABLES:
+        for name in (*TABLES, MATRIX):
             if (pin.folder / name).is_file():
                 copy_file(pin.folder / name, folder / name)
         copy_chroma(pin.folder, manifest, folder)

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import compress
@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from index.exact import hnsw_bears, load_vectors, nearest
+from index.exact import hnsw_bears, nearest
+from index.matrix import Numbers, open_matrix
 from index.pins import Pin
 from index.versions import manifest_in, pin_version, require_files, version_dir
 from schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
@@ -26,15 +27,18 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection as ChromaCollection
 
     from index.embedder import Vectors
-    from index.lexical_search import LexicalIndex
+    from index.lexical_search import LexicalIndex, Reading
 
 _SPARE = 10  # rows asked for beyond k, so that equal scores at the end are cut by id and not by chance
-_FEW, _DEEPER, _DEEPEST = 500, 2, 2000  # ids whose vectors are fetched; times as many rows as should do; rows that are quicker than telling ids
+_FEW = 20_000  # vectors that are compared one by one, in some 5 ms; among more, so many of the nearest of all are wanted ones that these are asked for
+_DEEPER = 2  # times as many as should do
 _COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
 
 
 class KnownIds(frozenset[str]):
-    """Ids that a version has: nobody need look them up again."""
+    """Ids that a version has, with the numbers of their rows: nobody need look them up again."""
+
+    rows: Numbers
 
 
 class OpenVersion:
@@ -88,41 +92,36 @@ class OpenVersion:
             raise EmbedderMismatch(
                 f"the query's vector has the shape {vector.shape}, the version's have dimension {self.manifest.embedder.dimension}", where=self.manifest.version
             )
-        known: Set[str] | None = ids if ids is None or isinstance(ids, KnownIds) else self._row_of.keys() & ids
+        known = None if ids is None else self._known(ids)
         available = self.manifest.counts.chunks if known is None else len(known)
         if k < 1 or not available:
             return []
         try:
-            if self._hnsw_bears:
-                hits = self._query_among(vector, k, available, known)
+            if self._hnsw_bears and (known is None or len(known) > _FEW):
+                hits = self._query_hnsw(vector, k if known is None else _DEEPER * k * self.manifest.counts.chunks // len(known))
+                hits = [hit for hit in hits if known is None or hit[0] in known]
                 if len(hits) >= min(k, available):
                     return hits[:k]
-            rows = None if known is None else sorted(self._row_of[chunk_id] for chunk_id in known)
-            return nearest(self._vectors, self.chunk_ids, vector, k, rows)
+            return nearest(self._vectors, self.chunk_ids, vector, k, None if known is None else known.rows)
         except AlmanacError:
             raise
         except Exception as error:
             raise self._damaged(error) from error
 
-    def _query_among(self, vector: "Vectors", k: int, available: int, known: Set[str] | None) -> list[tuple[str, float]]:
-        """The k nearest of all, or of the known ones. Told to stay among some ids, Chroma takes 10 ms at 20,000 rows and 90 at 100,000, be they ever so few:
-        of few, the vectors are fetched and compared, and of many, enough are near anyway."""
-        if known is not None and len(known) <= _FEW:
-            return sorted(self.cosines(vector, list(known)).items(), key=lambda hit: (-hit[1], hit[0]))
-        if known is not None:
-            deep = _DEEPER * k * self.manifest.counts.chunks // len(known) + _SPARE
-            if deep <= _DEEPEST:
-                hits = [hit for hit in self._query_hnsw(vector, min(deep, self.manifest.counts.chunks), None) if hit[0] in known]
-                if len(hits) >= k:
-                    return hits
-        return self._query_hnsw(vector, min(k + _SPARE, available), None if known is None else sorted(known))
+    def _known(self, ids: Collection[str]) -> KnownIds:
+        if isinstance(ids, KnownIds):
+            return ids
+        known = KnownIds(self._row_of.keys() & ids)
+        known.rows = np.array(sorted(self._row_of[chunk_id] for chunk_id in known), dtype=np.int64)
+        return known
 
-    def _query_hnsw(self, vector: "Vectors", count: int, ids: list[str] | None) -> list[tuple[str, float]]:
+    def _query_hnsw(self, vector: "Vectors", k: int) -> list[tuple[str, float]]:
+        """The k nearest of all, and some more."""
         from index.engine import panics_told
 
         wanted = np.asarray(vector, dtype=np.float32)[None, :]
         with panics_told():
-            answer = self._collection.query(query_embeddings=wanted, n_results=count, ids=ids, include=["distances"])
+            answer = self._collection.query(query_embeddings=wanted, n_results=min(k + _SPARE, self.manifest.counts.chunks), include=["distances"])
         distances = (answer["distances"] or [[]])[0]
         # Equal vectors come back a few last bits apart, depending on their place in the index.
         hits = [(chunk_id, max(-1.0, min(1.0, round(1.0 - float(distance), 6)))) for chunk_id, distance in zip(answer["ids"][0], distances, strict=True)]
@@ -139,11 +138,10 @@ class OpenVersion:
         with self._telling_damage(), damage_told(self.folder):
             return self._lexical.search(query, k, ids)
 
-    def support(self, query: str, chunk_ids: Sequence[str]) -> list[float]:
-        """How much of a query stands in each of these chunks, title included, from 0 to 1: see `LexicalIndex.support`."""
-        rows = self.rows(chunk_ids)
+    def readings(self, query: str) -> "list[Reading]":
+        """A query as each language of the version reads it, with the number of chunks that have each of its terms."""
         with self._telling_damage():
-            return self._lexical.support(query, [f"{row['title']} {row['text']}" for row in rows])
+            return self._lexical.readings(query)
 
     @cached_property
     def chunk_ids(self) -> list[str]:
@@ -152,7 +150,9 @@ class OpenVersion:
 
     def ids_where(self, mask: "npt.NDArray[np.bool_]") -> KnownIds:
         """The chunk ids at which a mask over all chunks, in their order, is true."""
-        return KnownIds(compress(self.chunk_ids, mask.tolist()))
+        known = KnownIds(compress(self.chunk_ids, mask.tolist()))
+        known.rows = np.flatnonzero(mask)
+        return known
 
     def rows(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         """The chunks in the order asked for: columns of chunks.parquet but `embedded_text`, with `metadata` parsed. KeyError for an unknown id."""
@@ -163,28 +163,14 @@ class OpenVersion:
         return rows
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
-        """The vectors of these chunks as Chroma has them, float32 (n, dimension), in the order asked for. KeyError for an unknown id."""
-        from index.engine import panics_told
-
-        try:
-            with panics_told():
-                got = self._collection.get(ids=list(chunk_ids), include=["embeddings"])
-        except AlmanacError:
-            raise
-        except Exception as error:
-            raise self._damaged(error) from error
-        place = {chunk_id: number for number, chunk_id in enumerate(got["ids"])}
-        if lost := next((one for one in chunk_ids if one not in place and one in self._row_of), None):
-            raise self._damaged(LookupError(f"Chroma lacks the chunk {lost}"))
-        return np.asarray(got["embeddings"], dtype=np.float32).reshape(-1, self.manifest.embedder.dimension)[[place[one] for one in chunk_ids]]
+        """The unit vectors of these chunks, float32 (n, dimension), in the order asked for. KeyError for an unknown id."""
+        return self._vectors[[self._row_of[chunk_id] for chunk_id in chunk_ids]]
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:
         """Chunk id → cosine to a unit vector, of any chunks. KeyError for an unknown id."""
         if not chunk_ids:
             return {}
-        own = self.vectors(chunk_ids)
-        lengths = np.linalg.norm(own, axis=1)
-        found = np.clip(own @ vector / np.where(lengths > 0, lengths, 1.0), -1.0, 1.0)
+        found = np.clip(self.vectors(chunk_ids) @ vector, -1.0, 1.0)
         return {chunk_id: round(float(cosine), 6) for chunk_id, cosine in zip(chunk_ids, found, strict=True)}
 
     def column(self, name: str) -> list[Any]:
@@ -256,7 +242,9 @@ class OpenVersion:
 
     @cached_property
     def _vectors(self) -> "Vectors":
-        return load_vectors(self._collection, self.chunk_ids)
+        with self._lock, self._telling_damage():
+            require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
+            return open_matrix(self.folder, self.manifest.counts.chunks, self.manifest.embedder.dimension)
 
     @cached_property
     def _chunks(self) -> pa.Table:

@@ -62,7 +62,7 @@ class VectorStore:
     def read(self, keys: Sequence[str]) -> Vectors:
         """Vectors (n, dimension) in the order of `keys`. Raises DamagedVersion that names the first key without one."""
         out = np.empty((len(keys), self.dimension), dtype=np.float32)
-        self._read_into(keys, out)
+        self.read_into(keys, out)
         return out
 
     def read_to_disk(self, keys: Sequence[str]) -> Vectors:
@@ -72,7 +72,7 @@ class VectorStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.folder) as file:
             out: Vectors = np.memmap(file, dtype=np.float32, mode="w+", shape=(len(keys), self.dimension))
-        self._read_into(keys, out)
+        self.read_into(keys, out)
         return out
 
     def in_few_parts(self, keys: Sequence[str], parts: int, first: int = 0) -> list[int]:
@@ -85,7 +85,8 @@ class VectorStore:
         chosen = holding[first % step :: step]
         return [int(number) for number in np.flatnonzero(np.isin(part_numbers, chosen))]
 
-    def _read_into(self, keys: Sequence[str], out: Vectors) -> None:
+    def read_into(self, keys: Sequence[str], out: Vectors) -> None:
+        """Fills `out` (n, dimension) with the vectors of these keys, in their order, each part read once. Raises as `read`."""
         paths, parts, rows = self._keys.find(keys)
         absent = np.flatnonzero(parts < 0)
         if len(absent):

@@ -16,6 +16,7 @@ from index.exact import hnsw_bears
 from index.findings import Findings
 from index.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
 from index.vectors import VectorStore
+from index.verify_matrix import TOLERANCE, check_matrix, cosines_of
 from schemas.errors import AlmanacError
 from schemas.manifest import EmbedderInfo
 from schemas.tables import CHUNKS
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
 
-TOLERANCE = 1e-5  # of a cosine: Chroma normalises again, and the same text in another batch differs in its last bits
 _PROBE_DISTANCE = 1e-4  # HNSW sums in single precision
 _BATCH = 1000
 _PROBES = 16
@@ -39,12 +39,13 @@ def check_rows(
     embedder: EmbedderInfo,
     findings: Findings,
 ) -> None:
-    """Compares Chroma with the chunks, and its vectors with the vector parts; then asks for a few rows by their vector.
+    """Compares Chroma with the chunks, and its vectors and those in the file beside it with the vector parts; then asks for a few rows by their vector.
 
     `table` holds all ids and vector keys. With `some` rows of the chunks, only these are read in full; `name` is the collection's, where it is known.
     """
     keys = dict(zip(*((table if some is None else some).column(column).to_pylist() for column in ("chunk_id", "text_sha256")), strict=True))
     expected = _expected_vectors(list(keys.values()), vectors_root, embedder, findings)
+    check_matrix(version_dir, table, some, expected, embedder.dimension, findings)
     try:
         require_database(version_dir)
         with open_client(version_dir) as client:
@@ -152,10 +153,7 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
             findings.add("row_altered", f"{chunk_id}: metadata.{key}", metadata.get(key), wanted.get(key))
     known = [row for row in rows if row["text_sha256"] in expected]
     if known:
-        ours = expected[[row["text_sha256"] for row in known]].astype(np.float64)
-        theirs = vectors[[place[row["chunk_id"]] for row in known]]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            cosines = np.einsum("ij,ij->i", ours, theirs) / (np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1))
+        cosines = cosines_of(expected[[row["text_sha256"] for row in known]], vectors[[place[row["chunk_id"]] for row in known]])
         for row, cosine in zip(known, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
                 findings.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)

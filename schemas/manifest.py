@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 2
+FORMAT = 3
 
 
 class _Stored(BaseModel):
@@ -12,12 +12,20 @@ class _Stored(BaseModel):
 
 
 class EmbedderInfo(_Stored):
+    """What made a version's vectors. Vectors of one fingerprint compare; `document_prompt` is in it.
+
+    `query_prompt` is not: it changes no text's vector. But it decides what is found, so a version whose gate was asked with another one is not the same
+    version: a run makes a new one of the kept vectors, and judges it.
+    """
+
     provider: str
     model: str
     revision: str
     dimension: int
     metric: Literal["cosine"] = "cosine"
     fingerprint: str
+    query_prompt: str = ""  # put before each question
+    document_prompt: str = ""  # put before each text
 
 
 class Counts(_Stored):

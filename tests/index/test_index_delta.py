@@ -288,7 +288,7 @@ def test_verification_of_a_delta_finds_what_differs(base: Any, rows: list[ChunkR
 def test_verification_of_a_delta_finds_a_table_that_is_not_what_was_built(base: Any, rows: list[ChunkRow]) -> None:
     build(base, [*rows[10:], *new_rows(10)])
     write_table(version_dir(base.index_dir, "v0002") / "chunks.parquet", chunks_table([*rows[9:], *new_rows(10)]))
-    assert {problem.kind for problem in problems(base, "v0002", since="v0001")} == {"row_missing"}
+    assert {problem.kind for problem in problems(base, "v0002", since="v0001")} == {"row_missing", "unreadable"}  # and fewer vectors than rows
 
 
 def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base: Any, rows: list[ChunkRow]) -> None:
