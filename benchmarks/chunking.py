@@ -1,11 +1,12 @@
 """How much of what answers a question is found, and how little else, by the way documents are cut.
 
-    python -m benchmarks.chunking --set DIR [--by recursive:800 sentences:800 ...] [--n 5] [--mode hybrid dense]
+    python -m benchmarks.chunking --set DIR [--by recursive:800 recursive:200:0:tokens ...] [--mode hybrid dense] [--n 5] [--share 0.9 ...]
 
 The set is a folder with corpus.jsonl {id, text} and spans.jsonl {id, corpus_id, references: [{start, end}]}, with the questions in queries.jsonl {id, text}.
 Each configuration is run as a knowledge base (`clean: none`), and asked through the retrieval that searches use. Over characters, means of all questions:
 recall is the share of the references that the first n chunks hold; IoU that share of all that is in either; precision-omega what a perfect retriever could
-reach with these chunks (Smith and Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024). What is printed is Markdown.
+reach with these chunks (Smith and Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024). With --share, each search is made with `retrieve.share`
+too, which leaves out those of the n chunks that score less than this share of the best one. What is printed is Markdown.
 """
 
 import argparse
@@ -13,13 +14,14 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from ruamel.yaml import YAML
 
-from benchmarks.evaluation import run_below_prefect
+from benchmarks.evaluation import retriever_for, run_below_prefect
 from query import PublishedIndex, open_index
 from query.retrieve import Mode, Request
 from schemas.items import file_sha256
@@ -43,18 +45,24 @@ def main() -> None:
     log_through_stdlib()  # else what runs log would stand between the tables
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", type=Path, required=True)
-    parser.add_argument("--by", nargs="+", default=["recursive:800"], help="chunker:size or chunker:size:overlap, in its own unit")
+    parser.add_argument("--by", nargs="+", default=["recursive:800"], help="chunker:size, with :overlap (else 0) and :unit (else its own) after it")
     parser.add_argument("--mode", nargs="+", choices=("dense", "lexical", "hybrid"), default=["hybrid", "dense"])
     parser.add_argument("--n", type=int, default=5)
+    parser.add_argument("--share", type=float, nargs="*", default=[])
+    parser.add_argument("--data", type=Path, help="a data directory that is kept, with its vectors")
     arguments = parser.parse_args()
     questions = list(_questions(arguments.set))
+    searches = [(mode, share) for mode in arguments.mode for share in (None, *arguments.share)]
     with tempfile.TemporaryDirectory(prefix="almanac-chunking-") as folder:
-        lines = ["| cut by | mode | chunks | recall | IoU | precision-omega |", "|---|---|---:|---:|---:|---:|"]
+        data = arguments.data or Path(folder)
+        lines = ["| cut by | search | chunks | hits | recall | IoU | precision-omega |", "|---|---|---:|---:|---:|---:|---:|"]
         for configuration in arguments.by:
             declaration = _declared(arguments.set, configuration, Path(folder))
-            run_below_prefect(declaration, Path(folder))
-            with open_index(str(declaration), data=folder) as index:
-                lines += [_row(index, configuration, mode, questions, arguments.n) for mode in arguments.mode]
+            run_below_prefect(declaration, data)
+            with open_index(str(declaration), data=data) as index:
+                vectors = index.embedder.embed_queries([question.text for question in questions])
+                asked = [(question, Request(question.text, vector, arguments.n, "hybrid")) for question, vector in zip(questions, vectors, strict=True)]
+                lines += [_row(index, configuration, mode, share, asked) for mode, share in searches]
     lines += ["", f"{len(questions)} questions, n = {arguments.n}; corpus {file_sha256(arguments.set / 'corpus.jsonl')[:8]}."]
     sys.stdout.write("\n".join(lines) + "\n")
 
@@ -71,8 +79,8 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
-    by, size, *overlap = configuration.split(":")
-    chunk = {"by": by, "size": int(size), "overlap": int(overlap[0]) if overlap else 0}
+    by, size, overlap, unit, *_ = [*configuration.split(":"), "", ""]
+    chunk = {"by": by, "size": int(size), "overlap": int(overlap or 0), "unit": unit or None}
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
     source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "documents", "id": "{id}", "fields": fields}
     path = scratch / f"{configuration.replace(':', '-')}.yaml"
@@ -80,18 +88,19 @@ def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
     return path
 
 
-def _row(index: PublishedIndex, configuration: str, mode: Mode, questions: Sequence[Question], n: int) -> str:
+def _row(index: PublishedIndex, configuration: str, mode: Mode, share: float | None, asked: Sequence[tuple[Question, Request]]) -> str:
     opened = index.version()
     columns = (opened.column(name) for name in ("document_id", "start", "end"))
     chunks = [Span(document, start, end) for document, start, end in zip(*columns, strict=True)]
-    vectors = index.embedder.embed_queries([question.text for question in questions])
+    retriever = retriever_for(index, index.declaration.retrieve.model_copy(update={"share": share}))
     figures = []
-    for question, vector in zip(questions, vectors, strict=True):
-        hits = index.find(opened, Request(question.text, vector, n, mode, ranking=True)).hits
+    for question, request in asked:
+        hits = retriever.find(replace(request, mode=mode)).hits
         found = [Span(hit.document_id, hit.start or 0, hit.end or 0) for hit in hits]
-        figures.append((*_held(question.references, found), _omega(question.references, chunks)))
-    recall, iou, omega = (f"{100 * value:.1f}" for value in np.mean(figures, axis=0))
-    return f"| {configuration} | {mode} | {len(chunks):,} | {recall} | {iou} | {omega} |"
+        figures.append((*_held(question.references, found), _omega(question.references, chunks), len(found) / 100))
+    recall, iou, omega, hits_each = (f"{100 * value:.1f}" for value in np.mean(figures, axis=0))
+    search = mode if share is None else f"{mode}, share {share}"
+    return f"| {configuration} | {search} | {len(chunks):,} | {hits_each} | {recall} | {iou} | {omega} |"
 
 
 def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, float]:

@@ -1,36 +1,59 @@
-"""Retrieval quality on question sets: each side alone, both fused, and what the golden questions of the example knowledge bases find.
+"""Retrieval quality on question sets, and what the golden questions of the example knowledge bases find, step by step of a search.
 
     python -m benchmarks.evaluation [--sets DIR ...] [--data DIR]
 
 A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv, in a language that its name ends with (`xquad/es`), else
-English. Its corpus is run as records in a data directory of its own. Published are trec_eval's figures over documents, the difference of the fused
-ranking to the better side with its 95 % interval by paired bootstrap, and the digest of the corpus. What is printed is Markdown.
+English. Its corpus is run as records in a data directory of its own. Published are trec_eval's figures over documents, the difference to the better side
+with its 95 % interval by paired bootstrap, and the digest of the corpus. Sets on which the weights of fusion are chosen are parted by the hash of each
+question's id: one half chooses, the other one is reported. What is printed is Markdown.
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytrec_eval
 from ruamel.yaml import YAML
 
+from index.embedder import Vectors
 from query import PublishedIndex, open_index
-from query.evaluate import measure, rank_documents, read_qrels
+from query.compose import compose_query
+from query.evaluate import measure, read_qrels, read_queries
+from query.fusion import fuse
 from query.golden import load_golden, measure_recall
-from query.retrieve import Mode
-from schemas.items import file_sha256
+from query.rerank import load_reranker
+from query.retrieve import Request, Retriever
+from query.weights import dense_weight
+from schemas.declaration import Declaration, Retrieve
+from schemas.items import file_sha256, sha256
 from schemas.load import load_declaration
 from schemas.logs import log_through_stdlib
 from schemas.settings import DataDir, project_root
 
-_MODES: tuple[Mode, ...] = ("dense", "lexical", "hybrid")
-_SIDES: tuple[Mode, ...] = ("dense", "lexical")
+_CHOSE_WEIGHTS = "xquad"  # the folder of the sets that did, one half of their questions each
+_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_DEEP = 300  # candidates of each side, as `almanac eval` has them
+_DIVERSITY, _TITLES_AS_TAGS = 0.1, {"field": "title", "weight": 0.2, "cluster_weight": 0.1}  # as the workspace example declares them
 _DRAWS = 2000
 _EXAMPLES = ("voyago", "products", "handbook", "workspace", "versailles")
+Judged = dict[str, dict[str, int]]
+Ranked = dict[str, dict[str, float]]
+
+
+class Questions(NamedTuple):
+    """Of one set, in one order: ids, texts and unit vectors (n, dimension)."""
+
+    ids: list[str]
+    texts: list[str]
+    vectors: Vectors
+
+    def of(self, wanted: Callable[[str], bool]) -> "Questions":
+        kept = [number for number, one in enumerate(self.ids) if wanted(one)]
+        return Questions([self.ids[n] for n in kept], [self.texts[n] for n in kept], self.vectors[kept])
 
 
 def main() -> None:
@@ -38,7 +61,8 @@ def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="almanac-evaluation-") as scratch:
         data = arguments.data or Path(scratch)
-        lines = [*_sets(arguments.sets, data, Path(scratch)), "", *_golden(data)]
+        reported, chosen = _sets(arguments.sets, data, Path(scratch))
+        lines = [*reported, "", *chosen, "", *_golden(data)]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -49,14 +73,32 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _sets(folders: list[Path], data: Path, scratch: Path) -> Iterator[str]:
-    yield "| set | queries | mode | nDCG@10 | recall@5 | recall@10 | MRR@10 | fused − better side, nDCG@10 | corpus |"
-    yield "|---|---:|---|---:|---:|---:|---:|---|---|"
+def _sets(folders: list[Path], data: Path, scratch: Path) -> tuple[list[str], list[str]]:
+    """The table of what is found, over questions that chose nothing, and the table by which the weights were chosen."""
+    reported = [
+        "| set | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − better side's | corpus |",
+        "|---|---:|---|---:|---:|---:|---:|---|---|",
+    ]
+    chosen = [
+        f"| choosing half | questions | {' | '.join(f'{weight:.1f}' for weight in _WEIGHTS)} | the set's own |",
+        f"|---|---:|{'---:|' * len(_WEIGHTS)}---:|",
+    ]
     for folder in folders:
         declaration = _declared(folder, scratch)
         run_below_prefect(declaration, data)
         with open_index(str(declaration), data=data) as index:
-            yield from _rows(index, folder)
+            judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
+            questions = _questions(index, folder, judged)
+            if folder.resolve().parent.name == _CHOSE_WEIGHTS:
+                reported += _rows(index, folder, judged, questions.of(lambda one: not _chooses(one)), "the other half: ")
+                chosen.append(_weights_row(index, folder, judged, questions.of(_chooses)))
+            else:
+                reported += _rows(index, folder, judged, questions, "all ")
+    return reported, chosen
+
+
+def _chooses(question: str) -> bool:
+    return int(sha256(question), 16) % 2 == 0
 
 
 def _declared(folder: Path, scratch: Path) -> Path:
@@ -65,34 +107,93 @@ def _declared(folder: Path, scratch: Path) -> Path:
     fields = {"id": {"json": "id", "required": True}, "title": {"json": "title", "default": ""}, "text": {"json": "text", "required": True}}
     source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "records", "id": "{id}", "title": "{title}"}
     language = folder.name if len(folder.name) == 2 else "en"
-    sources = [{**source, "fields": fields, "text": "{title}. {text}"}]
+    sources = [{**source, "fields": fields, "text": "{title}. {text}", "metadata": ["title"]}]
     YAML().dump({"name": name, "language": language, "sources": sources, "clean": "none", "validate": {"max_rejected": 0.5}}, path)
     return path
 
 
-def run_below_prefect(declaration: Path | str, data: Path) -> None:
+def run_below_prefect(declaration: Declaration | Path | str, data: Path) -> None:
     """Below Prefect: its server would cost more than a small set."""
     from flows.refresh import carry_out
     from flows.run import Run
 
-    outcome = carry_out(Run(load_declaration(str(declaration), ""), DataDir.locate(data)), rejects_ok=True)["outcome"]
+    declared = declaration if isinstance(declaration, Declaration) else load_declaration(str(declaration), "")
+    outcome = carry_out(Run(declared, DataDir.locate(data)), rejects_ok=True)["outcome"]
     if outcome not in ("published", "published_with_rejects", "unchanged"):
-        raise SystemExit(f"{declaration}: {outcome}")
+        raise SystemExit(f"{declared.path}: {outcome}")
 
 
-def _rows(index: PublishedIndex, folder: Path) -> Iterator[str]:
-    judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
-    runs = {mode: rank_documents(index, folder / "queries.jsonl", judged, mode) for mode in _MODES}
-    gains = {mode: _gains(judged, run) for mode, run in runs.items()}
-    better = max(_SIDES, key=lambda mode: float(np.mean(gains[mode])))
-    for mode, run in runs.items():
+def _questions(index: PublishedIndex, folder: Path, judged: Judged) -> Questions:
+    texts = {query: text for query, text in read_queries(folder / "queries.jsonl").items() if query in judged}
+    return Questions(list(texts), list(texts.values()), index.embedder.embed_queries(list(texts.values())))
+
+
+def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, which: str) -> Iterator[str]:
+    judged = {one: judged[one] for one in questions.ids}
+    titles = index.version().metadata_column("title")
+    are_shared = len(set(titles)) <= len(titles) / 2  # titles of articles, of which the passages are parts
+    steps = _steps(index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), _TITLES_AS_TAGS if are_shared else None)
+    runs = {step: _ranked(index, retrieve, questions) for step, retrieve in steps.items()}
+    gains = {step: _gains(judged, run) for step, run in runs.items()}
+    better = max(("dense", "lexical"), key=lambda step: float(np.mean(gains[step])))
+    for step, run in runs.items():
         figures = " | ".join(f"{value:.4f}" for value in measure(judged, run).values())
-        gain = _difference(gains["hybrid"], gains[better]) if mode == "hybrid" else ""
-        digest = file_sha256(folder / "corpus.jsonl")[:8] if mode == "hybrid" else ""
-        yield f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {mode} | {figures} | {gain} | {digest} |"
+        gain = "" if step in ("dense", "lexical") else _difference(gains[step], gains[better])
+        digest = file_sha256(folder / "corpus.jsonl")[:8] if step == "fused" else ""
+        yield f"| {folder.parent.name}/{folder.name} | {which}{len(judged):,} | {step} | {figures} | {gain} | {digest} |"
 
 
-def _gains(judged: dict[str, dict[str, int]], run: dict[str, dict[str, float]]) -> np.ndarray:
+def _steps(declared: Retrieve, tags: dict[str, Any] | None) -> dict[str, Retrieve]:
+    """What a search is made of, one step after the other. A reranker is among them where one is declared: no model of one ships with this."""
+    plain = {"tags": None, "diversity": 0.0, "rerank": None, "share": None}
+    changes: dict[str, dict[str, Any]] = {"dense": {"mode": "dense"}, "lexical": {"mode": "lexical"}, "fused": {}}
+    changes["fused + diversity"] = {"diversity": declared.diversity or _DIVERSITY}
+    if tags is not None:
+        changes["fused + tags"] = {"tags": tags}
+        changes["fused + tags + diversity"] = {"tags": tags, "diversity": declared.diversity or _DIVERSITY}
+    if declared.rerank is not None:
+        changes["fused + rerank"] = {"rerank": declared.rerank}
+    own = declared.model_dump()
+    return {step: Retrieve.model_validate({**own, "mode": "hybrid", **plain, **change}) for step, change in changes.items()}
+
+
+def _ranked(index: PublishedIndex, retrieve: Retrieve, questions: Questions) -> Ranked:
+    """The first ten documents of each question, which are records: one chunk each. The first scores most."""
+    retriever = retriever_for(index, retrieve)
+    requests = [Request(text, vector, 10, retrieve.mode) for text, vector in zip(questions.texts, questions.vectors, strict=True)]
+    return {one: {hit.document_id: 1 / hit.rank for hit in retriever.find(request).hits} for one, request in zip(questions.ids, requests, strict=True)}
+
+
+def retriever_for(index: PublishedIndex, retrieve: Retrieve) -> Retriever:
+    """Searches the index's version as `retrieve` says, whatever its declaration does."""
+    declared = _with(index.declaration, retrieve)
+    return Retriever(declared, index.version(), index.embedder.embed_queries, load_reranker(declared))
+
+
+def _with(declaration: Declaration, retrieve: Retrieve) -> Declaration:
+    declared = declaration.model_copy(update={"retrieve": retrieve})
+    declared.at(declaration.path, declaration.env)
+    return declared
+
+
+def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> str:
+    """nDCG@10 by the share of the dense side, all chunks candidates of both sides, and the share that the set gets."""
+    opened, gains = index.version(), {}
+    judged = {one: judged[one] for one in questions.ids}
+    retriever = retriever_for(index, index.declaration.retrieve)
+    runs: dict[float, Ranked] = {weight: {} for weight in _WEIGHTS}
+    for one, text, vector in zip(*questions, strict=True):
+        hits = retriever.find(Request(text, vector, len(opened.chunk_ids), "hybrid", ranking=True)).hits
+        dense = {hit.document_id: hit.scores["dense"] for hit in hits if hit.scores["dense"] is not None}
+        lexical = {hit.document_id: hit.scores["lexical"] for hit in hits if hit.scores["lexical"] is not None}
+        for weight in _WEIGHTS:
+            runs[weight][one] = fuse(dense, lexical, weight)
+    gains = {weight: float(np.mean(_gains(judged, run))) for weight, run in runs.items()}
+    figures = " | ".join(f"{gains[weight]:.4f}" for weight in _WEIGHTS)
+    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(retriever.known)} |"
+
+
+def _gains(judged: Judged, run: Ranked) -> np.ndarray:
     """nDCG@10 of each judged question, in the order of their ids."""
     found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10"}).evaluate(run)
     return np.array([found.get(query, {}).get("ndcg_cut_10", 0.0) for query in sorted(judged)])
@@ -109,8 +210,8 @@ def _difference(ours: np.ndarray, theirs: np.ndarray) -> str:
 
 def _golden(data: Path) -> Iterator[str]:
     """The knowledge bases that read files alone, and any other that has a version in the data directory."""
-    yield "| knowledge base | k | questions | mode | recall@k | answered | without an answer | abstained |"
-    yield "|---|---:|---:|---|---:|---:|---:|---:|"
+    yield "| knowledge base | k | questions | search | recall@k | MRR@k | answered | without an answer | abstained |"
+    yield "|---|---:|---:|---|---:|---:|---:|---:|---:|"
     for name in _EXAMPLES:
         declaration = load_declaration(name, "")
         if all(source.kind == "files" for source in declaration.sources):
@@ -118,16 +219,31 @@ def _golden(data: Path) -> Iterator[str]:
         elif not (DataDir.locate(data).index(name) / "CURRENT").is_file():
             continue
         with open_index(name, data=data, env="") as index:
-            for mode in _MODES:
-                yield _golden_row(index, mode)
+            declared = index.declaration.retrieve
+            tags = None if declared.tags is None else declared.tags.model_dump()
+            for step, retrieve in {**_steps(declared, tags), "as declared": declared}.items():
+                yield _golden_row(index, step, retrieve)
 
 
-def _golden_row(index: PublishedIndex, mode: Mode) -> str:
-    declared = index.declaration.model_copy(update={"retrieve": index.declaration.retrieve.model_copy(update={"mode": mode})})
-    declared.at(index.declaration.path, index.declaration.env)
-    found: Any = measure_recall(declared, index.version(), index.embedder.embed_queries, load_golden(index.declaration))
-    recall = f"{found.recall:.3f}" if found.recall is not None else ""
-    return f"| {declared.name} | {declared.retrieve.k} | {found.questions} | {mode} | {recall} | {found.answered} | {found.unanswerable} | {found.abstained} |"
+def _golden_row(index: PublishedIndex, step: str, retrieve: Retrieve) -> str:
+    golden = load_golden(index.declaration)
+    found: Any = measure_recall(_with(index.declaration, retrieve), index.version(), index.embedder.embed_queries, golden)
+    ranks = _first_ranks(index, retrieve, golden)
+    recall, reciprocal = (f"{found.recall:.3f}", f"{np.mean(ranks):.3f}") if ranks else ("", "")
+    figures = f"{recall} | {reciprocal} | {found.answered} | {found.unanswerable} | {found.abstained}"
+    return f"| {index.declaration.name} | {retrieve.k} | {found.questions} | {step} | {figures} |"
+
+
+def _first_ranks(index: PublishedIndex, retrieve: Retrieve, golden: Sequence[Any]) -> list[float]:
+    """For each question that has an answer, 1 over the rank of the first hit that holds it, 0 where none of the k does."""
+    asked = [one for one in golden if one.is_answerable]
+    texts = [compose_query(retrieve.query, one.question) for one in asked]
+    retriever = retriever_for(index, retrieve)
+    ranks = []
+    for one, text, vector in zip(asked, texts, index.embedder.embed_queries(texts), strict=True):
+        hits = retriever.find(Request(text, vector, retrieve.k, retrieve.mode)).hits
+        ranks.append(next((1 / hit.rank for hit in hits if one.is_answered_by(hit)), 0.0))
+    return ranks
 
 
 if __name__ == "__main__":

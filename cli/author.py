@@ -44,6 +44,7 @@ def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:
     """Check a declaration; errors name file, line, key, what was found and what is allowed."""
     declaration = load_declaration(kb, env)
     golden = _golden_questions(declaration)
+    _require_models(declaration)
     warnings = [f"source {s.name}: {s.private_start}" for s in declaration.sources if isinstance(s, SiteSource) and s.private_start]
     if as_json:
         sources = [{"name": s.name, "kind": s.kind, "yields": s.yields, "fields": list(s.declared_fields())} for s in declaration.sources]
@@ -64,6 +65,15 @@ def _golden_questions(declaration: Declaration) -> int:
     from query.golden import load_golden
 
     return len(load_golden(declaration))
+
+
+def _require_models(declaration: Declaration) -> None:
+    """The folders of the declared models hold such models; none is loaded."""
+    from index.embedder import describe_embedder
+    from query.rerank import find_reranker
+
+    describe_embedder(declaration.embed)
+    find_reranker(declaration)
 
 
 def test_url(

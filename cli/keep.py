@@ -14,7 +14,7 @@ from index.pins import alone_with
 from index.publish import publish as move_pointer
 from index.publish import rollback as move_back
 from schemas.load import load_declaration
-from schemas.reports import ItemChange, VerifyResult, VersionRow, Versions
+from schemas.reports import ItemChange, VerifyResult
 from schemas.settings import DataDir
 
 _SHOWN = 50  # changed items in a table; --json has all
@@ -24,29 +24,17 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
     """List the versions that are kept, newest first."""
     name = load_declaration(kb, env).name
     folder = DataDir.locate(data).index(name)
-    pointer = stored.read_pointer(folder)
-    manifests = stored.list_versions(folder)
-    rows = [
-        VersionRow(
-            version=m.version,
-            state="current" if m.version == pointer else "refused" if m.gate.verdict == "refused" else "kept",
-            created_at=m.created_at,
-            parent=m.parent,
-            counts=m.counts,
-            digest=m.digest,
-            run_id=m.run_id,
-        )
-        for m in reversed(manifests)
-    ]
+    found = stored.report_versions(folder)
     if as_json:
-        print_json(Versions(kb=name, current=pointer, versions=rows))
+        print_json(found)
         return
     table = [
-        (r.version, r.state, r.created_at[:16].replace("T", " "), *r.counts.model_dump().values(), r.digest[:8], _readers(folder, r.version)) for r in rows
+        (r.version, r.state, r.created_at[:16].replace("T", " "), *r.counts.model_dump().values(), r.digest[:8], _readers(folder, r.version))
+        for r in found.versions
     ]
     print_table(name, ("version", "state", "created", "records", "docs", "chunks", "digest", "read now"), table)
-    if pointer is not None and pointer not in stored.version_names(folder):
-        say(f"CURRENT says {pointer}, and there is no such version: almanac rollback {name} goes back to the newest one before it")
+    if found.current is not None and found.current not in stored.version_names(folder):
+        say(f"CURRENT says {found.current}, and there is no such version: almanac rollback {name} goes back to the newest one before it")
 
 
 def _readers(folder: Path, version: str) -> str:

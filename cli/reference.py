@@ -14,7 +14,21 @@ from pydantic.fields import FieldInfo
 
 from schemas.crawling import Follow, Limits, Listing, Pagination, Politeness
 from schemas.credentials import Auth
-from schemas.declaration import Chunk, Declaration, Embed, Expectation, Gate, Generate, Index, Retention, Retrieve, Validate
+from schemas.declaration import (
+    Chunk,
+    Declaration,
+    Embed,
+    Expectation,
+    Gate,
+    Generate,
+    Index,
+    Prompts,
+    Rerank,
+    Retention,
+    Retrieve,
+    Tags,
+    Validate,
+)  # fmt: skip
 from schemas.fields import FieldRule, Script, Selector
 from schemas.model import Declared
 from schemas.settings import project_root
@@ -37,8 +51,11 @@ _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "An expectation": (Expectation, "validate.expect[]"),
     "Chunk": (Chunk, "chunk"),
     "Embed": (Embed, "embed"),
+    "Prompts": (Prompts, "embed.prompts"),
     "Index": (Index, "index"),
     "Retrieve": (Retrieve, "retrieve"),
+    "Tags": (Tags, "retrieve.tags"),
+    "Rerank": (Rerank, "retrieve.rerank"),
     "Generate": (Generate, "generate"),
     "Gate": (Gate, "gate"),
     "Retention": (Retention, "retention"),

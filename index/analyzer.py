@@ -27,8 +27,8 @@ _APOSTROPHES = regex.compile(r"[’‘ʼʹ＇`]")
 _INSIDE_HEBREW = regex.compile(r"""(?<=\p{Hebrew})['"׳״]""")
 _SEPARATORS = regex.compile(r"[^\p{L}\p{M}\p{N}']+")
 _OTHER_DIGITS = regex.compile(r"(?V1)[\p{Nd}--[0-9]]")
-_THOUSANDS = regex.compile(r"(\d{1,3}(?:[.,']\d{3})+)(?:[.,](\d{1,2}))?(\p{L}*)")
-_DECIMAL = regex.compile(r"\d+[.,]\d+")
+_THOUSANDS = regex.compile(r"([0-9]{1,3}(?:[.,'][0-9]{3})+)(?:[.,]([0-9]{1,2}))?(\p{L}*)")
+_DECIMAL = regex.compile(r"[0-9]+[.,][0-9]+")
 _INITIALS = regex.compile(r"\p{L}(?:\.\p{L})+")
 _PIECES = regex.compile(r"\d+|[\p{L}\p{M}]{2,}")
 _LATIN = regex.compile(r"\p{Latin}")
@@ -189,7 +189,7 @@ def _plain(word: str, tag: str) -> str:
     if tag in ("tr", "az"):
         word = word.replace("I", "ı").replace("İ", "i")
     word = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", _IGNORED.sub("", word)).casefold())
-    word = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0])), word)
+    word = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0], digit[0])), word)  # newer digits than Python knows stay
     return str(_INSIDE_HEBREW.sub("", _APOSTROPHES.sub("'", word)))
 
 

@@ -111,7 +111,7 @@ def usable_parent(job: "BuildJob", folder: Path) -> Parent:
     except AlmanacError as error:
         raise FullBuild(error.message, damaged=True) from error
     for what, was, wanted in (
-        ("embedder", manifest.embedder, job.embedder),
+        ("embedder", manifest.embedder.fingerprint, job.embedder.fingerprint),
         ("collection", (manifest.kb, manifest.collection), (job.kb, job.collection)),
     ):
         if was != wanted:

@@ -14,6 +14,7 @@ from schemas.declaration import Embed
 from schemas.errors import DeclarationError, OperationalError
 from schemas.items import sha256
 from schemas.manifest import EmbedderInfo
+from schemas.settings import DataDir
 
 __all__ = ["Embedder", "Floors", "LocalEmbedder", "RemoteEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
@@ -48,9 +49,12 @@ class RemoteEmbedder(Embedder, Protocol):
         """The vectors of the texts that are taken, in order, and by row why the others are not."""
 
 
-def load_embedder(embed: Embed) -> Embedder:
-    """The declared embedder, ready to use. Importing and loading a local model takes about 5 s. Raises CredentialRefused where an API's key is missing."""
-    return MistralEmbedder(embed) if embed.provider == "mistral" else LocalEmbedder(embed)
+def load_embedder(embed: Embed, data: DataDir | None = None) -> Embedder:
+    """The declared embedder, ready to use. Importing and loading a local model takes about 5 s. Raises CredentialRefused where an API's key is missing.
+
+    Who has the same `data` keeps an API's declared limits together; None is the one that the environment names.
+    """
+    return MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed)
 
 
 class LocalEmbedder:
@@ -75,19 +79,20 @@ class LocalEmbedder:
         return default_floors(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(self._model.encode_document, texts)
+        return self._encode(self._model.encode_document, self._info.document_prompt, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(self._model.encode_query, texts)
+        return self._encode(self._model.encode_query, self._info.query_prompt, texts)
 
-    def _encode(self, encode: Any, texts: Sequence[str]) -> Vectors:
+    def _encode(self, encode: Any, prompt: str, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self._info.dimension), dtype=np.float32)
         with self._lock:
             order = self._longest_first(texts)
             ordered = [texts[row] for row in order]
             requests = (ordered[begin : begin + _REQUEST] for begin in range(0, len(ordered), _REQUEST))
-            vectors = np.concatenate([encode(request, batch_size=_REQUEST, normalize_embeddings=True, show_progress_bar=False) for request in requests])
+            told = {"prompt": prompt, "batch_size": _REQUEST, "normalize_embeddings": True, "show_progress_bar": False}
+            vectors = np.concatenate([encode(request, **told) for request in requests])
         out = np.empty((len(texts), self._info.dimension), dtype=np.float32)
         out[order] = checked_vectors(vectors, ordered, self._info)
         return out

@@ -34,5 +34,7 @@ _UNCALIBRATED = Floors(floor=0.0, confident=0.5)
 
 
 def default_floors(info: EmbedderInfo) -> Floors:
-    """The calibrated floors of this embedder; a model that was not measured refuses nothing above cosine 0."""
+    """The calibrated floors of this embedder; a model that was not measured refuses nothing above cosine 0, and none was with prompts."""
+    if info.query_prompt or info.document_prompt:
+        return _UNCALIBRATED
     return _CALIBRATED.get(info.revision) or _OF_MODELS.get((info.provider, info.model), _UNCALIBRATED)

@@ -1,9 +1,8 @@
 """The read side of a version's lexical index: BM25 over the terms of a query, as each language that the version has reads it."""
 
-import math
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tantivy
 
@@ -17,6 +16,19 @@ _SPARE = 20  # rows asked for beyond k, for some of equal score beside the last
 _FEW = 500  # ids that are looked up, in 2.5 ms; among more, the best rows are picked from those of the whole index
 _DEEPER = 4  # times as many rows, where too few of the first ones are wanted
 _MOST_TERMS = 128  # of a query; of more, the rarest tell nearly all
+
+
+class Reading(NamedTuple):
+    """A query as one language has it, Vietnamese also without diacritics. `frequencies`: its terms, and in how many of the `rows` each stands."""
+
+    language: str
+    is_folded: bool
+    frequencies: dict[str, int]
+    rows: int
+
+    def terms_of(self, text: str) -> set[str]:
+        """The terms of another text, to compare."""
+        return set(folded_tokens(text) if self.is_folded else tokens(text, self.language))
 
 
 class LexicalIndex:
@@ -50,25 +62,13 @@ class LexicalIndex:
                 best[chunk_id] = max(score, best.get(chunk_id, score))
         return _ranked(best.items())[:k]
 
-    def support(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How much of a query stands in each text, from 0 to 1: its terms, weighed by how few rows have them, in the reading that suits the text best.
+    def readings(self, query: str) -> list[Reading]:
+        """A query as each language of the index reads it, and how many rows have each of its terms."""
+        return [self._reading(query, language, is_folded(query) and has_folded(language)) for language in self._facts.languages]
 
-        Terms that no row has weigh most: a text that lacks what is asked for is no answer, however many of the other words it shares.
-        """
-        best = [0.0] * len(texts)
-        for language in self._facts.languages:
-            is_folded_reading = is_folded(query) and has_folded(language)
-            field = FOLDED if is_folded_reading else BODY
-            weights = {term: self._rarity(field, term) for term in (folded_tokens(query) if is_folded_reading else tokens(query, language))}
-            total = sum(weights.values())
-            for number, text in enumerate(texts if total else ()):
-                own = set(folded_tokens(text) if is_folded_reading else tokens(text, language))
-                best[number] = max(best[number], sum(weight for term, weight in weights.items() if term in own) / total)
-        return [round(share, 6) for share in best]
-
-    def _rarity(self, field: str, term: str) -> float:
-        frequency = self._searcher.doc_freq(field, term)
-        return math.log(1 + (self._rows - frequency + 0.5) / (frequency + 0.5))
+    def _reading(self, query: str, language: str, folded: bool) -> Reading:
+        terms = folded_tokens(query) if folded else tokens(query, language)
+        return Reading(language, folded, {term: self._searcher.doc_freq(FOLDED if folded else BODY, term) for term in dict.fromkeys(terms)}, self._rows)
 
     def _readings(self, query: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         folded = is_folded(query)

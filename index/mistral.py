@@ -16,6 +16,7 @@ from schemas.declaration import Embed
 from schemas.errors import DeclarationError, OperationalError
 from schemas.items import canonical_json, sha256
 from schemas.manifest import EmbedderInfo
+from schemas.settings import DataDir
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral
@@ -35,17 +36,21 @@ def describe_mistral(embed: Embed) -> EmbedderInfo:
     """
     server = embed.same_as or embed.server_url or MISTRAL_URL
     assert embed.dimension is not None
+    query, document = embed.prompts.query or "", embed.prompts.document or ""
     made_by = {"provider": embed.provider, "model": embed.model, "server": server, "dimension": embed.dimension, "normalise": True}
-    fingerprint = sha256(canonical_json(made_by))[:16]
-    return EmbedderInfo(provider=embed.provider, model=embed.model, revision=server, dimension=embed.dimension, fingerprint=fingerprint)
+    fingerprint = sha256(canonical_json({**made_by, "document_prompt": document} if document else made_by))[:16]
+    return EmbedderInfo(
+        provider=embed.provider, model=embed.model, revision=server, dimension=embed.dimension, fingerprint=fingerprint,
+        query_prompt=query, document_prompt=document,
+    )  # fmt: skip
 
 
 class MistralEmbedder:
     """Texts to a server, packed into requests; what it bills is counted in `tokens`. Safe to share among threads."""
 
-    def __init__(self, embed: Embed, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+    def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
         self._info = describe_mistral(embed)
-        limit = shared_limit(embed.server_url, embed.model, embed.requests_per_second, embed.tokens_per_minute)
+        limit = shared_limit(data, embed.server_url, embed.model, embed.requests_per_second, embed.tokens_per_minute)
         self._api = MistralApi(embed.server_url, limit, timeout_s=embed.timeout_s, retry=retry)
         self._max_tokens = int(min(MAX_TOKENS, embed.tokens_per_minute or MAX_TOKENS))
         self._lock = threading.Lock()
@@ -60,24 +65,27 @@ class MistralEmbedder:
         return default_floors(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> _Vectors:
-        return self._embed_all(texts)
+        return self._embed_all(texts, self._info.document_prompt)
 
     def embed_queries(self, texts: Sequence[str]) -> _Vectors:
-        """As documents: mistral-embed makes no difference between the two."""
-        return self._embed_all(texts, attempts=_ATTEMPTS_FOR_A_QUESTION)
+        """As documents, but for a declared prompt: mistral-embed makes no difference between the two."""
+        return self._embed_all(texts, self._info.query_prompt, attempts=_ATTEMPTS_FOR_A_QUESTION)
 
-    def _embed_all(self, texts: Sequence[str], *, attempts: int | None = None) -> _Vectors:
-        vectors, refused = self.embed_each(texts, attempts=attempts)
+    def _embed_all(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> _Vectors:
+        vectors, refused = self._embed_each(texts, prompt, attempts=attempts)
         for row, reason in refused.items():
             raise OperationalError(f"the text with sha256 {sha256(texts[row])} is refused: {reason}", where=self._api.server, hint="shorten or change the text")
         return vectors
 
-    def embed_each(self, texts: Sequence[str], *, attempts: int | None = None) -> tuple[_Vectors, dict[int, str]]:
+    def embed_each(self, texts: Sequence[str]) -> tuple[_Vectors, dict[int, str]]:
         """The vectors of the texts that the server takes, in order, and why it does not take the others, by row.
 
         A text is refused when it fails alone, while another one passes; where nothing passes, the error is raised.
         """
-        sent = [text.encode("utf-8", "replace").decode() for text in texts]
+        return self._embed_each(texts, self._info.document_prompt)
+
+    def _embed_each(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> tuple[_Vectors, dict[int, str]]:
+        sent = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
         counts = [estimate_tokens(text) for text in sent]
         vectors = np.zeros((len(texts), self._info.dimension), dtype=np.float32)
         refused: dict[int, str] = {}
@@ -102,6 +110,8 @@ class MistralEmbedder:
             try:
                 vectors[part] = self._request([texts[row] for row in part], attempts=None if len(part) == 1 else _ATTEMPTS_TO_DIVIDE)
             except Unanswered as inner:
+                if len(part) == 1:  # which takes long enough for a server to go down meanwhile
+                    self._require_that_others_pass(inner)
                 self._divide(texts, part, inner, vectors, refused)
 
     def _require_that_others_pass(self, failure: Unanswered) -> None:
@@ -141,9 +151,9 @@ class MistralEmbedder:
             norms = np.linalg.norm(array, axis=1)
         off = ~(np.isfinite(norms) & (norms > _PLAUSIBLE[0]) & (norms < _PLAUSIBLE[1]))
         if off.any():
-            row = int(np.flatnonzero(off)[0])
-            what = "has no vector of its dimension" if row in unusable else "has a vector that is zero, not finite or implausible"
-            raise AnswerMalformed(f"the text with sha256 {sha256(texts[row])} {what}", np.flatnonzero(off).tolist())
+            bad = np.flatnonzero(off).tolist()
+            what = "is missing or has another dimension" if bad[0] in unusable else "is zero, not finite or implausible"
+            raise AnswerMalformed(f"{len(bad)} of {len(texts)} vectors are of no use: the first of them {what}", bad)
         return np.asarray(array / norms[:, None], dtype=np.float32)
 
 

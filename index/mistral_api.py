@@ -110,7 +110,7 @@ class MistralApi:
         if isinstance(error, errors.MistralError):
             if 200 <= error.status_code < 300:
                 kind = error.headers.get("content-type", "no type")
-                return self._malformed(f"its answer is not what the API says ({kind}): {self._said(error.body)}")
+                return self._malformed(f"its answer is not what the API says ({self._said(kind)}): {self._said(error.body)}")
             return self._refused(error.status_code, self._said(error.body), error.headers)
         if isinstance(error, httpx2.DecodingError | UnicodeDecodeError):
             return self._malformed(f"its answer cannot be decoded: {self._masked(str(error))}")
@@ -153,13 +153,14 @@ class MistralApi:
             if inner is None:
                 break
             told = inner
-        text = " ".join(self._masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)).split())
+        text = self._masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())  # no orders to a terminal
         return text[:_SAID] + ("…" if len(text) > _SAID else "") or "nothing"
 
     @staticmethod
     def _masked(text: str) -> str:
         key = mistral_api_key()
-        return text.replace(key, "***") if key else text
+        return text.replace(key, "***").replace(json.dumps(key)[1:-1], "***") if key else text
 
     @staticmethod
     def _require_key() -> None:
@@ -170,10 +171,10 @@ class MistralApi:
             raise CredentialRefused("is no key: it holds a space, a line break or a letter beyond ASCII (its value is not shown)", where="MISTRAL_API_KEY")
 
 
-def shared_limit(server_url: str | None, model: str, requests_per_second: float | None, tokens_per_minute: float | None) -> RateLimit:
-    """The limit of a model of a server, for all processes that have this data directory."""
+def shared_limit(data: DataDir | None, server_url: str | None, model: str, requests_per_second: float | None, tokens_per_minute: float | None) -> RateLimit:
+    """The limit of a model of a server, for all processes that have this data directory; None is the one that the environment names."""
     name = sha256(f"{server_url or MISTRAL_URL} {model}")[:16]
-    return RateLimit(DataDir.locate().root / "limits" / name, requests_per_second, tokens_per_minute)
+    return RateLimit((data or DataDir.locate()).limits / name, requests_per_second, tokens_per_minute)
 
 
 def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral]":

@@ -5,7 +5,7 @@ import importlib.util
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from index.mistral import describe_mistral
 from index.precision import require_bfloat16
@@ -19,6 +19,14 @@ _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # as fingerprints name th
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_SETTINGS = ("data_config.json",)  # a list of training data
+_OF_QUESTIONS, _OF_TEXTS = ("query",), ("document", "passage", "corpus")  # prompts by name, as sentence-transformers looks for them
+
+
+class PromptPair(NamedTuple):
+    """What is put before a question, and before a text; empty where nothing is."""
+
+    query: str
+    document: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,21 @@ class ModelFolder:
         known = [int(n) for n in limits if n is not None]
         return declared or (min(known) if known else None)
 
+    def prompts(self) -> PromptPair:
+        """The prompts that it was trained with: those of their names, and where there is none of them, its default one for both.
+
+        `encode_document` of sentence-transformers 6.2 would take neither `passage` nor the default one: an empty `document`, which it adds itself, and also
+        writes into what it saves, goes before them. So an empty prompt counts as none, and what is put before a text is always told to it.
+        """
+        config = self._config("config_sentence_transformers.json")
+        named, default = config.get("prompts") or {}, config.get("default_prompt_name")
+        query, document = (next((named[name] for name in names if named.get(name)), "") for names in (_OF_QUESTIONS, _OF_TEXTS))
+        if default is not None and not query and not document:
+            query = document = named[default] or ""
+        if not isinstance(query, str) or not isinstance(document, str):
+            raise TypeError("a prompt is no text")
+        return PromptPair(query, document)
+
     def _modules(self) -> list[dict[str, Any]]:
         path = self.path / "modules.json"
         return list(json.loads(path.read_text())) if path.is_file() else []
@@ -92,13 +115,27 @@ def find_model(embed: Embed) -> ModelFolder:
     return ModelFolder(embed.model, path)
 
 
+def prompts_of(embed: Embed) -> PromptPair:
+    """What is put before questions and texts: as declared, else as the model's folder says. Raises DeclarationError where that cannot be read."""
+    declared = embed.prompts
+    if embed.provider != "local" or (declared.query is not None and declared.document is not None):
+        return PromptPair(declared.query or "", declared.document or "")
+    folder = find_model(embed)
+    try:
+        own = folder.prompts()
+    except (OSError, LookupError, ValueError, TypeError, AttributeError) as error:
+        where = str(folder.path / "config_sentence_transformers.json")
+        raise DeclarationError(f"embed.model: the prompts of '{embed.model}' cannot be read: {error!r}", where=where, hint="declare embed.prompts") from error
+    return PromptPair(own.query if declared.query is None else declared.query, own.document if declared.document is None else declared.document)
+
+
 def describe_embedder(embed: Embed) -> EmbedderInfo:
     """What `load_embedder(embed).info` says, without loading or asking it: 0.1 s for 90 MB of weights. A precision that this machine lacks is refused."""
     if embed.provider == "mistral":
         return describe_mistral(embed)
     if embed.precision == "bfloat16":
         require_bfloat16()
-    folder = find_model(embed)
+    folder, prompts = find_model(embed), prompts_of(embed)
     try:
         revision, dimension = folder.revision(), folder.dimension()
         made_by = {
@@ -109,11 +146,15 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
             "normalise": True,
             "precision": _PRECISIONS[embed.precision],
             "settings": folder.settings(),
+            **({"document_prompt": prompts.document} if prompts.document else {}),
         }
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise DeclarationError(f"embed.model: '{embed.model}' cannot be read: {error!r}", where=str(folder.path), hint="save the model again") from error
     fingerprint = sha256(canonical_json(made_by))[:16]
-    return EmbedderInfo(provider=embed.provider, model=embed.model, revision=revision, dimension=dimension, fingerprint=fingerprint)
+    return EmbedderInfo(
+        provider=embed.provider, model=embed.model, revision=revision, dimension=dimension, fingerprint=fingerprint,
+        query_prompt=prompts.query, document_prompt=prompts.document,
+    )  # fmt: skip
 
 
 def _pooling_modes(config: dict[str, Any]) -> int:

@@ -22,7 +22,7 @@ _Progress = Callable[[int, int], None]
 
 
 def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None) -> RebuildResult:
-    """Mends whatever was done to a version's Chroma directory, lexical index and vectors. Nothing is embedded, and the version stays the same: its digest, its tables.
+    """Mends whatever was done to a version but to its tables. Nothing is embedded, and the version stays the same: its digest, its tables.
 
     Who reads it meanwhile goes on with the files that it has open; a kill leaves either directory, whole. Raises DamagedVersion where a
     table or a vector is not what the manifest says: from those nothing can be made.

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from index.model_folder import find_model
+from index.model_folder import find_model, prompts_of
 from index.packing import estimate_tokens
 from schemas.declaration import Embed
 from schemas.errors import DeclarationError
@@ -19,12 +19,13 @@ _BATCH = 1000
 
 
 def count_tokens(embed: Embed, texts: Iterable[str]) -> int | None:
-    """Tokens of all texts as the model's own tokenizer cuts them, without what the model cuts off; None where it has no such tokenizer.
+    """Tokens of all texts as the model's own tokenizer cuts them, each with its prompt, whatever the model cuts off; None where it has no such tokenizer.
 
     Those of an API are estimated, from above: its tokenizer is not here.
     """
     if embed.provider == "mistral":
-        return sum(map(estimate_tokens, texts))
+        prompt = prompts_of(embed).document
+        return sum(estimate_tokens(prompt + text) for text in texts)
     lengths = _lengths(embed, texts)
     return None if lengths is None else sum(lengths)
 
@@ -47,7 +48,7 @@ def count_truncated_chunks(embed: Embed, chunks: Path, since: Path | None = None
 
 
 def max_tokens(embed: Embed) -> int | None:
-    """Tokens that the model reads of a text, its own marks among them; None where that is not known."""
+    """Tokens that the model reads of a text, its own marks and the prompt among them; None where that is not known."""
     return find_model(embed).max_seq_length() if embed.provider == "local" else None
 
 
@@ -64,7 +65,8 @@ def _lengths(embed: Embed, texts: Iterable[str]) -> Iterator[int] | None:
     tokenizer = _tokenizer(embed)
     if tokenizer is None:
         return None
-    return (len(found.ids) for batch in _batches(texts) for found in tokenizer.encode_batch_fast(batch))
+    prompt = prompts_of(embed).document
+    return (len(found.ids) for batch in _batches(prompt + text for text in texts) for found in tokenizer.encode_batch_fast(batch))
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:

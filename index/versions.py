@@ -15,6 +15,7 @@ from index.rows import CHROMA
 from schemas.durable import remove, write_file
 from schemas.errors import DamagedVersion, NotFound, NothingPublished
 from schemas.manifest import FORMAT, Manifest
+from schemas.reports import VersionRow, Versions
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"  # as `sha256sum` writes it, so that it can also be checked by hand
@@ -47,6 +48,24 @@ def list_versions(index_dir: Path) -> list[Manifest]:
         except NotFound:  # pruned in this very moment
             continue
     return found
+
+
+def report_versions(index_dir: Path) -> Versions:
+    """The versions that are kept, newest first, and which one the pointer names."""
+    pointer = read_pointer(index_dir)
+    rows = [
+        VersionRow(
+            version=m.version,
+            state="current" if m.version == pointer else "refused" if m.gate.verdict == "refused" else "kept",
+            created_at=m.created_at,
+            parent=m.parent,
+            counts=m.counts,
+            digest=m.digest,
+            run_id=m.run_id,
+        )
+        for m in reversed(list_versions(index_dir))
+    ]
+    return Versions(kb=index_dir.name, current=pointer, versions=rows)
 
 
 def require_version(index_dir: Path, version: str) -> None:

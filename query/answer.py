@@ -1,7 +1,7 @@
 """Answers from the hits of one version: by sentences that stand there, or by a model that is held to them. Every answer says what it rests on."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,8 @@ from query.context import Message, make_messages, select_passages
 from query.extractive import extract
 from query.language import question_language
 from query.markers import CitationFilter, Marked
-from query.pathways import Pathway, choose_pathway, fallback_notice
+from query.nearness import Nearness
+from query.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from query.sentences import split
 from schemas.declaration import Declaration
 from schemas.errors import OperationalError
@@ -34,7 +35,7 @@ class Question:
 
     `hits` come best first and may be answered from; `vector` is the question's unit vector. `lowest` and `confident` are dense cosines: from where on a hit
     counts, and from where on it can be relied on. Without `generator` the reply is made of sentences of the hits. `history` holds earlier messages,
-    {role: user | assistant, content}, the oldest first.
+    {role: user | assistant, content}, the oldest first. `near` says by chunk id how near hits are; without it their cosines do.
     """
 
     declaration: Declaration
@@ -48,6 +49,7 @@ class Question:
     confident: float
     generator: "Generator | None" = None
     history: History = ()
+    near: Mapping[str, Nearness] = field(default_factory=dict)
 
 
 def answer(question: Question) -> Answer:
@@ -72,8 +74,10 @@ class _Answering:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
         self.question, self.vector, self.hits = question.text, question.vector, question.hits
         self.generator, self.history = question.generator, question.history
-        self.pathway: Pathway = choose_pathway(question.mode, question.hits, question.confident, question.generator)
-        self.thresholds = Thresholds(question.lowest, question.confident)
+        require_mode(question.mode, is_generated=question.generator is not None)
+        self.thresholds = Thresholds(question.lowest, question.confident, question.near)
+        is_confident = any(self.thresholds.confidence(hit) == "high" for hit in question.hits)
+        self.pathway: Pathway = choose_pathway(question.mode, is_confident=is_confident)
 
     @property
     def title(self) -> str:

@@ -1,12 +1,12 @@
 """What a reply rests on: for each passage that it cites, the sentence that bears the statement, as it stands there, and how far it can be trusted."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from index.embedder import Embedder
 from query.markers import Marked, without_markers
+from query.nearness import Confidence, Nearness
 from query.overlap import Words, coverage, rarity
-from query.pathways import cosine
 from query.sentences import language_of, sentences_of, split
 from schemas.reports import Citation, Hit
 
@@ -16,20 +16,19 @@ _STATEMENT = 1500  # characters before a marker in which its statement begins
 
 
 class Thresholds(NamedTuple):
-    """Dense cosines: of a hit that is answered from, and of a confident one."""
+    """Dense cosines: of a hit that is answered from, and of a confident one. `near` says of hits, by chunk id, how near they are."""
 
     lowest: float
     confident: float
+    near: Mapping[str, Nearness] = {}
 
-    def confidence(self, hit: Hit) -> Literal["high", "medium", "low"]:
-        """high from `confident` on, low in the lower half of what is below it."""
-        found = cosine(hit)
-        if found >= self.confident:
-            return "high"
-        return "medium" if found >= (self.lowest + self.confident) / 2 else "low"
+    def confidence(self, hit: Hit) -> Confidence:
+        """high from `confident` on, low in the lower half of what is below it; a hit of which nobody said more goes by its score."""
+        dense = hit.scores.get("dense")
+        return self.near.get(hit.chunk_id, Nearness(hit.score if dense is None else dense, 0.0, True)).confidence(self.lowest, self.confident)
 
 
-def cite(hit: Hit, number: int, quote: str, confidence: Literal["high", "medium", "low"]) -> Citation:
+def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
     tags = hit.metadata.get("tags")
     return Citation(
         marker=f"[{number}]",

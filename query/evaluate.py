@@ -36,14 +36,15 @@ def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str],
     texts = {query: compose_query(declared.query, text) for query, text in read_queries(queries).items() if query in wanted}
     if not texts:
         return {}
-    opened = index.version()
-    depth, asked = min(_DEPTH, len(opened.chunk_ids)), mode or declared.mode
+    asked = mode or declared.mode
     vectors = None if asked == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
     run = {}
-    for number, (query, text) in enumerate(texts.items()):
-        vector = None if vectors is None else vectors[number]
-        best = best_documents(index.find(opened, Request(text, vector, depth, asked, ranking=True)).hits)
-        run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
+    with index.reading() as retriever:
+        depth = min(_DEPTH, len(retriever.opened.chunk_ids))
+        for number, (query, text) in enumerate(texts.items()):
+            vector = None if vectors is None else vectors[number]
+            best = best_documents(retriever.find(Request(text, vector, depth, asked, ranking=True)).hits)
+            run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
     return run
 
 

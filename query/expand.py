@@ -1,12 +1,20 @@
-"""Other wordings of a question, by the model that writes answers; each is searched for, and a chunk counts by the wording that suits it best."""
+"""Other wordings of a question, by the model that writes answers; each is searched for, and a chunk counts by the wording that suits it best.
+
+They are an addition: where the model cannot be reached, is overloaded or answers nonsense, the question alone is searched for, and the road and the
+log say why. What the operator has to mend (a key, a model's name, an address) is raised: it would otherwise never be noticed.
+"""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import structlog
+
+from index.retry import Retry
 from query.retrieve import Found
+from schemas.errors import CredentialRefused, OperationalError
 from schemas.reports import Hit
 
 if TYPE_CHECKING:
@@ -15,6 +23,31 @@ if TYPE_CHECKING:
 _NUMBERING = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _LONGEST = 300  # characters; what is longer is no wording of a question but an answer to it
 _TOKENS = 60  # for each wording
+PATIENCE = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)  # somebody waits for what the question alone finds, too
+_log = structlog.get_logger("almanac.expand")
+
+
+class Expansion(NamedTuple):
+    """Other wordings, and where the model wrote none, why."""
+
+    wordings: list[str]
+    failure: str | None = None
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """For the road."""
+        return {"wordings": self.wordings, **({"failure": self.failure} if self.failure else {})}
+
+
+def expand(generator: "Generator", question: str, count: int) -> Expansion:
+    """At most `count` other wordings; none, and the reason, where the model does not answer. Raises CredentialRefused and DeclarationError."""
+    try:
+        return Expansion(other_wordings(generator, question, count))
+    except CredentialRefused:
+        raise
+    except OperationalError as error:
+        _log.warning("the question alone is searched for: the model wrote no other wordings", where=error.where, failure=error.message)
+        return Expansion([], error.message)
 
 
 def other_wordings(generator: "Generator", question: str, count: int) -> list[str]:

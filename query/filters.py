@@ -17,6 +17,8 @@ from schemas.errors import UsageError
 from schemas.items import canonical_json
 
 Mask = npt.NDArray[np.bool_]
+_DEEPEST = 50  # levels; what is deeper was not written by anybody, and ends in Python's own limit
+_SHOWN = 200  # characters of a value in an error
 _EXACT = 2**53  # up to here each integer is a float of its own
 
 
@@ -70,6 +72,35 @@ class Column:
         if not all(value is None or _is_float_enough(value) for value in found):
             return None
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+
+
+def filter_key(workspace: Any, where: Any) -> str:
+    """The same text for the same filter. Raises UsageError, with the place, for a value that no filter can hold."""
+    if workspace is not None and not isinstance(workspace, str):
+        raise UsageError(f"a workspace is a text; found {_shown(workspace)}", where="--workspace")
+    _require_json(where, "")
+    return canonical_json([workspace, where])
+
+
+def _require_json(value: Any, place: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise UsageError(f"a filter of more than {_DEEPEST} levels, one within the other", where="--where", hint="write it flat, with $and or $in")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise UsageError(f"a filter's keys are texts; found {_shown(key)}{place}", where="--where")
+            _require_json(inner, f" at {key}" if not place else f"{place}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _require_json(inner, place, depth + 1)
+    elif value is not None and type(value) not in (str, int, float, bool):
+        hint = "texts, numbers, true and false, null, and lists of them; a date is the text that stands in the metadata, such as 2026-11-21"
+        raise UsageError(f"a filter cannot hold {_shown(value)}{place}", where="--where", hint=hint)
+
+
+def _shown(value: Any) -> str:
+    text = f"{value!r}, a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"a {type(value).__name__}"
 
 
 def matching_rows(where: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:

@@ -9,6 +9,7 @@ from index.mistral_api import AnswerMalformed, MistralApi, Unanswered, shared_li
 from index.packing import estimate_tokens
 from index.retry import Retry
 from schemas.declaration import Generate
+from schemas.settings import DataDir
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral
@@ -28,18 +29,21 @@ class Generator(Protocol):
         """The reply in parts, as they are written; an error may come after some of them."""
 
 
-def load_generator(generate: Generate) -> Generator | None:
-    """The declared model; None where answers are extracted. Raises CredentialRefused where its key is missing."""
-    return MistralGenerator(generate) if generate.provider == "mistral" else None
+def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> Generator | None:  # noqa: B008  # frozen
+    """The declared model; None where answers are extracted. Raises CredentialRefused where its key is missing.
+
+    Who has the same `data` keeps its declared limits together; None is the one that the environment names.
+    """
+    return MistralGenerator(generate, data, retry=retry) if generate.provider == "mistral" else None
 
 
 class MistralGenerator:
     """Chat completions. Safe to share among threads."""
 
-    def __init__(self, generate: Generate, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+    def __init__(self, generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
         assert generate.model is not None
         self._model = generate.model
-        limit = shared_limit(generate.server_url, generate.model, generate.requests_per_second, None)
+        limit = shared_limit(data, generate.server_url, generate.model, generate.requests_per_second, None)
         self._api = MistralApi(generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry)
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:

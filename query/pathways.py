@@ -1,14 +1,9 @@
 """Which way a question is answered: from the documents alone, from them and what the model knows, or from what it knows."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from query.abstention import UNKNOWN
 from schemas.errors import UsageError
-from schemas.reports import Hit
-
-if TYPE_CHECKING:
-    from query.generators import Generator
 
 Mode = Literal["kb-only", "kb-llm"]
 Pathway = Literal["kb-only", "kb-augmented", "llm-fallback"]
@@ -24,31 +19,30 @@ _NOTICES = {
     "de": "Das steht nicht in {title}; es ist, was das Modell weiß:",
 }
 
-__all__ = ["MODES", "UNKNOWN", "Mode", "Pathway", "choose_pathway", "cosine", "fallback_notice"]
+__all__ = ["MODES", "UNKNOWN", "Mode", "Pathway", "choose_pathway", "fallback_notice", "require_mode"]
 
 
-def choose_pathway(mode: str, hits: Sequence[Hit], confident: float, generator: "Generator | None") -> Pathway:
-    """In mode kb-llm the documents are used where one hit reaches `confident`, a dense cosine; else the model answers without them.
+def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
+    """In mode kb-llm the documents are used where one hit can be relied on; else the model answers without them.
 
-    Raises UsageError for a mode that there is not, and for kb-llm where no generating model is declared.
+    A hit can be relied on where its dense cosine reaches `retrieve.confident`. In a language that the embedder does not know, cosines tell little: there
+    it has to hold enough of the question's words (`query.nearness`).
     """
-    if mode not in MODES:
-        raise UsageError(f"there is no mode '{mode}'", where="--mode", hint=f"one of {', '.join(MODES)}")
     if mode == "kb-only":
         return "kb-only"
-    if generator is None:
+    return "kb-augmented" if is_confident else "llm-fallback"
+
+
+def require_mode(mode: str, *, is_generated: bool) -> None:
+    """Raises UsageError for a mode that there is not, and for kb-llm where no generating model is declared."""
+    if mode not in MODES:
+        raise UsageError(f"there is no mode '{mode}'", where="--mode", hint=f"one of {', '.join(MODES)}")
+    if mode == "kb-llm" and not is_generated:
         raise UsageError(
             f"mode {mode} needs a generating model, and the declaration names none",
             where="--mode",
             hint="leave it at kb-only, or declare generate: {provider: mistral, model: …}",
         )
-    return "kb-augmented" if any(cosine(hit) >= confident for hit in hits) else "llm-fallback"
-
-
-def cosine(hit: Hit) -> float:
-    """The dense cosine that floors and thresholds are on."""
-    dense = hit.scores.get("dense")
-    return hit.score if dense is None else dense
 
 
 def fallback_notice(title: str, language: str | None) -> str:

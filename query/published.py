@@ -1,8 +1,9 @@
 """A published index, opened for reading: every request is answered from exactly one version."""
 
 import json
-from collections import OrderedDict
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -10,21 +11,22 @@ from typing import Any, TypedDict, Unpack
 
 from index.embedder import Embedder, describe_embedder, load_embedder
 from index.read import OpenVersion
-from index.versions import resolve_version
+from index.versions import current_version, report_versions, resolve_version
 from query.answer import History, Question, answer, stream_answer
 from query.compose import compose_query
-from query.expand import merge, other_wordings
+from query.expand import PATIENCE, expand, merge
 from query.generators import Generator, load_generator
-from query.rerank import Reranker, load_reranker
+from query.held import HeldVersions
+from query.pathways import require_mode
+from query.rerank import Reranker, find_reranker, load_reranker
 from query.retrieve import Found, Mode, Request, Retriever
-from schemas.declaration import Declaration
+from schemas.declaration import Declaration, Embed
 from schemas.errors import EmbedderMismatch, UsageError
 from schemas.load import load_declaration
-from schemas.reports import Answer, Hit, SearchResult
+from schemas.reports import Answer, Hit, SearchResult, Versions
 from schemas.settings import DataDir, quiet_engines
 
-# A reader that stays open keeps few versions: the live one, and those that requests in flight still pin.
-_OPEN_VERSIONS = 3
+_IDLE_S = 60.0  # for which a version that was asked for by name waits to be asked for again
 
 
 class Asked(TypedDict, total=False):
@@ -36,6 +38,7 @@ class Asked(TypedDict, total=False):
     version: str | None
     workspace: str | None
     parts: Mapping[str, str] | None
+    temperature: float | None  # of the model that writes, where one is declared
 
 
 def open_index(kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None) -> "PublishedIndex":
@@ -45,20 +48,44 @@ def open_index(kb: str, *, data: Path | str | None = None, version: str | None =
     """
     quiet_engines()
     index = PublishedIndex(load_declaration(kb, env), DataDir.locate(data), version)
+    find_reranker(index.declaration)  # a folder that is none is said before a model is loaded
     resolve_version(index.folder, version)
     return index
 
 
-class PublishedIndex:
-    """Search and answers over one knowledge base. Close it, or use it as a context manager. Not for several threads at once."""
+def live_version(data: DataDir, name: str) -> str | None:
+    """The version of a knowledge base that is live, or None before the first. Raises DamagedVersion where the pointer leads nowhere."""
+    return current_version(data.index(name))
 
-    def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None) -> None:
+
+class Embedders:
+    """What is declared → its embedder, loaded once by whoever needs it first. Safe to share among threads, and among indexes."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Embedder] = {}
+        self._lock = threading.Lock()
+
+    def of(self, embed: Embed, data: DataDir) -> Embedder:
+        """Takes seconds at first."""
+        declared = embed.model_dump_json()
+        with self._lock:
+            if declared not in self._loaded:
+                self._loaded[declared] = load_embedder(embed, data)
+            return self._loaded[declared]
+
+
+class PublishedIndex:
+    """Search and answers over one knowledge base. Safe to share among threads; close it, or use it as a context manager.
+
+    Indexes of one process may share their `embedders`.
+    """
+
+    def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None) -> None:
         self.declaration = declaration
         self.folder = data.index(declaration.name)
-        self._pinned = version
-        self._open: OrderedDict[str, OpenVersion] = OrderedDict()
-        self._embedder: Embedder | None = None
-        self._retrievers: dict[str, Retriever] = {}
+        self._data = data
+        self._embedders = embedders or Embedders()
+        self._held = HeldVersions(self.folder, self._open, version)
 
     def __enter__(self) -> "PublishedIndex":
         return self
@@ -67,35 +94,37 @@ class PublishedIndex:
         self.close()
 
     def close(self) -> None:
-        for version in self._open.values():
-            version.close()
-        self._open.clear()
-        self._retrievers.clear()
-
-    def _close(self, name: str) -> None:
-        self._retrievers.pop(name, None)
-        self._open.pop(name).close()
+        """Closes its versions; what a request still reads, when it is done. Whoever asks again opens it again."""
+        self._held.close()
 
     @property
     def embedder(self) -> Embedder:
         """Loaded when it is first needed: seconds."""
-        if self._embedder is None:
-            self._embedder = load_embedder(self.declaration.embed)
-        return self._embedder
+        return self._embedders.of(self.declaration.embed, self._data)
+
+    def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
+        """Holds the version that answers: the one asked for, the pinned one, or the live one at this moment. It stays until the end of the block."""
+        return self._held.reading(version)
 
     def version(self, version: str | None = None) -> OpenVersion:
-        """The version that answers: the one asked for, the pinned one, or the live one at this moment."""
-        name = resolve_version(self.folder, version or self._pinned)
-        if name in self._open and not self._open[name].is_in_place:
-            self._close(name)
-        if name not in self._open:
-            opened = OpenVersion(self.folder, name)
-            self._refuse_other_embedder(opened)
-            self._open[name] = opened
-            while len(self._open) > _OPEN_VERSIONS:
-                self._close(next(iter(self._open)))
-        self._open.move_to_end(name)
-        return self._open[name]
+        """The version that answers now. It may be closed as soon as another one is live: who needs it for longer takes `reading`."""
+        with self.reading(version) as retriever:
+            return retriever.opened
+
+    def _open(self, version: str) -> Retriever:
+        opened = OpenVersion(self.folder, version)
+        self._refuse_other_embedder(opened)
+        return Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
+
+    def keep_up(self) -> None:
+        """Loads what the first question would have to wait for, of the version that is live now, and closes what nobody has asked for of late."""
+        with self.reading() as retriever:
+            retriever.warm(self.embedder.embed_queries(["."])[0])
+        self._held.let_go(_IDLE_S)
+
+    def versions(self) -> Versions:
+        """The versions that are kept, newest first."""
+        return report_versions(self.folder)
 
     def search(
         self,
@@ -114,33 +143,31 @@ class PublishedIndex:
 
         `workspace` is kept below `where`; `parts` fill the declared query template beside the question. What is None is as declared.
         """
-        opened = self.version(version)
-        request = self._request(query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
-        found = self._find(opened, request)
+        with self.reading(version) as retriever:
+            request = self._request(retriever, query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
+            found = self._find(retriever, request)
+            answering = retriever.opened.manifest.version
         road = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.road] if explain else None
-        return SearchResult(kb=self.declaration.name, version=opened.manifest.version, query=query, hits=found.hits, explain=road)
+        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, explain=road)
 
-    def _find(self, opened: OpenVersion, request: Request) -> Found:
+    def _find(self, retriever: Retriever, request: Request) -> Found:
         """What a request finds, and where that is declared, what other wordings of it find."""
-        declared = self.declaration.retrieve
-        found = self.find(opened, request)
-        if not declared.expand or self._generator is None:
+        found = retriever.find(request)
+        if self._rephraser is None:
             return found
         with found.step("other wordings") as told:
-            told["wordings"] = wordings = other_wordings(self._generator, request.text, declared.expand)
-        vectors = self.embedder.embed_queries(wordings)
-        others = [self.find(opened, replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
+            expansion = expand(self._rephraser, request.text, self.declaration.retrieve.expand)
+            told.update(expansion.told)
+        wordings = expansion.wordings
+        vectors = [None] * len(wordings) if request.vector is None else self.embedder.embed_queries(wordings)
+        others = [retriever.find(replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
         return merge([found, *others], request.k)
 
-    def find(self, opened: OpenVersion, request: Request) -> Found:
-        """What a request finds in one open version."""
-        return self._retriever(opened).find(request)
-
-    def _retriever(self, opened: OpenVersion) -> Retriever:
-        name = opened.manifest.version
-        if name not in self._retrievers or self._retrievers[name].opened is not opened:
-            self._retrievers[name] = Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
-        return self._retrievers[name]
+    @cached_property
+    def _rephraser(self) -> Generator | None:
+        """What writes other wordings of a question; None where none are declared."""
+        is_wanted = self.declaration.retrieve.expand > 0
+        return load_generator(self.declaration.generate, self._data, retry=PATIENCE) if is_wanted else None
 
     @cached_property
     def _reranker(self) -> Reranker | None:
@@ -148,6 +175,7 @@ class PublishedIndex:
 
     def _request(
         self,
+        retriever: Retriever,
         question: str,
         *,
         k: int | None,
@@ -157,13 +185,17 @@ class PublishedIndex:
         workspace: str | None = None,
         parts: Mapping[str, str] | None = None,
     ) -> Request:
+        """What is wrong with it is said before the embedder is loaded, which takes seconds."""
         _require_text(question, "question")
+        if k is not None and k < 1:
+            raise UsageError(f"k is {k}: that asks for no hit", where="-k", hint="1 or more; without it, as many as declared")
         declared = self.declaration.retrieve
         text = compose_query(declared.query, question, parts)
         asked = mode or declared.mode
         needs_vector = asked != "lexical" or floor is not None or declared.tags is not None
-        vector = self.embedder.embed_queries([text])[0] if needs_vector else None
-        return Request(text, vector, k or declared.k, asked, where, floor, workspace=workspace)
+        request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
+        retriever.require_filter(request)
+        return replace(request, vector=self.embedder.embed_queries([text])[0]) if needs_vector else request
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
         """An answer with its citations, or an explicit "I don't know" where nothing is near enough to the question.
@@ -178,21 +210,38 @@ class PublishedIndex:
 
     def _question(self, text: str, mode: str, history: History, asked: Asked) -> Question:
         """A question with the hits that it may be answered from."""
-        declared, defaults = self.declaration.retrieve, self.embedder.defaults
-        opened = self.version(asked.get("version"))
+        require_mode(mode, is_generated=self._generator is not None)
+        with self.reading(asked.get("version")) as retriever:
+            return self._asked_of(retriever, text, mode, history, asked)
+
+    def _asked_of(self, retriever: Retriever, text: str, mode: str, history: History, asked: Asked) -> Question:
+        declaration, version = self._with_temperature(asked.get("temperature")), retriever.opened.manifest.version
+        declared = declaration.retrieve
         chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
-        request = self._request(text, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=asked.get("workspace"), parts=asked.get("parts"))
+        workspace, parts = asked.get("workspace"), asked.get("parts")
+        request = self._request(retriever, text, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
+        defaults = self.embedder.defaults
         vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-        hits = self._find(opened, replace(request, vector=vector, default_floor=defaults.floor if chosen is None else None)).hits
+        hits = self._find(retriever, replace(request, vector=vector, default_floor=defaults.floor if chosen is None else None)).hits
         lowest = defaults.floor if chosen is None else chosen
         confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
+        near = retriever.nearness(request.text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
         return Question(
-            self.declaration, opened.manifest.version, text, vector, hits, self.embedder, mode, lowest, confident, self._generator, history
+            declaration, version, text, vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near
         )  # fmt: skip
+
+    def _with_temperature(self, temperature: float | None) -> Declaration:
+        """The declaration, with another temperature of the model where one is asked for."""
+        if temperature is None:
+            return self.declaration
+        if not 0 <= temperature <= 2:
+            raise UsageError(f"the temperature is {temperature}", where="temperature", hint="from 0, the most likely answer, to 2")
+        generate = self.declaration.generate.model_copy(update={"temperature": temperature})
+        return self.declaration.model_copy(update={"generate": generate})
 
     @cached_property
     def _generator(self) -> Generator | None:
-        return load_generator(self.declaration.generate)
+        return load_generator(self.declaration.generate, self._data)
 
     def _refuse_other_embedder(self, opened: OpenVersion) -> None:
         built, declared = opened.manifest.embedder, describe_embedder(self.declaration.embed)
@@ -212,7 +261,7 @@ def parse_where(text: str | None) -> dict[str, Any] | None:
         return None
     try:
         where = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}", where="--where", hint="""write it like --where '{"kind": "record"}'""") from error
     if not isinstance(where, dict):
         raise UsageError(f"a filter is a JSON object; found {text}", where="--where")

@@ -3,8 +3,9 @@
 What a search, an answer, an evaluation and the gate's golden questions share. Each step notes what it did, for whoever asks why.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,33 +16,23 @@ import numpy as np
 from index.embedder import Vectors
 from index.read import KnownIds, OpenVersion
 from query.candidates import Candidate
-from query.filters import Column, Mask, matching_rows, reach
+from query.filters import Column, Mask, filter_key, matching_rows, reach
 from query.fusion import fuse
+from query.nearness import SUPPORT, Nearness
 from query.rerank import Reranker
 from query.select import diversify, one_of_each_document, worth_returning
+from query.support import support
 from query.tags import QuestionTags, TagIndex
 from query.weights import dense_weight, known_shares
 from schemas.declaration import Declaration
 from schemas.errors import UsageError
-from schemas.items import canonical_json
-from schemas.reports import Hit, Neighbour
+from schemas.reports import Hit, ListedDocument, Neighbour
 
 Mode = Literal["dense", "lexical", "hybrid"]
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
-_HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "start", "end", "metadata", "fetched_at")
+_HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "ordinal", "start", "end", "metadata", "fetched_at")
 _KNOWN_WELL = 0.5
-# Best share of a question's words among the first four hits on XQuAD, of 600 questions each; "hidden" without the article that answers:
-#                     1     5    25    50    75    95 percentile
-#   Spanish          .33   .41   .60   .73   .85  1.00        dense cosine  .35 to .70
-#   hidden           .13   .16   .25   .31   .39   .50                      .31 to .56
-#   Vietnamese       .19   .27   .40   .50   .62   .76                      .42 to .75
-#   hidden           .10   .12   .17   .20   .24   .33                      .38 to .70
-#   English          .34   .41   .57   .69   .80   .90                      .22 to .76
-#   hidden           .14   .17   .24   .30   .37   .49                      .08 to .41
-# From .33 on, 99 % of the Spanish and 90 % of the Vietnamese are answered, and 58 % and 95 % of the hidden ones are not. From .6 on, 2 % of the hidden
-# ones in Spanish and 1 % in English are: so many words of a question are a reason of their own, such as a code that tells an embedder nothing.
-SUPPORT, STRONG_SUPPORT = 0.33, 0.6
 _FILTERS = 16
 _UNLIKE = 3  # times k candidates among which unlike ones are chosen
 
@@ -84,7 +75,10 @@ class Found:
 
 
 class Retriever:
-    """Searches one open version as declared. `embed_queries` is asked for tags' names only, and only where these are compared by meaning."""
+    """Searches one open version as declared. Safe to share among threads.
+
+    `embed_queries` is asked for tags' names only, and only where these are compared by meaning.
+    """
 
     def __init__(self, declaration: Declaration, opened: OpenVersion, embed_queries: EmbedQueries, reranker: Reranker | None = None) -> None:
         self.opened = opened
@@ -93,7 +87,9 @@ class Retriever:
         self._columns: dict[str, Column] = {}
         self._tags: dict[str | None, TagIndex] = {}  # by workspace, as their vectors
         self._tag_vectors: dict[str | None, Vectors] = {}
+        self._documents_in: dict[str | None, list[ListedDocument]] = {}
         self._filters: dict[str, KnownIds] = {}  # what passed, of the last few: callers ask with the same one again
+        self._filters_lock = threading.Lock()
 
     def find(self, request: Request) -> Found:
         """Raises UsageError for a filter that cannot be understood, and for a workspace where none is declared."""
@@ -124,12 +120,16 @@ class Retriever:
         """Ids that may be returned; None where all may. The workspace holds below the filter: nothing that it says lets another one in."""
         if request.workspace is None and request.where is None:
             return None
-        asked = canonical_json([request.workspace, request.where])
-        if asked not in self._filters:
-            self._filters[asked] = self._passing(request)
-            while len(self._filters) > _FILTERS:
-                del self._filters[next(iter(self._filters))]
-        return self._filters[asked]
+        asked = filter_key(request.workspace, request.where)
+        with self._filters_lock:
+            found = self._filters.get(asked)
+        if found is None:
+            found = self._passing(request)
+            with self._filters_lock:
+                self._filters[asked] = found
+                while len(self._filters) > _FILTERS:
+                    del self._filters[next(iter(self._filters))]
+        return found
 
     def _passing(self, request: Request) -> KnownIds:
         masks: list[Mask] = []
@@ -201,15 +201,41 @@ class Retriever:
         return known_shares(self._declaration.embed, self.opened)
 
     def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
-        """Those that may be answered from. An embedder finds texts of a language that it does not know alike, whatever they say."""
-        ids = [one.chunk_id for one in candidates]
-        shares, languages = self.opened.support(text, ids), [str(row["metadata"].get("language") or "") for row in self.opened.rows(ids)]
-        kept = []
-        for one, share, language in zip(candidates, shares, languages, strict=True):
-            is_known = self._known[language] >= _KNOWN_WELL
-            if share >= (STRONG_SUPPORT if is_known else SUPPORT) or (is_known and one.dense is not None and one.dense >= floor):
-                kept.append(one)
-        return kept
+        """Those that may be answered from."""
+        found = self.nearness(text, {one.chunk_id: one.dense for one in candidates})
+        return [one for one in candidates if found[one.chunk_id].is_enough(floor)]
+
+    def warm(self, vector: Vectors) -> None:
+        """Reads what the first search would otherwise read."""
+        self.find(Request("a", vector, 1, "hybrid", ranking=True))
+
+    def visible(self, workspace: str | None) -> KnownIds | None:
+        """The chunks of a workspace; None where all may be seen. Raises UsageError for a workspace where none is declared."""
+        return self._allowed(Request("", None, 1, "lexical", workspace=workspace))
+
+    def documents(self, workspace: str | None = None) -> list[ListedDocument]:
+        """The documents and records of a workspace, or all, by URL and title. Raises UsageError for a workspace where none is declared."""
+        if workspace not in self._documents_in:
+            ids = self.visible(workspace)
+            counts: dict[tuple[str, str], ListedDocument] = {}
+            columns = (self.opened.column(name) for name in ("chunk_id", "source", "document_id", "url", "title"))
+            for chunk_id, source, document_id, url, title in zip(*columns, strict=True):
+                if ids is None or chunk_id in ids:
+                    counts.setdefault((source, document_id), ListedDocument(source=url or document_id, title=title, chunks=0)).chunks += 1
+            self._documents_in[workspace] = sorted(counts.values(), key=lambda one: (one.source, one.title))
+        return self._documents_in[workspace]
+
+    def require_filter(self, request: Request) -> None:
+        """Raises UsageError for a filter or a workspace that `find` would refuse; what they let through is kept for it."""
+        self._allowed(request)
+
+    def nearness(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Nearness]:
+        """How near chunks are to a question: by their ids, which are those of `cosines`."""
+        rows = self.opened.rows(list(cosines))
+        shares = support(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
+        languages = [str(row["metadata"].get("language") or "") for row in rows]
+        is_known = [self._known[language] >= _KNOWN_WELL for language in languages]
+        return {one: Nearness(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
         """Scores with the share of tags in them; as they are where the question names no tag."""
@@ -259,7 +285,7 @@ class Retriever:
             texts = [row["text"] for row in self.opened.rows([one.chunk_id for one in first])]
             for one, score in zip(first, self._reranker.scores(request.text, texts), strict=True):
                 one.rerank = round(float(score), 6)
-            told["candidates"] = len(first)
+            told.update(candidates=len(first), cut=self._reranker.count_cut(request.text, texts))
             # Its scale is its own: those that it read go first, in its order, and keep the scores of the search.
             ordered = sorted(first, key=lambda one: (-(one.rerank or 0.0), one.chunk_id))
             for one, score in zip(ordered, sorted((one.score for one in first), reverse=True), strict=True):

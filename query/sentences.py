@@ -48,6 +48,7 @@ _STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
 # A line is wrapped where the writer's editor broke it: such lines are about equally long.
 _WRAPPED_AT = range(45, 140)
 _WRAPPED_LEAST = 0.55
+_HEADINGS = 4  # one below the other, with the line after them
 
 
 def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False) -> list[Sentence]:
@@ -156,7 +157,7 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
         elif following and _UNDERLINE.match(following) and not _ITEM.match(line) and not _ROW.match(line):
             under.open_section(1 if "=" in following else 2, line.strip())
             taken = 2
-        elif _is_shouted(line) or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line)):
+        elif _is_shouted(line) or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line)) or _is_heading(text, lines, index):
             under.open_section(2, line.strip())
         elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
             pass
@@ -181,7 +182,29 @@ def _is_shouted(line: str) -> bool:
 
 def _is_title(line: str) -> bool:
     """The line on which a plain text opens, with an empty one below it."""
-    return len(line) <= 80 and not _STOP.search(line) and not _ITEM.match(line) and not _ROW.match(line) and not line.rstrip().endswith(_COLON)
+    return len(line) <= 80 and not _is_told(line)
+
+
+def _is_told(line: str) -> bool:
+    """A sentence that ends, what leads to a list, or a part of a list or table."""
+    return bool(_STOP.search(line) or _ITEM.match(line) or _ROW.match(line)) or line.rstrip().endswith(_COLON)
+
+
+def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
+    """Whether a line within a plain text is a heading: short, in words, alone between empty lines, and above something that is told.
+
+    Where nobody writes stops, nothing tells a heading from what stands below it, and all is said.
+    """
+    if index == 0 or index + 1 == len(lines) or lines[index - 1][1] + 1 == lines[index][0] or lines[index][1] + 1 == lines[index + 1][0]:
+        return False
+    below = (text[slice(*span)] for span in lines[index + 1 : index + _HEADINGS])
+    return _names(text[slice(*lines[index])]) and _is_told(next((line for line in below if not _names(line)), ""))
+
+
+def _names(line: str) -> bool:
+    """Whether a line may name what stands below it. "Weight: 2 kg" tells."""
+    plain = line.strip()
+    return _is_title(line) and not plain[:1].islower() and any(c.isalpha() for c in plain) and not any(c.isdigit() or c in ":：" for c in plain)
 
 
 def _row(text: str, span: _Span, context: str) -> Iterator[_Piece]:

@@ -157,10 +157,20 @@ def _server_url(value: str) -> str:
 ServerUrl = Annotated[str, AfterValidator(_server_url)]
 
 
+class Prompts(Declared):
+    """What is put before a text when it is embedded, for models trained so, such as E5: `query: `, `passage: `. It counts as tokens, and is not stored."""
+
+    query: str | None = Field(
+        None,
+        description="before each question; null: what the model's folder says in config_sentence_transformers.json, `''`: nothing, whatever it says. "
+        "A new one embeds questions alone anew",
+    )
+    document: str | None = Field(None, description="before each text; null and `''` as above. A new one embeds every text anew")
+
+
 class Embed(Declared):
     """What turns text into vectors."""
 
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"prompts": ()}
     _of_mistral: ClassVar[tuple[str, ...]] = (
         "server_url", "same_as", "dimension", "price_per_million", "max_cost", "requests_per_second", "tokens_per_minute",
     )  # fmt: skip
@@ -176,6 +186,9 @@ class Embed(Declared):
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="local: bfloat16 is faster where the processor has it, and refused where it has not; vectors of the two are never mixed"
+    )
+    prompts: Prompts = Field(
+        Prompts(), description="what is put before questions and texts; for mistral, where a compatible server has a model that wants it: Mistral's own do not"
     )
     server_url: ServerUrl | None = Field(None, description="mistral: its address, without `/v1`; null: https://api.mistral.ai")
     same_as: ServerUrl | None = Field(
@@ -258,7 +271,9 @@ class Rerank(Declared):
 
     provider: Literal["local"] = Field("local", description="local: a cross-encoder of sentence-transformers on this machine")
     model: str = Field(min_length=1, description="its folder, with a slash (`./model`), relative to this file")
-    candidates: int = Field(20, gt=0, le=200, description="how many of the best are read")
+    candidates: int = Field(
+        20, gt=0, le=200, description="how many of the best are read; of a text too long for the model the end is not: `--explain` tells of how many"
+    )
 
 
 class Retrieve(Declared):
@@ -275,7 +290,10 @@ class Retrieve(Declared):
     query: str | None = Field(
         None, min_length=1, description="what is searched for, as a template over `question` and the parts that a caller names, such as `{product} {question}`"
     )
-    expand: int = Field(0, ge=0, le=5, description="other wordings of the question that the declared model writes, each searched for as well")
+    expand: int = Field(
+        0, ge=0, le=5, description="other wordings of the question that the declared model writes, each searched for, too; where it does not answer, "
+        "the question alone is, and `--explain` and the log say why",
+    )  # fmt: skip
     least_k: int = Field(1, ge=0, description="with `share`: hits that are returned whatever their score")
     share: float | None = Field(None, ge=0, le=1, description="hits whose score is less than this share of the best one's are left out; null: k hits, always")
     one_per_document: bool = Field(False, description="of each document the best chunk alone")

@@ -220,6 +220,7 @@ class Hit(BaseModel):
     url: str
     title: str
     text: str
+    ordinal: int = 0  # its number within the document
     start: int | None
     end: int | None
     score: float
@@ -237,6 +238,14 @@ class SearchResult(BaseModel):
     query: str
     hits: list[Hit]
     explain: list[dict[str, Any]] | None = None
+
+
+class ListedDocument(BaseModel):
+    """A document or record that can be found. `source` is its URL, `chunks` how many pieces of it there are."""
+
+    source: str
+    title: str
+    chunks: int
 
 
 class Citation(BaseModel):

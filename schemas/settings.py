@@ -60,6 +60,10 @@ class DataDir:
         return self.index(kb) / "versions"
 
     @property
+    def limits(self) -> Path:
+        return self.root / "limits"
+
+    @property
     def prefect_home(self) -> Path:
         return self.root / "prefect"
 
@@ -81,6 +85,11 @@ class DataDir:
 def environment(option: str | None = None) -> tuple[str, str]:
     """The environment whose overlay is asked for, and by what: the option, else ALMANAC_ENV. Empty where there is none."""
     return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")
+
+
+def index_name() -> str | None:
+    """INDEX_NAME: the knowledge base that is asked where a request names none."""
+    return os.environ.get("INDEX_NAME", "").strip() or None
 
 
 def mistral_api_key() -> str | None:

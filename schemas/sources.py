@@ -41,7 +41,10 @@ class _Source(Declared):
     title: Template | None = Field(None, description="template over fields; without it, the page's own title")
     fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
     text: Template | None = Field(None, description="records: what is embedded, as a template; without it, the title and every text field")
-    metadata: list[str] | None = Field(None, description="fields kept for filters and hits; default: all of them")
+    metadata: list[str] | None = Field(
+        None,
+        description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a field that is the body of a long document",
+    )
     body: Literal["main", "all"] | Selector | Template = Field(
         "main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template'
     )

@@ -21,7 +21,7 @@ _MAY_IMPORT = {
 }
 # Of the index, queries need what reads and what embeds a question: nothing that writes an index.
 _READ_SIDE = {
-    *("index.analyzer", "index.embedder", "index.floors", "index.read", "index.versions", "index.vocabulary"),
+    *("index.analyzer", "index.embedder", "index.floors", "index.lexical_search", "index.read", "index.versions", "index.vocabulary"),
     *("index.mistral_api", "index.packing", "index.retry"),
 }
 

@@ -115,6 +115,12 @@ def test_any_text_has_terms_without_spaces_the_same_in_nfc_and_nfd(text: str, la
         term.encode()
 
 
+@pytest.mark.parametrize("text", ["\U0001ccf0", "\U0001ccf0,\U0001ccf1\U0001ccf2\U0001ccf3", "\U0001ccf0.\U0001ccf1"])
+def test_digits_newer_than_pythons_tables_are_words(text: str) -> None:
+    assert tokens(text, "en")
+    assert stored_tokens(text, "en")
+
+
 @given(st.text(alphabet=st.characters(categories=["Lu", "Ll", "Lt", "Lm", "Lo", "Nd"]), min_size=1, max_size=12), st.sampled_from(_LANGUAGES))
 def test_a_word_of_any_script_has_a_term(word: str, language: str) -> None:
     assert tokens(word, language)

@@ -22,7 +22,7 @@ from schemas.items import sha256
 from schemas.load import load_declaration
 from schemas.manifest import EmbedderInfo
 from schemas.tables import chunks_table, write_table
-from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON
+from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON, Exchange
 from tests.loopback.mistral import LoopbackMistral, embed_text
 
 KEY = "sk-loopback-1234567890"
@@ -283,3 +283,50 @@ def test_vectors_of_a_faulty_server_are_right_and_a_poison_text_gets_none(server
     assert store.missing(row.text_sha256 for row in rows) == list(refused)
     with pytest.raises(OperationalError, match="input cannot be read"):
         embed_missing(path, store, lambda: embedder)
+
+
+def test_server_that_goes_down_while_a_request_is_divided_blames_no_text(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is refused, the probe passes, and from then on nothing does."""
+    seen = []
+
+    def down(exchange: Exchange) -> None:
+        seen.append(exchange)
+        FAULTS["400_poison" if len(seen) <= 2 else "500"](exchange)
+
+    monkeypatch.setitem(FAULTS, "down", down)
+    server.strike("down")
+    with pytest.raises(Retriable):
+        embedder_of(server).embed_each(["a", POISON, "c", "d"])
+
+
+@pytest.mark.parametrize("key", [r'sk-"quoted"\and\more', "sk-'plain'/+=", KEY])
+def test_key_that_a_server_repeats_in_any_form_is_masked(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", key)
+    answers: list[tuple[int, bytes, str]] = [
+        (400, json.dumps({"message": {"odd": [f"Bearer {key}"]}}).encode(), "application/json"),
+        (400, f"refused: {key}".encode(), "text/plain"),
+        (200, b"{}", f"text/{key}"),
+        (418, json.dumps([key]).encode(), "application/json"),
+    ]
+    told: list[tuple[int, bytes, str]] = []
+
+    def echo(exchange: Exchange) -> None:
+        status, body, kind = told[-1]
+        exchange.send(status, body, kind=kind)
+
+    monkeypatch.setitem(FAULTS, "echo", echo)
+    for one in answers:
+        told.append(one)
+        server.strike("echo")
+        with pytest.raises(AlmanacError) as raised:
+            embedder_of(server).embed_documents(["a"])
+        shown = "".join(traceback.format_exception(raised.value)) + json.dumps(raised.value.as_json())
+        assert key not in shown and json.dumps(key)[1:-1] not in shown and repr(key)[1:-1] not in shown
+
+
+def test_what_a_server_says_gives_a_terminal_no_orders(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAULTS, "escape", lambda exchange: exchange.send_json({"message": "\x1b[2Jno\x07 such\u202e model\u0000"}, 404))
+    server.strike("escape")
+    with pytest.raises(DeclarationError, match="no such model") as raised:
+        embedder_of(server).embed_documents(["a"])
+    assert raised.value.message.isprintable()

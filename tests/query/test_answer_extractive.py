@@ -84,6 +84,27 @@ def test_lines_that_an_editor_wrapped_are_one_paragraph() -> None:
     assert _texts(make_hit(1, text)) == [text[: text.index(" It charges")], "It charges within two hours."]
 
 
+def test_a_line_alone_above_prose_is_a_heading_and_no_answer() -> None:
+    text = "Guide\n\nThe five principles\n\nRefunds\n\nA refund takes days.\n\nWeight: 2 kg\n\nA visa takes longer.\n\nTwenty kilos"
+    assert [(s.text, s.context) for s in sentences_of([make_hit(1, text)], "en")] == [
+        ("A refund takes days.", "Rules Refunds"),
+        ("Weight: 2 kg", "Rules Refunds"),
+        ("A visa takes longer.", "Rules Refunds"),
+        ("Twenty kilos", "Rules Refunds"),
+    ]
+    assert _texts(make_hit(1, "วีซ่า\n\nใช้เวลาสิบวัน\n\nกระเป๋าฟรี", start=9), "th") == ["วีซ่า", "ใช้เวลาสิบวัน", "กระเป๋าฟรี"]
+
+
+def test_another_passage_is_only_said_when_it_answers_as_well() -> None:
+    best = make_hit(1, "A refund takes fourteen days.")
+    assert (
+        ask("refund in how many days, fourteen?", [best, make_hit(2, "A visa takes ten days and luggage is free.")]).reply
+        == "A refund takes fourteen days. [1]"
+    )
+    both = ask("refund days", [make_hit(1, "A refund takes days."), make_hit(2, "Each refund needs ten days of patience, days and a refund form.")])
+    assert len(both.sources) == 2
+
+
 def test_overlapping_chunks_give_no_sentence_twice_and_none_by_half() -> None:
     text = "A refund takes ten days. A visa takes longer than that, whoever asks for it. Luggage is free. A passport is needed, always. Nothing else is."
     hits = [make_hit(2, text[:60], document_id="d"), make_hit(1, text[40:], document_id="d", start=40)]

@@ -1,10 +1,14 @@
 """Filters mean what they say, row by row."""
 
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
-from query.filters import Column, matching_rows, reach
+from query.filters import Column, filter_key, matching_rows, reach
+from query.published import parse_where
 from schemas.errors import UsageError
 
 _ROWS: list[dict[str, Any]] = [
@@ -58,3 +62,40 @@ def test_integers_that_no_float_tells_apart_stay_apart() -> None:
     for wanted, rows in ((2**53 + 1, [False, True, False]), (10**400, [False, False, True]), (1, [False] * 3)):
         assert matching_rows({"n": wanted}, lambda _: column, 3, ["n"]).tolist() == rows
     assert matching_rows({"n": {"$lt": 10**400}}, lambda _: Column([1, 2]), 2, ["n"]).tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ({"tags": {"$in": {"x"}}}, r"\{'x'\}, a set at tags.\$in"),
+        ({"n": {"$gt": datetime(2026, 1, 2)}}, r"datetime.datetime\(2026, 1, 2, 0, 0\), a datetime at n.\$gt"),
+        ({"$and": [{"name": "a"}, {"n": object()}]}, r"<object object at .*>, a object at \$and.n"),
+        ({"n": Decimal("1.5")}, "a Decimal at n"),
+        ({"n": np.int64(3)}, "a int64 at n"),
+        ({"name": b"a"}, "a bytes at name"),
+        ({1: 2}, "1, a int"),
+        ({"name": {None: "a"}}, "None, a NoneType at name"),
+        ({"name": {"x" * 300}}, "a set at name"),
+    ],
+)
+def test_a_value_that_no_filter_can_hold_is_named(where: Any, named: str) -> None:
+    with pytest.raises(UsageError, match=named) as raised:
+        filter_key(None, where)
+    assert raised.value.where == "--where"
+    assert len(raised.value.message) < 300
+
+
+def test_a_filter_without_end_and_a_workspace_that_is_no_text_are_refused() -> None:
+    endless: dict[str, Any] = {}
+    endless["$not"] = endless
+    with pytest.raises(UsageError, match="levels"):
+        filter_key(None, endless)
+    with pytest.raises(UsageError, match="a workspace is a text; found 3"):
+        filter_key(3, None)
+    with pytest.raises(UsageError, match="not JSON"):
+        parse_where("[" * 200_000)
+
+
+def test_filters_that_say_the_same_have_the_same_key() -> None:
+    assert filter_key("a", {"x": 1, "y": [True, None]}) == filter_key("a", {"y": [True, None], "x": 1})
+    assert len({filter_key(*one) for one in ((None, None), ("", None), (None, {"x": 1}), (None, {"x": 1.0}), (None, {"x": "1"}), (None, {"x": True}))}) == 6

@@ -113,6 +113,9 @@ def test_a_reranker_orders_what_it_reads_and_leaves_the_rest_behind(opened: Open
         def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:  # noqa: ARG002  as the protocol has it
             return np.array([-len(text) for text in texts], dtype=np.float32)
 
+        def count_cut(self, question: str, texts: Sequence[str]) -> int:  # noqa: ARG002
+            return 0
+
     declared = {"name": "kb", "sources": [{"name": "pages", "kind": "files", "glob": "*"}], "retrieve": {"rerank": {"model": "./m", "candidates": 4}}}
     found = Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries, Shortest()).find(_request("model card", k=8)).hits
     lengths = [len(hit.text) for hit in found]

@@ -67,15 +67,14 @@ def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
 
 def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
     site = f"{_SITE}, fields: {{a: {{css: h1, requird: true}}}}}}"
-    text = f"name: kb\nsources:\n  - {site}\nembed: {{prompts: {{query: q}}}}\nindex: {{backend: server, collection: '-'}}\n"
+    text = f"name: kb\nsources:\n  - {site}\nindex: {{backend: server, collection: '-'}}\n"
     with pytest.raises(DeclarationError) as caught:
         load_declaration(_write(tmp_path, text))
     findings = [line.strip(" -") for line in caught.value.message.splitlines()[1:]]
     assert findings == [
         "line 3: sources[0].fields.a.requird: unknown key; did you mean required?",
-        "line 4: embed.prompts: 'prompts' is not supported yet",
-        "line 5: index.backend: 'backend: server' is not supported yet",
-        "line 5: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; found '-'",
+        "line 4: index.backend: 'backend: server' is not supported yet",
+        "line 4: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; found '-'",
     ]
 
 

@@ -1,0 +1,52 @@
+"""Real models of a few dimensions, with weights by a seed and the bundled model's tokenizer, saved as sentence-transformers saves them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from index.model_folder import find_model
+from schemas.declaration import Embed
+from schemas.settings import quiet_engines
+
+READS = 32  # tokens
+DIMENSION = 16
+
+
+def save_embedder(folder: Path, *, prompts: dict[str, Any] | None = None, default: str | None = None) -> Path:
+    """A bi-encoder. `prompts` and `default` stand in its settings as they are."""
+    quiet_engines()
+    from sentence_transformers import SentenceTransformer
+    from transformers import BertModel
+
+    _save(BertModel, folder.with_name(f"{folder.name}-bare"))
+    SentenceTransformer(str(folder.with_name(f"{folder.name}-bare")), device="cpu", local_files_only=True).save(str(folder))
+    settings = folder / "config_sentence_transformers.json"
+    told = json.loads(settings.read_text())
+    told["prompts"].update(prompts or {})
+    settings.write_text(json.dumps({**told, "default_prompt_name": default}))
+    return folder
+
+
+def save_cross_encoder(folder: Path, *, scores: int = 1) -> Path:
+    """A cross-encoder that gives each pair so many scores."""
+    quiet_engines()
+    from sentence_transformers import CrossEncoder
+    from transformers import BertForSequenceClassification
+
+    _save(BertForSequenceClassification, folder.with_name(f"{folder.name}-bare"), num_labels=scores)
+    CrossEncoder(str(folder.with_name(f"{folder.name}-bare")), device="cpu", local_files_only=True).save(str(folder))
+    return folder
+
+
+def _save(kind: Any, folder: Path, **settings: Any) -> None:
+    import torch
+    from transformers import AutoTokenizer, BertConfig
+
+    tokenizer = AutoTokenizer.from_pretrained(str(find_model(Embed()).path), local_files_only=True, model_max_length=READS)
+    torch.manual_seed(7)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=DIMENSION, num_hidden_layers=1, num_attention_heads=2, intermediate_size=DIMENSION,
+        max_position_embeddings=READS, initializer_range=0.5, **settings,
+    )  # fmt: skip
+    kind(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)

@@ -1,0 +1,155 @@
+"""What is near enough to be answered from: words that tell beside the cosine, and alone where the embedder does not know the language."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from index.build import build_version
+from index.embedder import Embedder
+from index.lexical_search import Reading
+from index.read import OpenVersion
+from query.nearness import SUPPORT, Nearness
+from query.published import PublishedIndex
+from query.retrieve import Retriever
+from query.support import support
+from schemas.errors import UsageError
+from schemas.manifest import Verdict
+from schemas.settings import DataDir
+from tests.index.conftest import Base, HashEmbedder, make_chunks
+from tests.query.answering import Says, ask, declared, make_hit
+
+
+def _readings(question: str, texts: Sequence[str], language: str) -> list[Reading]:
+    reading = Reading(language, False, {}, len(texts))
+    terms = [reading.terms_of(text) for text in texts]
+    asked = sorted(reading.terms_of(question))
+    return [reading._replace(frequencies={term: sum(term in own for own in terms) for term in asked})]
+
+
+def _best(question: str, texts: Sequence[str], language: str) -> tuple[float, str]:
+    return max(zip(support(_readings(question, texts, language), question, texts), texts, strict=True))
+
+
+_POOL = {
+    "de": ["Wer den Schlüssel verliert, zahlt 25 Euro.", "Die Straßenbahnlinie 4 hält direkt vor dem Bad.", "Das Lehrbecken ist auf 32 Grad geheizt."],
+    "he": ["מי שמאבד את המפתח משלם 90 שקלים.", "בריכת הלימוד מחוממת ל-32 מעלות.", "מעלון עוזר לאנשים בכיסא גלגלים להיכנס למים."],
+    "ja": ["サウナは二階にあり、16歳から利用できます。", "練習用プールは32度に温められています。", "ガラス瓶は全館禁止です。"],
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "answer"),
+    [
+        ("de", "Welche Straßenbahn fährt zum Bad?", 1),
+        ("de", "Wie warm ist das Lehrbecken?", 2),
+        ("he", "כמה חמה בריכת הלימוד?", 1),
+        ("ja", "練習用プールの温度は何度ですか。", 1),
+        ("ja", "サウナは何歳から入れますか。", 0),
+    ],
+)
+def test_a_few_texts_bear_a_question_in_other_words(language: str, question: str, answer: int) -> None:
+    """In three texts each word is rare: which of them tell is known from the language."""
+    share, text = _best(question, _POOL[language], language)
+    assert text == _POOL[language][answer]
+    assert share >= SUPPORT
+
+
+@pytest.mark.parametrize(
+    ("language", "question"),
+    [
+        ("de", "Was ist die Hauptstadt der Mongolei?"),
+        ("de", "Kann ich mit der Kreditkarte zahlen?"),
+        ("he", "מה בירת מונגוליה?"),
+        ("ja", "モンゴルの首都はどこですか。"),
+        ("ja", "クレジットカードで払えますか。"),
+    ],
+)
+def test_what_is_asked_about_and_stands_nowhere_tells_most(language: str, question: str) -> None:
+    assert _best(question, _POOL[language], language)[0] < SUPPORT
+
+
+def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllables() -> None:
+    def share(question: str, text: str, language: str) -> float:
+        return support(_readings(question, [text], language), question, [text])[0]
+
+    assert 0 < share("Straßenbahn", "Die Straßenbahnlinie 4", "de") < share("Straßenbahn", "Die Straßenbahn", "de") == 1
+    assert share("123456", "number 1234567", "en") == 0
+    assert share("thành công", "thành phố", "vi") < share("thành công", "thành công", "vi") == 1
+    alone = _readings("thành công", ["thành phố"], "vi")[0]
+    assert share("thành công", "thành phố", "vi") < 0.5 < len(alone.frequencies)
+
+
+@given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=3), st.sampled_from(["en", "vi", "ja", "he", "th", "und", "xx", "no"]))
+def test_support_is_a_share(question: str, texts: list[str], language: str) -> None:
+    found = support(_readings(question, texts, language), question, texts)
+    assert len(found) == len(texts)
+    assert all(0 <= share <= 1 and math.isfinite(share) for share in found)
+
+
+def test_words_lower_the_floor_and_their_lack_raises_it() -> None:
+    assert Nearness(0.25, 0.5, True).is_enough(0.3)
+    assert not Nearness(0.33, 0.0, True).is_enough(0.3)
+    assert Nearness(0.39, 0.0, True).is_enough(0.3)
+    assert Nearness(None, 0.7, True).is_enough(0.3)
+    assert not Nearness(None, 0.5, True).is_enough(0.3)
+    assert Nearness(0.01, 0.0, True).is_enough(0.0)  # an embedder that nobody measured refuses nothing
+
+
+def test_a_cosine_tells_nothing_in_a_language_that_the_embedder_does_not_know() -> None:
+    assert not Nearness(0.7, 0.2, False).is_enough(0.3)
+    assert [Nearness(0.7, share, False).confidence(0.3, 0.5) for share in (0.3, 0.45, 0.6)] == ["low", "medium", "high"]
+
+
+@pytest.mark.parametrize(("near", "pathway"), [(Nearness(0.95, 0.1, False), "llm-fallback"), (Nearness(0.2, 0.9, False), "kb-augmented")])
+def test_the_pathway_goes_by_words_where_the_embedder_does_not_know_the_language(near: Nearness, pathway: str) -> None:
+    hit = make_hit(1, "Le remboursement arrive en dix jours.")
+    assert ask("Quand ?", [hit], generator=Says("Dix jours [1]."), mode="kb-llm", near={hit.chunk_id: near}).pathway == pathway
+
+
+class _NeverLoaded(PublishedIndex):
+    """One open version, and an embedder that nobody may ask for."""
+
+    opened: OpenVersion
+
+    @contextmanager
+    def reading(self, version: str | None = None) -> Iterator[Retriever]:  # noqa: ARG002  # the one there is
+        yield Retriever(self.declaration, self.opened, HashEmbedder().embed_queries)
+
+    @property
+    def embedder(self) -> Embedder:
+        raise AssertionError("loaded")
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
+    base, rows = Base(tmp_path_factory.mktemp("near")), make_chunks(4)
+    base.embed(rows)
+    build_version(base.job())
+    with OpenVersion(base.index_dir, "v0001", manifest=base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))) as version:
+        yield version
+
+
+@pytest.mark.parametrize(
+    ("asked", "finding"),
+    [
+        ({"mode": "kb-llm"}, "needs a generating model"),
+        ({"mode": "chat"}, "no mode 'chat'"),
+        ({"k": 0}, "asks for no hit"),
+        ({"workspace": "people"}, "no workspaces"),
+        ({"where": {"colour": "red"}}, "colour"),
+        ({"parts": {"prodct": "Kettle"}}, "no place for the part 'prodct'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_before_the_embedder_is_loaded(opened: OpenVersion, asked: dict[str, Any], finding: str) -> None:
+    index = _NeverLoaded(declared(retrieve={"query": "{product} {question}"}), DataDir(opened.folder))
+    index.opened = opened
+    with pytest.raises(UsageError, match=finding):
+        index.ask("How long?", **asked)
+    if "mode" not in asked:
+        with pytest.raises(UsageError, match=finding):
+            index.search("How long?", **asked)

@@ -1,0 +1,66 @@
+"""What the example knowledge bases find of their golden questions does not fall: floors, each pinned for one content and its questions."""
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from flows.refresh import carry_out
+from flows.run import Run
+from query import open_index
+from query.golden import load_golden, measure_recall
+from schemas.load import load_declaration
+from schemas.settings import DataDir, project_root
+from tests.index.making import without_children
+
+_ROOT = project_root()
+_MARGIN = 1e-6
+
+
+class Floor(NamedTuple):
+    """`content` is the digest for which the figures were pinned. Raise a floor when retrieval gets better; lower it only with another content."""
+
+    content: str
+    recall_at_k: float  # of the questions that have an answer
+    abstained: int  # of those that have none
+
+
+_FLOORS = {
+    "products": Floor("eaa86461ea24", 0.9375, 3),
+    "handbook": Floor("8a1e314fe97d", 0.8125, 3),
+    "workspace": Floor("024362172521", 1.0, 3),
+    "versailles": Floor("7cd05c2dbb1f", 0.944444, 5),
+}
+
+
+def _content_digest(name: str) -> str:
+    """Of the content's files and the golden questions, whatever machine they lie on."""
+    digest = hashlib.sha256()
+    files = [path for path in (_ROOT / "examples" / name).rglob("*") if path.is_file() and path.name != "README.md"]
+    for path in [*sorted(files), _ROOT / "knowledge" / f"{name}.golden.jsonl"]:
+        body = path.read_bytes()
+        digest.update(f"{path.relative_to(_ROOT).as_posix()}\0{len(body)}\0".encode() + body)
+    return digest.hexdigest()[:12]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("golden")
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("golden-floors")
+@pytest.mark.parametrize("name", _FLOORS)
+def test_what_is_found_of_the_golden_questions_does_not_fall(name: str, data: Path) -> None:
+    floor = _FLOORS[name]
+    now = _content_digest(name)
+    assert now == floor.content, f"{name}: the content or its golden questions are not those of the floor (now {now}): measure and pin anew"
+    with without_children():
+        report = carry_out(Run(load_declaration(name, ""), DataDir.locate(data)))
+    assert report["outcome"] == "published", report
+    with open_index(name, data=data, env="") as index:
+        found = measure_recall(index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration))
+    assert found.recall is not None
+    assert found.recall >= floor.recall_at_k - _MARGIN, f"{name}: recall@{index.declaration.retrieve.k} {found.recall}; missed: {found.missed}"
+    assert found.abstained >= floor.abstained, f"{name}: {found.abstained} of {found.unanswerable} questions without an answer were refused"
