@@ -10,7 +10,9 @@ from typer.exceptions import TyperException
 
 from cli import author, keep, operate, questions
 from cli.demo import demo
+from cli.mcp import mcp
 from cli.output import configure_logs, print_error, print_json, reserve_stdout
+from cli.serve import serve
 from schemas.errors import AlmanacError, StorageError, UsageError
 from schemas.load import is_declared
 from schemas.settings import quiet_engines
@@ -41,6 +43,7 @@ _PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
         ("export", keep.export),
     ],
     "Ask": [("search", questions.search), ("ask", questions.ask), ("eval", questions.evaluate)],
+    "Serve": [("serve", serve), ("mcp", mcp)],
     "Try": [("demo", demo)],
 }
 for _panel, _commands in _PANELS.items():

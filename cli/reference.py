@@ -62,7 +62,7 @@ _SECTIONS: dict[str, tuple[type[Declared], str]] = {
 }
 _COMMANDS = (
     "demo", "init", "validate", "test-url", "plan", "run", "status", "versions", "diff", "publish", "rollback", "verify", "rebuild", "prune", "forget",
-    "promote", "search", "ask", "eval", "export",
+    "promote", "search", "ask", "eval", "export", "serve", "mcp",
 )  # fmt: skip
 
 

@@ -119,8 +119,14 @@ class PublishedIndex:
     def keep_up(self) -> None:
         """Loads what the first question would have to wait for, of the version that is live now, and closes what nobody has asked for of late."""
         with self.reading() as retriever:
-            retriever.warm(self.embedder.embed_queries(["."])[0])
+            if not retriever.is_warm:
+                retriever.warm(self.embedder.info.dimension)
         self._held.let_go(_IDLE_S)
+
+    @property
+    def live(self) -> str | None:
+        """The version that is live now; None before the first."""
+        return current_version(self.folder)
 
     def versions(self) -> Versions:
         """The versions that are kept, newest first."""

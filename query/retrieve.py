@@ -82,6 +82,7 @@ class Retriever:
 
     def __init__(self, declaration: Declaration, opened: OpenVersion, embed_queries: EmbedQueries, reranker: Reranker | None = None) -> None:
         self.opened = opened
+        self.is_warm = False
         self._declaration, self._declared = declaration, declaration.retrieve
         self._embed_queries, self._reranker = embed_queries, reranker
         self._columns: dict[str, Column] = {}
@@ -205,9 +206,10 @@ class Retriever:
         found = self.nearness(text, {one.chunk_id: one.dense for one in candidates})
         return [one for one in candidates if found[one.chunk_id].is_enough(floor)]
 
-    def warm(self, vector: Vectors) -> None:
-        """Reads what the first search would otherwise read."""
-        self.find(Request("a", vector, 1, "hybrid", ranking=True))
+    def warm(self, dimension: int) -> None:
+        """Reads what the first search would otherwise have to read."""
+        self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
+        self.is_warm = True
 
     def visible(self, workspace: str | None) -> KnownIds | None:
         """The chunks of a workspace; None where all may be seen. Raises UsageError for a workspace where none is declared."""

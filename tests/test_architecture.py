@@ -16,8 +16,9 @@ _MAY_IMPORT = {
     "transforms": {"schemas"},
     "index": {"schemas"},
     "query": {"schemas", "index"},
+    "serve": {"schemas", "query"},
     "flows": {"schemas", "spiders", "transforms", "index", "query"},
-    "cli": {"schemas", "spiders", "transforms", "index", "query", "flows"},
+    "cli": {"schemas", "spiders", "transforms", "index", "query", "serve", "flows"},
 }
 # Of the index, queries need what reads and what embeds a question: nothing that writes an index.
 _READ_SIDE = {

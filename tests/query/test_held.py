@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from index.pins import alone_with
+from index.versions import point_to
 from query import open_index
 from query.published import PublishedIndex
+from schemas.settings import DataDir
 from tests.index.small_models import save_embedder
 from tests.query.small_base import SmallBase
 
@@ -31,14 +33,11 @@ def index(base: SmallBase) -> Iterator[PublishedIndex]:
 
 
 def point(base: SmallBase, version: str) -> None:
-    """As `almanac publish` does it."""
-    (base.data / "index" / "small" / "CURRENT").write_text(f"{version}\n")
+    point_to(DataDir(base.data).index("small"), version)
 
 
 def is_held(base: SmallBase, version: str) -> bool:
-    from index.pins import alone_with
-
-    with alone_with(Path(base.data) / "index" / "small" / "versions" / version) as alone:
+    with alone_with(DataDir(base.data).versions("small") / version) as alone:
         return not alone
 
 

@@ -1,0 +1,29 @@
+"""A LangChain retriever: `AlmanacRetriever(index=open_index("voyago"), k=4).invoke("a boat trip with children")`. Needs the extra `langchain`."""
+
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+
+from query import PublishedIndex
+from query.retrieve import Mode
+from serve.adapters import metadata_of
+
+
+class AlmanacRetriever(BaseRetriever):
+    """Documents are passages of the version that is live when it is asked, best first, with url, title, score, chunk_id and version in their metadata.
+
+    What is None is as the knowledge base declares. Errors are those of `PublishedIndex.search`. The index stays its owner's to close.
+    """
+
+    index: PublishedIndex
+    k: int | None = None
+    mode: Mode | None = None
+    where: dict[str, Any] | None = None
+    floor: float | None = None
+    workspace: str | None = None
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:  # noqa: ARG002  # LangChain's signature
+        found = self.index.search(query, k=self.k, mode=self.mode, where=self.where, floor=self.floor, workspace=self.workspace)
+        return [Document(id=hit.chunk_id, page_content=hit.text, metadata=metadata_of(found, hit)) for hit in found.hits]

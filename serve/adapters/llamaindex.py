@@ -1,0 +1,51 @@
+"""A LlamaIndex retriever: `AlmanacRetriever(open_index("voyago"), k=4).retrieve("a boat trip with children")`. Needs the extra `llamaindex`."""
+
+import asyncio
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from query import PublishedIndex
+from query.retrieve import Mode
+from schemas.reports import Hit, SearchResult
+from serve.adapters import metadata_of
+
+_FOR_THE_MODEL = {"title", "url"}  # what stands above a passage in a prompt; the rest of the metadata is for programs
+
+
+class AlmanacRetriever(BaseRetriever):
+    """Nodes are passages of the version that is live when it is asked, best first, with url, title, score, chunk_id and version in their metadata.
+
+    What is None is as the knowledge base declares. Errors are those of `PublishedIndex.search`. The index stays its owner's to close.
+    """
+
+    def __init__(
+        self,
+        index: PublishedIndex,
+        *,
+        k: int | None = None,
+        mode: Mode | None = None,
+        where: dict[str, Any] | None = None,
+        floor: float | None = None,
+        workspace: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._index, self._k, self._mode, self._where, self._floor, self._workspace = index, k, mode, where, floor, workspace
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self._index.search(
+            query_bundle.query_str, k=self._k, mode=self._mode, where=self._where, floor=self._floor, workspace=self._workspace
+        )  # fmt: skip
+        return [NodeWithScore(node=_node(found, hit), score=hit.score) for hit in found.hits]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+def _node(found: SearchResult, hit: Hit) -> TextNode:
+    metadata = metadata_of(found, hit)
+    return TextNode(
+        id_=hit.chunk_id, text=hit.text, metadata=metadata, start_char_idx=hit.start, end_char_idx=hit.end,
+        excluded_llm_metadata_keys=[name for name in metadata if name not in _FOR_THE_MODEL],
+    )  # fmt: skip

@@ -1,0 +1,257 @@
+"""The routes of the HTTP API: what each asks of the query module, in a thread, for the workspace that its caller is held to."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from contextlib import aclosing
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from query.published import PublishedIndex
+from schemas.errors import AlmanacError, UsageError
+from schemas.reports import Answer, Hit, SearchResult, Versions
+from serve.catalog import Catalog
+from serve.keys import Caller
+from serve.messages import (
+    ChatRequest,
+    FoundChunk,
+    FoundChunks,
+    Health,
+    KnowledgeBase,
+    KnowledgeBases,
+    Ready,
+    SearchKbRequest,
+    SearchRequest,
+    SourcesPage,
+    SourcesQuery,
+    VersionsQuery,
+    require_short,
+    require_small_filter,
+)  # fmt: skip
+from serve.metrics import Metrics
+from serve.problems import Problem, problem_of
+from serve.settings import Settings
+from serve.workers import Workers
+
+_T = TypeVar("_T")
+_EVENTS = "text/event-stream"
+_EVENT_EXAMPLE = 'event: token\ndata: {"text": "28 days of "}\n\nevent: done\ndata: {"reply": "28 days of leave [1]", "version": "v0001"}\n\n'
+
+
+class Api:
+    """The routes over one catalog. `is_warm` says whether the first question would find its model loaded."""
+
+    def __init__(self, catalog: Catalog, settings: Settings, workers: Workers) -> None:
+        self._catalog, self._settings, self._workers = catalog, settings, workers
+        self.metrics = Metrics(lambda: workers.in_flight, self._live_versions)
+        self.is_warm = False
+        self.router = APIRouter()
+        route = self.router.add_api_route
+        shape: dict[int | str, dict[str, Any]] = {200: {"content": {_EVENTS: {"schema": {"type": "string"}, "example": _EVENT_EXAMPLE}}}}
+        route("/api/chat", self.chat, methods=["POST"], response_model=Answer, responses=shape, summary="An answer with its sources")
+        route("/api/search", self.search, methods=["POST"], response_model=SearchResult, summary="The best passages, with every part of their scores")
+        route("/search_kb", self.search_kb, methods=["POST"], response_model=FoundChunks, summary="The best passages, in short")
+        route("/api/sources", self.sources, response_model=SourcesPage, summary="The documents that can be found")
+        route("/api/kbs", self.kbs, response_model=KnowledgeBases, summary="The knowledge bases that can be asked")
+        route("/api/versions", self.versions, response_model=Versions, summary="The versions that are kept, newest first")
+        route("/health", self.health, response_model=Health, summary="Whether the server is alive")
+        route("/ready", self.ready, response_model=Ready, summary="Whether the first question would find an index open and its model loaded")
+        route("/metrics", self.prometheus, response_class=Response, summary="Metrics for Prometheus")
+
+    async def chat(self, asked: ChatRequest, request: Request) -> Any:
+        require_short([asked.message], self._settings.max_input_chars, "message")
+        require_short([one.content for one in asked.history], self._settings.max_input_chars, "history")
+        self._require_limits(asked.options.retrieval_k, asked.where)
+        options: dict[str, Any] = {
+            "mode": asked.options.mode,
+            "history": [one.model_dump() for one in asked.history],
+            "k": asked.options.retrieval_k or self._settings.retrieval_k,
+            "temperature": self._settings.temperature if asked.options.temperature is None else asked.options.temperature,
+            "workspace": _workspace(request, asked.workspace),
+            **asked.model_dump(include={"where", "floor", "version", "parts"}),
+        }
+        caller = _caller(request)
+        if asked.stream or _EVENTS in request.headers.get("accept", ""):
+            return await self._stream(lambda: self._index(caller, asked.kb), asked.message, options)
+        answer = await self._do(asked.kb, lambda: self._index(caller, asked.kb).ask(asked.message, **options))
+        self.metrics.count_answer(answer)
+        return answer
+
+    async def _stream(self, index: Callable[[], PublishedIndex], message: str, options: dict[str, Any]) -> Response:
+        """What is wrong with a question is said by the status: the response begins with the first piece of the answer."""
+
+        def pieces() -> Generator[str | Answer, None, None]:
+            yield from index().stream(message, **options)
+
+        events = self._events(self._workers.stream(pieces()))
+        first = await anext(events)
+
+        async def all_events() -> AsyncIterator[str]:
+            yield first
+            try:
+                async with aclosing(events):
+                    async for event in events:
+                        yield event
+            except Exception as error:  # the status is sent already
+                problem = error if isinstance(error, Problem) else problem_of(error) if isinstance(error, AlmanacError) else None
+                yield _event("error", (problem or Problem(500, "a defect of the server; its log has more", kind="defect")).document())
+                if problem is None:
+                    raise
+
+        return StreamingResponse(all_events(), media_type=_EVENTS, headers={"X-Accel-Buffering": "no"})
+
+    async def _events(self, pieces: AsyncGenerator[str | Answer, None]) -> AsyncGenerator[str, None]:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                if isinstance(piece, Answer):
+                    self.metrics.count_answer(piece)
+                    yield _event("done", piece.model_dump(mode="json"))
+                else:
+                    yield _event("token", {"text": piece})
+
+    async def search(self, asked: SearchRequest, request: Request) -> SearchResult:
+        require_short([asked.query], self._settings.max_input_chars, "query")
+        self._require_limits(asked.k, asked.where)
+        caller, workspace = _caller(request), _workspace(request, asked.workspace)
+        options = asked.model_dump(exclude={"query", "kb", "workspace"})
+        return await self._do(asked.kb, lambda: self._index(caller, asked.kb).search(asked.query, workspace=workspace, **options))
+
+    async def search_kb(self, asked: SearchKbRequest, request: Request) -> FoundChunks:
+        require_short([asked.query], self._settings.max_input_chars, "query")
+        self._require_limits(asked.top_k, None)
+        caller, workspace = _caller(request), _workspace(request, asked.workspace)
+
+        def find() -> FoundChunks:
+            index = self._index(caller, asked.kb)
+            found = index.search(asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts)
+            return FoundChunks(kb=found.kb, version=found.version, chunks=[_chunk(hit, index.declaration.language) for hit in found.hits])
+
+        return await self._do(asked.kb, find)
+
+    async def sources(self, asked: Annotated[SourcesQuery, Query()], request: Request) -> SourcesPage:
+        caller, workspace = _caller(request), _workspace(request, asked.workspace)
+
+        def listed() -> SourcesPage:
+            index = self._index(caller, asked.kb)
+            with index.reading(asked.version) as retriever:
+                documents, version = retriever.documents(workspace), retriever.opened.manifest.version
+            end = asked.offset + asked.limit
+            following = end if end < len(documents) else None
+            return SourcesPage(
+                kb=index.declaration.name, version=version, items=documents[asked.offset : end], total=len(documents), next=following
+            )  # fmt: skip
+
+        return await self._do(asked.kb, listed)
+
+    async def kbs(self, request: Request) -> KnowledgeBases:
+        caller = _caller(request)
+
+        def listed() -> KnowledgeBases:
+            items = [_described(self._catalog.index(kb), version) for kb, version in self._visible(caller).items()]
+            try:
+                default = self._index(caller, None).declaration.name
+            except (UsageError, Problem):
+                default = None
+            return KnowledgeBases(items=items, default=default, max_input_chars=self._settings.max_input_chars)
+
+        return await self._do(None, listed)
+
+    async def versions(self, asked: Annotated[VersionsQuery, Query()], request: Request) -> Versions:
+        caller = _free(request)
+        return await self._do(asked.kb, lambda: self._index(caller, asked.kb).versions())
+
+    async def health(self) -> Health:
+        return Health()
+
+    async def ready(self, request: Request) -> Ready:
+        versions = await asyncio.to_thread(self._visible, _caller(request))  # not behind the questions that wait
+        if not self.is_warm or not versions:
+            finding = "the model is being loaded" if versions else "no knowledge base is published"
+            raise Problem(503, finding, kind="not-ready", headers={"Retry-After": "2"})
+        return Ready(versions=versions)
+
+    async def prometheus(self, request: Request) -> Response:
+        _free(request)
+        return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
+
+    async def _do(self, kb: str | None, work: Callable[[], _T]) -> _T:
+        try:
+            return await self._workers.run(work)
+        except AlmanacError as error:
+            error.about(kb or "KB")
+            raise
+
+    def _require_limits(self, k: int | None, where: dict[str, Any] | None) -> None:
+        if k is not None and k > self._settings.max_k:
+            raise Problem(422, f"k is {k}, and at most {self._settings.max_k} hits are given", kind="invalid-request", where="k", limit=self._settings.max_k)
+        require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
+
+    def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
+        """A caller that is held to a workspace reaches only what keeps workspaces apart, and is not told what else there is."""
+        if caller.workspace is None:
+            return self._catalog.index(kb)
+        visible = list(self._visible(caller))
+        if kb is None and len(visible) == 1:
+            return self._catalog.index(visible[0])
+        found = self._catalog.index(kb) if kb in visible else None
+        if found is None:
+            finding = "there is no such knowledge base for this key" if kb else "the request names no knowledge base"
+            raise Problem(404 if kb else 422, finding, kind="not-found" if kb else "usage-error", where="kb", hint=f"there are: {', '.join(visible) or 'none'}")
+        return found
+
+    def _visible(self, caller: Caller) -> dict[str, str]:
+        """Names and live versions of what a caller may ask."""
+        found = {}
+        for kb in self._catalog.names():
+            index = self._catalog.index(kb)
+            if caller.workspace is None or index.declaration.retrieve.workspace is not None:
+                found[kb] = index.live or ""
+        return found
+
+    def _live_versions(self) -> dict[str, str]:
+        return self._visible(Caller("metrics"))
+
+
+def _caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+def _free(request: Request) -> Caller:
+    """The caller, who is held to no workspace. Raises Problem 403: what is asked for counts all of them."""
+    caller = _caller(request)
+    if caller.workspace is not None:
+        raise Problem(403, "this key is held to one workspace, and what is asked for tells of all", hint="ask with a key without a workspace")
+    return caller
+
+
+def _workspace(request: Request, asked: str | None) -> str | None:
+    held = _caller(request).workspace
+    if held is not None and asked not in (None, held):
+        raise Problem(403, "this key is held to another workspace", where="workspace", hint="leave workspace out: the key says which")
+    return held or asked
+
+
+def _described(index: PublishedIndex, version: str) -> KnowledgeBase:
+    declared = index.declaration
+    return KnowledgeBase(
+        kb=declared.name,
+        title=declared.title or declared.name,
+        language=declared.language,
+        version=version,
+        modes=["kb-only"] if declared.generate.provider == "extractive" else ["kb-only", "kb-llm"],
+        has_workspaces=declared.retrieve.workspace is not None,
+    )
+
+
+def _chunk(hit: Hit, language: str) -> FoundChunk:
+    own = {"source": hit.document_id, "chunk_index": hit.ordinal, "url": hit.url, "title": hit.title, "chunk_id": hit.chunk_id}
+    told = {"id": f"{hit.document_id}_{hit.ordinal}", "language": None if language == "auto" else language}
+    return FoundChunk(text=hit.text, metadata={**told, **hit.metadata, **own}, score=hit.score)
+
+
+def _event(name: str, data: dict[str, Any] | BaseModel) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

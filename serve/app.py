@@ -1,0 +1,138 @@
+"""The application: routes, what stands around them, and what runs beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from schemas.errors import AlmanacError
+from serve.api import Api
+from serve.bodies import BodyLimits
+from serve.catalog import Catalog
+from serve.guard import Guard
+from serve.keys import ApiKeys, require_safe_address
+from serve.messages import ProblemDocument
+from serve.metrics import Observed
+from serve.page import page_routes
+from serve.problems import Problem, invalid, problem_of
+from serve.settings import Settings
+from serve.workers import Workers
+
+_LOOK_S = 2.0  # between two looks at what was published
+_REFUSALS = {
+    400: "The body is not JSON.",
+    401: "An API key is needed.",
+    403: "The key, or the page, may not ask for this.",
+    404: "There is no such knowledge base or version.",
+    408: "The body did not arrive in time.",
+    413: "The body, the question or its history is too long.",
+    415: "The body is not application/json.",
+    421: "The Host header names another machine.",
+    422: "The request cannot be understood.",
+    429: "Too many requests of this key.",
+    503: "Busy, too slow, not ready, or a service is out of reach.",
+}
+_DESCRIPTION = """Search and answers over published knowledge bases. Every answer names its version and what it rests on.
+
+What is refused is said by a problem document (RFC 9457). Names that are not documented here are refused."""
+_log = structlog.get_logger("almanac.serve")
+
+
+def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
+    """The application over one catalog, which it closes at its end. Raises UsageError where others than this machine could ask without a key."""
+    keys = ApiKeys.of(settings.api_keys.get_secret_value())
+    require_safe_address(settings.host, keys)
+    workers = Workers(settings)
+    api = Api(catalog, settings, workers)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        beside = asyncio.create_task(_keep_up(catalog, api))
+        yield
+        beside.cancel()
+        with suppress(asyncio.CancelledError):
+            await beside
+        if left := workers.close():
+            _log.warning("cut_off", requests=left)
+        else:
+            catalog.close()
+
+    # No page at /docs: the usual ones load scripts from elsewhere.
+    app = FastAPI(title="Almanac", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)
+    app.state.workers = workers
+    app.include_router(api.router, responses={status: _refusal(told) for status, told in _REFUSALS.items()})
+    app.router.routes.extend(page_routes())
+    for error in (RequestValidationError, HTTPException, Problem, AlmanacError):
+        app.add_exception_handler(error, _answer_with_problem)
+    app.add_middleware(BodyLimits, settings=settings)
+    app.add_middleware(Guard, settings=settings, keys=keys)
+    app.add_middleware(Observed, metrics=api.metrics)
+    _document(app, settings, has_keys=bool(keys))
+    return app
+
+
+async def _keep_up(catalog: Catalog, api: Api) -> None:
+    while True:
+        try:
+            is_warm = bool(await asyncio.to_thread(catalog.keep_up))
+            if is_warm and not api.is_warm:
+                _log.info("ready")
+            api.is_warm = is_warm
+        except AlmanacError as error:
+            _log.warning("not_ready", error=str(error))
+        await asyncio.sleep(_LOOK_S)
+
+
+async def _answer_with_problem(request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        problem = invalid(error.errors())
+    elif isinstance(error, HTTPException):
+        problem = Problem(error.status_code, _told(error, request), headers=error.headers)
+    elif isinstance(error, AlmanacError):
+        problem = problem_of(error)
+        if problem.status >= 500:
+            _log.warning("refused", kind=error.kind, error=str(error))
+    else:
+        assert isinstance(error, Problem)
+        problem = error
+    return problem.response(request.scope)
+
+
+def _told(error: HTTPException, request: Request) -> str:
+    if error.status_code == 404:
+        return "there is nothing at this path"
+    if error.status_code == 405:
+        return f"this path does not take {request.method[:20]}"
+    return str(error.detail)
+
+
+def _refusal(told: str) -> dict[str, Any]:
+    return {"description": told, "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}}
+
+
+def _document(app: FastAPI, settings: Settings, *, has_keys: bool) -> None:
+    """What the models cannot say in OpenAPI: limits that are set, problem documents, keys."""
+    schema = app.openapi()
+    schemas = schema["components"]["schemas"]
+    schemas["ProblemDocument"] = ProblemDocument.model_json_schema()
+    for name, text, k in (
+        ("ChatRequest", "message", None),
+        ("SearchRequest", "query", "k"),
+        ("SearchKbRequest", "query", "top_k"),
+        ("ChatOptions", None, "retrievalK"),
+    ):
+        if text:
+            schemas[name]["properties"][text]["maxLength"] = settings.max_input_chars
+        if k:
+            schemas[name]["properties"][k]["anyOf"][0]["maximum"] = settings.max_k
+    if has_keys:
+        schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        schema["security"] = [{"key": []}]
+        schema["paths"]["/health"]["get"]["security"] = []

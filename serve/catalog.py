@@ -1,0 +1,188 @@
+"""Which knowledge bases can be asked, and the one open index of each."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from query.published import Embedders, PublishedIndex, live_version
+from schemas.declaration import Declaration
+from schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
+from schemas.load import find_declaration, load_declaration
+from schemas.overlays import base_of, overlays_of
+from schemas.settings import DataDir, environment, index_name, project_root
+
+_SHOWN = 80  # characters of a name that nobody knows
+_log = structlog.get_logger("almanac.catalog")
+_Stamp = tuple[tuple[str, int, int], ...]
+
+
+@dataclass(slots=True)
+class _Declared:
+    """A file with a declaration, as it was when it was read. `declaration` is the last one that could be read; `error` says what is wrong with it now."""
+
+    stamp: _Stamp
+    declaration: Declaration | None = None
+    error: AlmanacError | None = None
+    index: PublishedIndex | None = None
+
+
+class Catalog:
+    """The knowledge bases that can be asked: those declared under `names` (default: all under knowledge/ with a published version in `data`, looked up
+    again as they appear). Safe to share among threads.
+
+    A base that has an overlay of `env` (default: of ALMANAC_ENV) is read with it. `default` is asked where nobody says which; without it INDEX_NAME says so.
+    Raises NotFound for a name that nothing is declared under, and for an environment without any overlay.
+    """
+
+    def __init__(self, data: DataDir, names: Sequence[str] | None = None, env: str | None = None, default: str | None = None) -> None:
+        self._data, self._default = data, default or index_name()
+        self._fixed = None if names is None else [find_declaration(name) for name in names]
+        self._env, asked_by = environment(env)
+        self._declared: dict[Path, _Declared] = {}
+        self._embedders = Embedders()
+        self._told: dict[str, str] = {}  # why a base cannot be asked, as it was logged
+        self._lock = threading.RLock()
+        for path in self._paths() if names is not None else ():
+            self._read(path)
+            if error := self._declared[path].error:
+                raise error
+        if self._env and not any(self._env in overlays_of(path) for path in self._paths()):
+            raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
+
+    def names(self) -> list[str]:
+        """Names of the knowledge bases with a published version now, sorted."""
+        return sorted(self._published())
+
+    def default(self) -> str:
+        """The one that is asked where nobody says which: INDEX_NAME, else the only one that is published. Raises UsageError that names the choices,
+        NothingPublished where there are none."""
+        names = self.names()
+        if self._default is not None:
+            found = self._find(self._default)
+            if found is None or found.name not in names:
+                raise UsageError(
+                    f"no knowledge base '{self._default[:_SHOWN]}' is published, which is the one to ask where none is named", where="kb", hint=_choices(names)
+                )
+            return found.name
+        if not names:
+            raise NothingPublished("no knowledge base is published yet", where="kb", hint=_choices(names))
+        if len(names) != 1:
+            raise UsageError(f"{len(names)} knowledge bases are published, and the request names none", where="kb", hint=_choices(names))
+        return names[0]
+
+    def index(self, kb: str | None) -> PublishedIndex:
+        """The index of a knowledge base, by its name, its handle or its collection; for None the default one. Opened once and shared: do not close it.
+
+        Raises NotFound for one that is not declared, NothingPublished before its first version.
+        """
+        wanted = self.default() if kb is None else kb
+        with self._lock:
+            found = self._find(wanted)
+            if found is None:
+                raise NotFound(f"no knowledge base '{wanted[:_SHOWN]}'", where="kb", hint=_choices(self.names()))
+            if live_version(self._data, found.name) is None:
+                raise NothingPublished(f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}")
+            declared = self._declared[found.path]
+            if declared.index is None:
+                declared.index = PublishedIndex(found, self._data, embedders=self._embedders)
+            return declared.index
+
+    def keep_up(self) -> list[str]:
+        """Opens what was published since, ahead of its first question, and lets go of what nobody reads any more. The names of those that can be asked;
+        why another one cannot is logged."""
+        ready = []
+        for name in self.names():
+            try:
+                self.index(name).keep_up()
+                ready.append(name)
+            except Exception as error:
+                self._tell(name, error)
+        return ready
+
+    def close(self) -> None:
+        """Closes every index; requests that read one finish first."""
+        with self._lock:
+            for declared in self._declared.values():
+                if declared.index is not None:
+                    declared.index.close()
+            self._declared.clear()
+
+    def _published(self) -> dict[str, Declaration]:
+        with self._lock:
+            return {one.name: one for one in self._declarations() if self._is_published(one)}
+
+    def _is_published(self, declaration: Declaration) -> bool:
+        try:
+            return live_version(self._data, declaration.name) is not None
+        except AlmanacError as error:
+            self._tell(declaration.name, error)
+            return False
+
+    def _tell(self, kb: str, error: Exception) -> None:
+        """Once for each finding: it is met again at every look."""
+        if self._told.get(kb) != str(error):
+            self._told[kb] = str(error)
+            _log.warning("not_ready", kb=kb, error=str(error))
+
+    def _find(self, wanted: str) -> Declaration | None:
+        declared = self._declarations()
+        by_name = [one for one in declared if wanted in (one.name, one.handle, one.path.stem, str(one.path))]
+        by_collection = [one for one in declared if wanted == one.collection]
+        if len(by_name) == 1 or (not by_name and len(by_collection) == 1):
+            return (by_name or by_collection)[0]
+        return next((one for one in by_name if one.name == wanted), None)
+
+    def _declarations(self) -> list[Declaration]:
+        """Those that can be read, each as its file is now."""
+        with self._lock:
+            paths = self._paths()
+            for gone in self._declared.keys() - set(paths):
+                self._close(self._declared.pop(gone))
+            for path in paths:
+                self._read(path)
+            found = [self._declared[path].declaration for path in paths]
+            return list({one.name: one for one in reversed(found) if one is not None}.values())
+
+    def _paths(self) -> list[Path]:
+        if self._fixed is not None:
+            return [path.resolve() for path in self._fixed]
+        return [path for path in sorted((project_root() / "knowledge").glob("*.yaml")) if base_of(path) is None]
+
+    def _read(self, path: Path) -> None:
+        """Reads a declaration that is new or has changed. While it cannot be read, it is what it was before."""
+        overlay = overlays_of(path).get(self._env) if self._env else None
+        stamp = tuple(_stamp(one) for one in (path, overlay) if one is not None)
+        known = self._declared.get(path)
+        if known is not None and known.stamp == stamp:
+            return
+        known = self._declared.setdefault(path, _Declared(stamp))
+        known.stamp, known.error = stamp, None
+        try:
+            declaration = load_declaration(str(path), self._env if overlay else "")
+        except AlmanacError as error:
+            known.error = error
+            _log.warning("declaration_skipped", file=path.name, error=str(error))
+            return
+        if known.declaration is None or declaration.sha256 != known.declaration.sha256:
+            self._close(known)
+            known.declaration = declaration
+
+    def _close(self, declared: _Declared) -> None:
+        if declared.index is not None:
+            declared.index.close()
+            declared.index = None
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return (str(path), 0, 0)
+    return (str(path), found.st_mtime_ns, found.st_size)
+
+
+def _choices(names: Sequence[str]) -> str:
+    return f"one of {', '.join(names)}" if names else "almanac run KB publishes one"

@@ -1,0 +1,65 @@
+"""Who is let in, and how often: keys, the Host and Origin headers where there are no keys, and a rate for each key."""
+
+import math
+import time
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from serve.keys import LOCAL, ApiKeys, Caller, names_loopback
+from serve.problems import Problem
+from serve.settings import Settings
+
+_RATE = 600  # requests of a key a minute, unless set
+_OPEN = ("/", "/health")  # and the page's files below /static/: they hold nothing of any knowledge base
+
+
+class Guard:
+    """Middleware that puts the Caller into the request's state, or answers 401, 403, 421 or 429."""
+
+    def __init__(self, app: ASGIApp, settings: Settings, keys: ApiKeys) -> None:
+        self._app, self._keys, self._bound = app, keys, settings.host
+        self._rate = settings.rate_per_minute or (_RATE if keys else None)
+        self._left: dict[str, tuple[float, float]] = {}  # caller → requests that it has left, and when that was
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                self._let_in(scope)
+            except Problem as problem:
+                await problem.response(scope)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _let_in(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        if not self._keys:
+            _require_own(headers, self._bound)
+        if scope["path"] in _OPEN or scope["path"].startswith("/static/"):
+            return
+        caller = self._keys.caller(headers.get("authorization")) if self._keys else LOCAL
+        if caller is None:
+            raise Problem(401, "this needs an API key", headers={"WWW-Authenticate": "Bearer"}, hint="send it as Authorization: Bearer KEY")
+        self._count(caller)
+        scope.setdefault("state", {})["caller"] = caller
+
+    def _count(self, caller: Caller) -> None:
+        """A minute's requests may come at once; from then on they come back one by one."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        left, since = self._left.get(caller.name, (float(self._rate), now))
+        left = min(float(self._rate), left + (now - since) * self._rate / 60)
+        self._left[caller.name] = (max(left - 1, 0.0) if left >= 1 else left, now)
+        if left < 1:
+            wait = math.ceil((1 - left) * 60 / self._rate)
+            raise Problem(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait)}, limit=self._rate)
+
+
+def _require_own(headers: Headers, bound: str) -> None:
+    """Without keys whoever reaches this machine's loopback is believed, and a browser reaches it on behalf of any website."""
+    if not names_loopback(headers.get("host"), bound):
+        raise Problem(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
+    origin = headers.get("origin")
+    if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
+        raise Problem(403, "a page of another website asked for this", hint="pages elsewhere ask through a server of their own")

@@ -1,0 +1,96 @@
+"""Who may ask: API keys, the workspaces that they are held to, and where a server without keys may listen."""
+
+import hashlib
+import hmac
+import ipaddress
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from schemas.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. `name` tells callers apart and does not reveal the key; one with a `workspace` sees nothing else."""
+
+    name: str
+    workspace: str | None = None
+
+
+LOCAL = Caller("local")  # whoever reaches a server without keys
+
+
+class ApiKeys:
+    """The keys of `ALMANAC_API_KEYS`: `KEY` or `KEY:WORKSPACE`, commas between them. Only their hashes are kept. False where there are none."""
+
+    def __init__(self, callers: Sequence[tuple[bytes, Caller]] = ()) -> None:
+        self._callers = tuple(callers)
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Raises UsageError for an entry that cannot be meant; it says which one by its number."""
+        found: dict[bytes, Caller] = {}
+        entries = [entry.strip() for entry in text.split(",")] if text.strip() else []
+        for number, entry in enumerate(entries, start=1):
+            key, colon, workspace = (part.strip() for part in entry.partition(":"))
+            if not key or (colon and not workspace):
+                raise UsageError(f"entry {number} has no {'workspace after its colon' if key else 'key'}", where="ALMANAC_API_KEYS", hint=_FORM)
+            if not key.isascii() or not key.isprintable() or " " in key:
+                raise UsageError(f"the key of entry {number} has characters that no header can carry", where="ALMANAC_API_KEYS", hint=_FORM)
+            digest = _digest(key)
+            if digest in found:
+                raise UsageError(f"the key of entry {number} is there twice", where="ALMANAC_API_KEYS", hint="a key is held to one workspace, or to none")
+            found[digest] = Caller(f"key {number}", workspace or None)
+        return cls(list(found.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self._callers)
+
+    def caller(self, authorization: str | None) -> Caller | None:
+        """Whose key an `Authorization: Bearer KEY` header holds; None for none, or another. It takes the same time for every key."""
+        scheme, _, key = (authorization or "").partition(" ")
+        digest = _digest(key.strip())
+        found = None
+        for known, caller in self._callers:
+            if hmac.compare_digest(known, digest):
+                found = caller
+        return found if scheme.lower() == "bearer" else None
+
+
+_FORM = "write it like ALMANAC_API_KEYS='KEY,OTHER_KEY:WORKSPACE'; openssl rand -hex 24 makes a key"
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
+
+
+def require_safe_address(host: str, keys: ApiKeys) -> None:
+    """Raises UsageError where others than this machine could ask without a key."""
+    if not keys and not is_loopback(host):
+        raise UsageError(
+            f"listening at {host} without API keys would answer anybody who reaches it",
+            where="--host",
+            hint="set ALMANAC_API_KEYS, or listen at 127.0.0.1 behind a proxy that knows its users",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address, or all that a name stands for, is this machine's own."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        return False
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+
+
+def names_loopback(host: str | None, bound: str) -> bool:
+    """Whether a Host header names this machine by a name that no website can take: its own pages then cannot ask on a visitor's behalf (DNS rebinding)."""
+    name = (host or "").strip().lower()
+    name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
+    return name in ("localhost", "127.0.0.1", "[::1]", bound.lower(), f"[{bound.lower()}]")

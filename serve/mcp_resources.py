@@ -1,0 +1,117 @@
+"""The resources of the MCP server: which documents a knowledge base has, one document, one passage, each as JSON under an `almanac://` address."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mcp.shared.uri_template import UriTemplate
+from mcp_types import Resource, ResourceTemplate
+
+from query.retrieve import Retriever
+from schemas.declaration import Declaration
+from schemas.errors import NotFound, UsageError
+from serve.catalog import Catalog
+
+PAGE = 100  # documents, or passages of a document, in one answer
+JSON = "application/json"
+_SOURCES = UriTemplate.parse("almanac://{kb}/sources{?offset}")
+_DOCUMENT = UriTemplate.parse("almanac://{kb}/sources/{source}/{document_id}{?offset}")  # a document's id is unique in its source
+_PASSAGE = UriTemplate.parse("almanac://{kb}/passages/{chunk_id}")
+TEMPLATES = [
+    ResourceTemplate(
+        uri_template=str(_SOURCES), name="sources", title="Documents of a knowledge base", mime_type=JSON,
+        description=f"what a knowledge base is made of, {PAGE} documents at a time; `next` is the address of the following ones",
+    ),
+    ResourceTemplate(
+        uri_template=str(_DOCUMENT), name="document", title="One document", mime_type=JSON,
+        description=f"a document's passages in their order, {PAGE} at a time; its address stands in the list of documents",
+    ),
+    ResourceTemplate(
+        uri_template=str(_PASSAGE), name="passage", title="One passage", mime_type=JSON,
+        description="a passage with its text, metadata and document; its address stands in search results",
+    ),
+]  # fmt: skip
+
+
+def passage_uri(kb: str, chunk_id: str) -> str:
+    return _PASSAGE.expand({"kb": kb, "chunk_id": chunk_id})
+
+
+def sources_resource(declaration: Declaration) -> Resource:
+    """The list of documents of one knowledge base."""
+    title = declaration.title or declaration.name
+    return Resource(
+        uri=_SOURCES.expand({"kb": declaration.name}), name=f"{declaration.name}-sources", title=f"Documents of {title}",
+        description=f"what the knowledge base {title!r} is made of", mime_type=JSON,
+    )  # fmt: skip
+
+
+def read_resource(catalog: Catalog, uri: str, workspace: str | None = None) -> dict[str, Any]:
+    """What lies at an address, of the live version, and of that what belongs to `workspace`. Raises NotFound, or UsageError for an offset that is none."""
+    for template, read in ((_SOURCES, _sources), (_DOCUMENT, _document), (_PASSAGE, _passage)):
+        found = template.match(uri)
+        if found is not None:
+            named = {name: str(value) for name, value in found.items()}
+            with catalog.index(named["kb"]).reading() as retriever:
+                about = {"kb": named["kb"], "version": retriever.opened.manifest.version}
+                return about | read(retriever, named, workspace)
+    raise NotFound(f"no resource has the address {uri[:200]!r}", hint=f"addresses look like {', '.join(str(one.uri_template) for one in TEMPLATES)}")
+
+
+def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
+    counts: dict[tuple[str, str, str, str], int] = {}
+    for row in _places(retriever, workspace):
+        key = (row["source"], row["document_id"], row["title"], row["url"])
+        counts[key] = counts.get(key, 0) + 1
+    items = [
+        {"document_id": document_id, "source": source, "title": title, "url": url, "passages": passages,
+         "uri": _DOCUMENT.expand({"kb": named["kb"], "source": source, "document_id": document_id})}
+        for (source, document_id, title, url), passages in counts.items()
+    ]  # fmt: skip
+    return _page("documents", items, named, _SOURCES)
+
+
+def _document(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
+    own = [row for row in _places(retriever, workspace) if (row["source"], row["document_id"]) == (named["source"], named["document_id"])]
+    if not own:
+        raise NotFound(
+            f"'{named['kb']}' has no document {named['document_id'][:200]!r} in the source '{named['source'][:80]}'",
+            hint=f"{_SOURCES.expand({'kb': named['kb']})} lists the documents of the live version",
+        )
+    page = _page("passages", [row["chunk_id"] for row in own], named, _DOCUMENT)
+    rows = retriever.opened.rows(page["passages"])
+    page["passages"] = [{"uri": passage_uri(named["kb"], row["chunk_id"]), **{name: row[name] for name in ("start", "end", "text")}} for row in rows]
+    return {name: own[0][name] for name in ("document_id", "source", "title", "url")} | page
+
+
+def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
+    try:
+        (row,) = retriever.opened.rows([named["chunk_id"]])
+    except KeyError:
+        row = None
+    visible = retriever.visible(workspace)
+    if row is None or (visible is not None and named["chunk_id"] not in visible):
+        raise NotFound(
+            f"the live version of '{named['kb']}' has no passage {named['chunk_id'][:80]!r}",
+            hint="passages change with what they say: search again for the present one",
+        )
+    document = {"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}
+    kept = ("chunk_id", "document_id", "source", "title", "url", "kind", "ordinal", "start", "end", "text", "metadata", "fetched_at")
+    return {name: row[name] for name in kept} | {"document": _DOCUMENT.expand(document)}
+
+
+def _places(retriever: Retriever, workspace: str | None) -> list[dict[str, Any]]:
+    """Where each chunk that may be seen comes from, in the order of the version."""
+    names = ("chunk_id", "source", "document_id", "title", "url")
+    visible = retriever.visible(workspace)
+    rows = zip(*(retriever.opened.column(name) for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows if visible is None or row[0] in visible]
+
+
+def _page(name: str, items: list[Any], named: Mapping[str, str], template: UriTemplate) -> dict[str, Any]:
+    """A page of a list, how long the list is, and the address of the next page, None after the last."""
+    offset = named.get("offset", "0")
+    if not (offset.isascii() and offset.isdigit() and len(offset) < 10):
+        raise UsageError(f"the offset is {offset[:20]!r}", hint="a whole number, 0 or more")
+    end = int(offset) + PAGE
+    following = template.expand({**named, "offset": str(end)}) if end < len(items) else None
+    return {"total": len(items), name: items[int(offset) : end], "next": following}

@@ -1,0 +1,239 @@
+"""An MCP server over published knowledge bases: search and ask as tools, documents and passages as resources. It only reads.
+
+Every request reads what is published at that moment, so new knowledge bases and versions are there without a restart; clients that listen are told.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+import structlog
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourcesListChanged, ToolsListChanged
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextResourceContents,
+    Tool,
+)
+from starlette.types import ASGIApp
+
+from query.published import PublishedIndex
+from schemas.errors import AlmanacError, UsageError
+from schemas.manifest import Manifest
+from serve.bodies import BodyLimits
+from serve.catalog import Catalog
+from serve.guard import Guard
+from serve.keys import ApiKeys, Caller, require_safe_address
+from serve.mcp_resources import JSON, TEMPLATES, read_resource, sources_resource
+from serve.mcp_tools import (
+    AskArguments,
+    SearchArguments,
+    as_failure,
+    as_result,
+    ask_tool,
+    in_words,
+    read_arguments,
+    require_length,
+    search_name,
+    search_results,
+    search_tool,
+    usual_results,
+)
+from serve.problems import Problem, problem_of
+from serve.settings import Settings
+from serve.workers import Workers
+
+_LOOK_EVERY_S = 5.0  # at what is published, for clients that listen
+_INSTRUCTIONS = """\
+Knowledge bases that are kept fresh from websites and documents. Each has a search tool, whose description says what it holds; `ask` answers one question \
+with citations. Search results name their passage, which can be read as a resource, as can the list of documents. Everything is read-only."""
+_log = structlog.get_logger("almanac.mcp")
+_Found = TypeVar("_Found")
+_Context = ServerRequestContext[Workers, Any]
+
+
+class KnowledgeServer(Server[Workers]):
+    """Serves the knowledge bases of a catalog, within the limits of `settings`. With `workspace` nothing else is seen; else a caller's key says which one.
+
+    With `is_ahead` models are loaded and versions opened before the first question, which takes some hundred MB even where none comes.
+    """
+
+    def __init__(self, catalog: Catalog, settings: Settings, *, version: str = "", workspace: str | None = None, is_ahead: bool = False) -> None:
+        self._catalog, self._settings, self._workspace, self._is_ahead = catalog, settings, workspace, is_ahead
+        self._bus = InMemorySubscriptionBus()
+        self._listeners = ListenHandler(self._bus)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        super().__init__(
+            "almanac",
+            title="Almanac",
+            version=version,
+            instructions=_INSTRUCTIONS,
+            lifespan=self._working,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_subscriptions_listen=self._listeners,
+        )
+
+    def end_listening(self) -> None:
+        """Ends the streams of those who listen for changes, which would go on for ever. A signal handler may call it."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._listeners.close)
+
+    async def _list_tools(self, context: _Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=await _worked(context, self._tools))
+
+    async def _call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
+        call = partial(self._call, params.name, params.arguments, self._workspace_of(context))
+        try:
+            return await _in_thread(context.lifespan_context, call)
+        except Problem as problem:
+            return as_failure(problem)
+
+    async def _list_resources(self, context: _Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
+        return ListResourcesResult(resources=await _worked(context, lambda: [sources_resource(one.declaration) for one in self._indexes()]))
+
+    async def _list_templates(self, _: _Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=TEMPLATES)
+
+    async def _read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        found = await _worked(context, partial(read_resource, self._catalog, params.uri, self._workspace_of(context)))
+        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(found, ensure_ascii=False))])
+
+    def _workspace_of(self, context: _Context) -> str | None:
+        if context.request is None:  # no HTTP, so no key
+            return self._workspace
+        caller: Caller = context.request.scope["state"]["caller"]
+        return self._workspace or caller.workspace
+
+    def _indexes(self) -> list[PublishedIndex]:
+        """Those that are published now. One that cannot be opened is left out with a warning."""
+        found = []
+        for name in self._catalog.names():
+            try:
+                found.append(self._catalog.index(name))
+            except AlmanacError as error:
+                _log.warning("kb_left_out", kb=name, error=str(error))
+        return found
+
+    def _tools(self) -> list[Tool]:
+        indexes, longest = self._indexes(), self._settings.max_input_chars
+        if not indexes:
+            return []
+        searches = [search_tool(index.declaration, _live(index), max_chars=longest) for index in indexes]
+        return [*searches, ask_tool({index.declaration.name: index.declaration for index in indexes}, self._default(), max_chars=longest)]
+
+    def _default(self) -> str | None:
+        try:
+            return self._catalog.default()
+        except UsageError:
+            return None
+
+    def _call(self, name: str, arguments: dict[str, Any] | None, workspace: str | None) -> CallToolResult:
+        longest = self._settings.max_input_chars
+        if name == "ask":
+            asked = read_arguments(AskArguments, arguments)
+            require_length("question", asked.question, longest)
+            return as_result(self._catalog.index(asked.kb or None).ask(asked.question, mode=asked.mode, workspace=workspace))
+        searches = {search_name(kb): kb for kb in self._catalog.names()}
+        if name not in searches:
+            raise MCPError(INVALID_PARAMS, f"no tool {name[:80]!r}\n→ there are: {', '.join([*searches, 'ask'])}")
+        index = self._catalog.index(searches[name])
+        wanted = read_arguments(SearchArguments, arguments, max_results=usual_results(index.declaration))
+        require_length("query", wanted.query, longest)
+        return as_result(search_results(index.search(wanted.query, k=wanted.max_results, workspace=workspace)))
+
+    @asynccontextmanager
+    async def _working(self, _: Server[Workers]) -> AsyncIterator[Workers]:
+        """While it serves: threads for the work, and a look now and then at what is published, for those who listen."""
+        self._loop, workers = asyncio.get_running_loop(), Workers(self._settings)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch, workers)
+                yield workers
+                tasks.cancel_scope.cancel()
+        finally:
+            workers.close()
+
+    async def _watch(self, workers: Workers) -> None:
+        before: list[Tool] | None = None
+        while True:
+            with suppress(Problem):  # is logged, and the next look may find it mended
+                if self._is_ahead:
+                    await _in_thread(workers, self._catalog.keep_up)
+                now = await _in_thread(workers, self._tools)
+                if before is not None and now != before:
+                    await self._bus.publish(ToolsListChanged())
+                    await self._bus.publish(ResourcesListChanged())
+                before = now
+            await anyio.sleep(_LOOK_EVERY_S)
+
+
+async def serve_stdio(server: KnowledgeServer) -> None:
+    """Serves the client that started this process, until it closes our stdin. What prints, prints on stderr: stdout carries the protocol alone."""
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def http_app(server: KnowledgeServer, settings: Settings) -> ASGIApp:
+    """The same over streamable HTTP, at /mcp, behind what guards the HTTP API: keys and rates, else the Host and Origin headers; bodies of limited size.
+
+    Raises UsageError where others than this machine could ask without a key.
+    """
+    keys = ApiKeys.of(settings.api_keys.get_secret_value())
+    require_safe_address(settings.host, keys)
+    looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # by the guard, which also knows the address that it is bound to
+    app = server.streamable_http_app(transport_security=looked_at, max_request_body_size=settings.max_request_bytes)
+    return Guard(BodyLimits(app, settings), settings, keys)
+
+
+async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
+    """What a request that is no tool's call comes to; its failure is the protocol's error."""
+    try:
+        return await _in_thread(context.lifespan_context, work)
+    except Problem as problem:
+        raise MCPError(INVALID_PARAMS if problem.status < 500 else INTERNAL_ERROR, in_words(problem)) from problem
+
+
+async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
+    """Raises Problem. A defect ends the request with a line that says so; its traceback goes to the log alone."""
+    try:
+        return await workers.run(work)
+    except (Problem, MCPError):
+        raise
+    except AlmanacError as error:
+        problem = problem_of(error)
+        if problem.status >= 500:  # the client is told less than whoever can mend it
+            _log.warning("refused", kind=error.kind, error=str(error))
+        raise problem from error
+    except Exception as error:
+        _log.error("request_failed", exc_info=error)
+        raise Problem(500, "the request failed by a defect of this server", hint="its log says more; please report it") from error
+
+
+def _live(index: PublishedIndex) -> Manifest | None:
+    """The manifest of its live version; None where that cannot be read, which a search will say."""
+    try:
+        with index.reading() as retriever:
+            return retriever.opened.manifest
+    except AlmanacError as error:
+        _log.warning("kb_unreadable", kb=index.declaration.name, error=str(error))
+        return None

@@ -1,0 +1,211 @@
+"""What requests to the HTTP API say, and what its own responses say; the others are those of schemas/reports.py."""
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from query.pathways import Mode as AnswerMode
+from query.retrieve import Mode as SearchMode
+from schemas.reports import ListedDocument
+from serve.problems import Problem
+
+
+class _Request(BaseModel):
+    """Unknown names are refused, and values are taken as they are: "4" is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def _whole(value: Any) -> Any:
+    """3.0 is an integer in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_KB = Annotated[str, Field(min_length=1, max_length=200, description="knowledge base: its name or collection; default: INDEX_NAME, or the only one published")]
+_Workspace = Annotated[str, Field(min_length=1, max_length=200, description="only what belongs to it, where the knowledge base keeps workspaces apart")]
+_Version = Annotated[str, Field(pattern=r"^v\d{4,12}$", description="answer from this version, not the live one")]
+_Text = Annotated[str, Field(min_length=1, pattern=r"\S", description="at most MAX_INPUT_CHARS characters")]
+_Parts = Annotated[
+    dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]],
+    Field(max_length=20, description="texts for the declared query template, by name"),
+]
+_Filter = Annotated[dict[str, Any], Field(description='filter on metadata, such as {"price.amount": {"$lte": 100}}')]
+_K = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1000, description="hits; default: the declaration's")]
+
+
+class Message(_Request):
+    """One of the messages before a question."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class ChatOptions(_Request):
+    """How to answer; what is left out is as the server is set, else as declared."""
+
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False, description="of the model, where one is declared: 0 is the most likely answer")
+    retrieval_k: _K | None = Field(None, alias="retrievalK")
+    mode: AnswerMode = Field("kb-only", description="kb-llm: the declared model may add what it knows, and says so")
+
+
+class ChatRequest(_Request):
+    """A question. `history` holds the messages before it, the oldest first; the server keeps none."""
+
+    message: _Text
+    kb: _KB | None = None
+    history: list[Message] = Field([], max_length=100)
+    workspace: _Workspace | None = None
+    options: ChatOptions = ChatOptions()
+    where: _Filter | None = None
+    floor: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False, description="smallest dense cosine that is answered from")
+    version: _Version | None = None
+    parts: _Parts | None = None
+    stream: bool = Field(
+        False, description="server-sent events: token {text}, then done {the answer}, or error {the problem}; as with Accept: text/event-stream"
+    )
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"message": "How many days of annual leave do I have?", "kb": "handbook", "options": {"retrievalK": 3}},
+                {
+                    "message": "And next year?",
+                    "kb": "handbook",
+                    "history": [{"role": "user", "content": "How many days of leave do I have?"}, {"role": "assistant", "content": "28 days. [1]"}],
+                },
+            ]
+        }
+    )
+
+
+class SearchRequest(_Request):
+    """A search. What is left out is as declared."""
+
+    query: _Text
+    kb: _KB | None = None
+    k: _K | None = None
+    where: _Filter | None = None
+    mode: SearchMode | None = None
+    floor: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False, description="smallest dense cosine")
+    version: _Version | None = None
+    workspace: _Workspace | None = None
+    parts: _Parts | None = None
+    explain: bool = Field(False, description="with the road of the query, step by step")
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "annual leave", "kb": "handbook", "k": 3, "mode": "hybrid"}]})
+
+
+class SearchKbRequest(_Request):
+    """A search, in its shortest form."""
+
+    query: _Text
+    top_k: _K | None = None
+    kb: _KB | None = None
+    workspace: _Workspace | None = None
+    parts: _Parts | None = None
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "battery charging limit", "top_k": 3, "kb": "products"}]})
+
+
+class VersionsQuery(BaseModel):
+    """Parameters of GET /api/versions."""
+
+    model_config = ConfigDict(extra="forbid")
+    kb: _KB | None = None
+
+
+class SourcesQuery(VersionsQuery):
+    """Parameters of GET /api/sources."""
+
+    workspace: _Workspace | None = None
+    version: _Version | None = None
+    limit: int = Field(100, ge=1, le=1000, description="documents in this answer")
+    offset: int = Field(0, ge=0, description="documents before the first of it")
+
+
+class FoundChunk(BaseModel):
+    """`metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id."""
+
+    text: str
+    metadata: dict[str, Any]
+    score: float
+
+
+class FoundChunks(BaseModel):
+    kb: str
+    version: str
+    chunks: list[FoundChunk]
+
+
+class SourcesPage(BaseModel):
+    """`next` is the offset of the following documents, null at the end; ask for them with this `version`, else another may be live by then."""
+
+    kb: str
+    version: str
+    items: list[ListedDocument]
+    total: int
+    next: int | None
+
+
+class KnowledgeBase(BaseModel):
+    """A knowledge base that can be asked. `modes` are those of a chat."""
+
+    kb: str
+    title: str
+    language: str
+    version: str
+    modes: list[AnswerMode]
+    has_workspaces: bool
+
+
+class KnowledgeBases(BaseModel):
+    """`default` is asked where a request names none; null where one has to be named."""
+
+    items: list[KnowledgeBase]
+    default: str | None
+    max_input_chars: int
+
+
+class Health(BaseModel):
+    status: Literal["ok"] = "ok"
+
+
+class Ready(BaseModel):
+    status: Literal["ready"] = "ready"
+    versions: dict[str, str]
+
+
+class ProblemDocument(BaseModel):
+    """RFC 9457. `hint` is a next step; `where` names what in the request is meant."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str | None = None
+    hint: str | None = None
+    where: str | None = None
+
+    model_config = ConfigDict(extra="allow")
+
+
+def require_short(texts: list[str], most: int, what: str) -> None:
+    """Raises Problem 422 where texts have more than `most` characters together."""
+    found = sum(map(len, texts))
+    if found > most:
+        raise Problem(422, f"the {what} has {found:,} characters, and at most {most:,} are read", kind="too-long", limit=most, where=what)
+
+
+def require_small_filter(where: Any, depth: int, size: int) -> None:
+    """Raises Problem 422 for a filter that is too deep, too large, or has a number that is none."""
+    level, count = [where], 0
+    for number in range(depth + 2):
+        if not level:
+            return
+        count += len(level)
+        if number > depth or count > size:
+            raise Problem(422, f"a filter of more than {depth} levels or {size} names and values", kind="filter-too-large", where="where")
+        if any(isinstance(one, float) and not math.isfinite(one) for one in level):
+            raise Problem(422, "a filter with a number beyond all bounds", kind="invalid-request", where="where")
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())]

@@ -1,0 +1,100 @@
+"""What Prometheus is told, and what every response has: its metrics are counted, and headers that keep browsers from guessing."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from schemas.reports import Answer
+from serve.problems import Problem
+
+_METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+}
+_log = structlog.get_logger("almanac.serve")
+
+
+class Metrics:
+    """One registry for each server."""
+
+    def __init__(self, in_flight: Callable[[], int], live_versions: Callable[[], dict[str, str]]) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter("almanac_requests", "Requests.", ["route", "method", "status"], registry=self.registry)
+        self.seconds = Histogram("almanac_request_seconds", "Seconds until a response was complete.", ["route"], buckets=_BUCKETS, registry=self.registry)
+        self.answers = Counter("almanac_answers", "Answers to questions.", ["kb", "pathway", "answered"], registry=self.registry)
+        Gauge("almanac_requests_in_flight", "Requests that wait or are worked on.", registry=self.registry).set_function(in_flight)
+        self.registry.register(_LiveVersions(live_versions))
+
+    def count_answer(self, answer: Answer) -> None:
+        self.answers.labels(answer.kb, answer.pathway, str(answer.answered).lower()).inc()
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _LiveVersions(Collector):
+    def __init__(self, live_versions: Callable[[], dict[str, str]]) -> None:
+        self._live_versions = live_versions
+
+    def collect(self) -> Iterator[Metric]:
+        family = InfoMetricFamily("almanac_live_version", "The version of each knowledge base that is live.", labels=["kb"])
+        for kb, version in self._live_versions().items():
+            family.add_metric([kb], {"version": version})
+        yield family
+
+
+class Observed:
+    """Middleware, the outermost: counts and times what was asked, and answers 500 where nobody else did."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun, told = time.perf_counter(), {"status": 0}
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told["status"] = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_on)
+        except Exception:
+            if told["status"]:
+                raise  # the response has begun, so the connection has to break; uvicorn logs why
+            _log.error("defect", route=route_of(scope), trace=traceback.format_exc())  # without the values of variables: keys are among them
+            problem = Problem(500, "a defect of the server; its log has more", kind="defect")
+            await problem.response(scope)(scope, receive, send_on)
+        finally:
+            self._count(scope, told["status"], time.perf_counter() - begun)
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.requests.labels(route, method, str(status or 499)).inc()  # 499: nobody waited for an answer
+        self._metrics.seconds.labels(route).observe(seconds)
+
+
+def route_of(scope: Scope) -> str:
+    """The route as it is declared: as many as there are, whatever paths are asked for."""
+    route: Any = scope.get("route")
+    if scope["path"] == "/" or scope["path"].startswith("/static/"):
+        return "page"
+    return str(getattr(route, "path", "none"))

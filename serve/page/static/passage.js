@@ -1,0 +1,23 @@
+// The passage that a citation rests on, with the quote marked in it.
+
+import { nameOf } from "./turns.js";
+import { element, highlighted, linkTo } from "./text.js";
+
+const dialog = document.getElementById("passage");
+const part = (name) => document.getElementById(`passage-${name}`);
+
+export function openPassage(source) {
+  part("marker").textContent = source.marker.slice(1, -1);
+  part("title").textContent = nameOf(source);
+  part("source").replaceChildren(source.url ? linkTo(source.url) : "");
+  part("facts").replaceChildren(...factsOf(source).map((fact) => element("span", { dir: "auto" }, [fact])));
+  const marked = highlighted(source.text, source.quote);
+  part("text").replaceChildren(...(marked ?? [source.text]));
+  dialog.showModal();
+  part("text").scrollTop = 0;
+  part("text").querySelector("mark")?.scrollIntoView({ block: "center" });
+}
+
+function factsOf({ confidence, score, tags = [] }) {
+  return [`Confidence: ${confidence}`, Number.isFinite(score) ? `Score ${score.toFixed(2)}` : "", ...tags].filter(Boolean);
+}

@@ -1,0 +1,95 @@
+"""Blocking work in threads: so many requests at once, a short queue behind them, and a deadline for each."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, TypeVar
+
+from serve.problems import Problem
+from serve.settings import Settings
+
+_T = TypeVar("_T")
+_END = object()
+
+
+class Workers:
+    """A place is taken until its thread is done, also where nobody waits for it any more: what is overdue still uses the processor."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._pool = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="answer")
+        self._room = settings.max_concurrent + settings.max_waiting
+        self._deadline_s = settings.deadline_s
+        self._lock = threading.Lock()
+        self.in_flight = 0
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Raises Problem 503 where there is no room, and where it takes too long."""
+        doing = asyncio.wrap_future(self._submit(work))
+        try:
+            await asyncio.wait({doing}, timeout=self._deadline_s)
+            if not doing.done():
+                raise self._overdue()
+            return doing.result()
+        finally:
+            _abandon(doing)
+
+    async def stream(self, pieces: Generator[_T, None, None]) -> AsyncGenerator[_T, None]:
+        """The pieces as a thread makes them. Whoever stops listening ends it at the next one."""
+        loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
+
+        def make() -> None:
+            with closing(pieces):
+                for piece in pieces:
+                    if stopped.is_set():
+                        return
+                    loop.call_soon_threadsafe(queue.put_nowait, piece)
+
+        end = loop.time() + self._deadline_s
+        doing = asyncio.wrap_future(self._submit(make))
+        doing.add_done_callback(lambda _: queue.put_nowait(_END))
+        try:
+            while (piece := await self._next(queue, end - loop.time())) is not _END:
+                yield piece
+            doing.result()
+        finally:
+            stopped.set()
+            _abandon(doing)
+
+    async def _next(self, queue: "asyncio.Queue[Any]", seconds: float) -> Any:
+        try:
+            return await asyncio.wait_for(queue.get(), seconds)
+        except TimeoutError:
+            raise self._overdue() from None
+
+    def close(self) -> int:
+        """Takes no more work, and says how many threads are still at theirs."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        return self.in_flight
+
+    def _submit(self, work: Callable[[], _T]) -> "Future[_T]":
+        with self._lock:
+            if self.in_flight >= self._room:
+                raise Problem(503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"})
+            self.in_flight += 1
+        try:
+            future = self._pool.submit(work)
+        except RuntimeError:  # it is being shut down
+            self._done()
+            raise Problem(503, "the server is ending", kind="ending", headers={"Retry-After": "5"}) from None
+        future.add_done_callback(self._done)
+        return future
+
+    def _done(self, _: object = None) -> None:
+        with self._lock:
+            self.in_flight -= 1
+
+    def _overdue(self) -> Problem:
+        return Problem(503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"})
+
+
+def _abandon(doing: "asyncio.Future[Any]") -> None:
+    """What has not begun does not begin; what fails later has told nobody, and need not be reported."""
+    if not doing.cancel() and not doing.cancelled():
+        doing.exception()

@@ -1,0 +1,126 @@
+"""What tests of the HTTP API share: published knowledge bases, and servers over them."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from flows.refresh import carry_out
+from flows.run import Run
+from schemas.load import load_declaration
+from schemas.settings import DataDir
+from serve.app import create_app
+from serve.catalog import Catalog
+from serve.settings import Settings
+from tests.index.making import without_children
+from tests.loopback.mistral import LoopbackMistral
+
+NOTES = [
+    ("Opening hours", "red", "The garden closes at six in summer and at five in winter."),
+    ("Tickets", "red", "Children enter for free, students pay half."),
+    ("Dogs", "blue", "Dogs stay outside the garden, on a lead. The secret of the blue team is a hedgehog."),
+    ("Boats", "blue", "Boats leave the pier every hour until the garden closes."),
+]
+_KEY = "sk-loopback-1234567890"
+Serving = Callable[..., AbstractContextManager[httpx.Client]]
+
+
+class Bases:
+    """`notes` keeps the workspaces red and blue apart and quotes, behind `guide` a model writes; both in one data directory."""
+
+    def __init__(self, folder: Path, mistral: LoopbackMistral) -> None:
+        self.folder, self.mistral, self.data = folder, mistral, folder / "data"
+        self.write(NOTES)
+        self.notes = self._declare("notes", retrieve={"k": 3, "floor": 0.15, "workspace": "team"}, gate={"max_lost": None})
+        self.guide = self._declare("guide", retrieve={"floor": 0.15, "confident": 0.4}, generate={"provider": "mistral", "server_url": mistral.url})
+
+    def write(self, notes: list[tuple[str, str, str]]) -> None:
+        lines = [
+            json.dumps({"title": title, "team": team, "text": text, "url": f"https://garden.example/{title.lower().replace(' ', '-')}"})
+            for title, team, text in notes
+        ]
+        (self.folder / "notes.jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+    def publish(self, path: str) -> str:
+        with pytest.MonkeyPatch.context() as patch, without_children():
+            patch.setenv("MISTRAL_API_KEY", _KEY)
+            report = carry_out(Run(load_declaration(path), DataDir(self.data)))
+        assert report["outcome"] == "published", report
+        return str(report["version"])
+
+    def _declare(self, name: str, **parts: Any) -> str:
+        fields = {field: {"json": field, "required": True} for field in ("title", "team", "text", "url")}
+        source = {"name": "records", "kind": "files", "glob": "notes.jsonl", "yields": "records", "title": "{title}", "fields": fields, "text": "{text}"}
+        embed = {"provider": "mistral", "model": "mistral-embed", "server_url": self.mistral.url, "same_as": "https://api.mistral.ai"}
+        declared = {"name": name, "title": f"The {name}", "sources": [{**source, "metadata": ["team"]}], "embed": embed, "clean": "none", **parts}
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps(declared), encoding="utf-8")  # which is YAML
+        return str(path)
+
+
+@pytest.fixture(scope="session")
+def mistral() -> Iterator[LoopbackMistral]:
+    with LoopbackMistral() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> Bases:
+    bases = Bases(tmp_path_factory.mktemp("served"), mistral)
+    for path in (bases.notes, bases.guide):
+        bases.publish(path)
+    return bases
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key for the model on loopback, and nothing that sets a server."""
+    monkeypatch.setenv("MISTRAL_API_KEY", _KEY)
+    for name in ("INDEX_NAME", *(str(setting.validation_alias) for setting in Settings.model_fields.values())):
+        monkeypatch.delenv(name, raising=False)
+
+
+@contextmanager
+def serve_bases(
+    bases: Bases, *, names: list[str] | None = None, default: str | None = "notes", headers: dict[str, str] | None = None, **set_to: Any
+) -> Iterator[httpx.Client]:
+    """Serves knowledge bases, set as it says, and gives a client whose default base is `notes`."""
+    catalog = Catalog(DataDir(bases.data), names or [bases.notes, bases.guide], default=default)
+    server = uvicorn.Server(uvicorn.Config(create_app(catalog, Settings.read(**set_to)), port=0, log_config=None, ws="none", server_header=False))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        with httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def serving(bases: Bases) -> Serving:
+    return partial(serve_bases, bases)
+
+
+@pytest.fixture(scope="module")
+def api(serving: Serving) -> Iterator[httpx.Client]:
+    """A client of a server without keys, set as it comes."""
+    with serving() as client:
+        yield client
+
+
+def events_of(response: httpx.Response) -> list[tuple[str, Any]]:
+    """The server-sent events of a response: (event, data) each."""
+    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in response.text.strip().split("\n\n")]
+    return [(block["event"], json.loads(block["data"])) for block in blocks]

@@ -1,0 +1,76 @@
+"""The query module behind the retrievers of LangChain and LlamaIndex."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from llama_index.core.schema import MetadataMode
+
+from query import PublishedIndex, open_index
+from schemas.errors import UsageError
+from serve.adapters import langchain, llamaindex, metadata_of
+from tests.serve.conftest import Bases
+
+QUESTION = "When does the garden close?"
+
+
+@pytest.fixture(scope="module")
+def index(bases: Bases) -> Iterator[PublishedIndex]:
+    with open_index(bases.notes, data=bases.data) as index:
+        yield index
+
+
+def _expected(index: PublishedIndex, **asked: Any) -> list[tuple[str, str, str, float]]:
+    return [(hit.chunk_id, hit.text, hit.url, hit.score) for hit in index.search(QUESTION, **asked).hits]
+
+
+@pytest.mark.parametrize("asked", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
+def test_langchain_gets_the_hits_as_documents(index: PublishedIndex, asked: dict[str, Any]) -> None:
+    documents = langchain.AlmanacRetriever(index=index, **asked).invoke(QUESTION)
+    found = [(document.id, document.page_content, document.metadata["url"], document.metadata["score"]) for document in documents]
+    assert found == _expected(index, **asked) != []
+    assert documents[0].metadata.items() >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": documents[0].id}.items()
+    assert documents[0].metadata["team"] in ("red", "blue")
+
+
+@pytest.mark.parametrize("asked", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
+def test_llamaindex_gets_the_hits_as_scored_nodes(index: PublishedIndex, asked: dict[str, Any]) -> None:
+    nodes = llamaindex.AlmanacRetriever(index, **asked).retrieve(QUESTION)
+    found = [(one.node.node_id, one.text, one.metadata["url"], one.score) for one in nodes]
+    assert found == _expected(index, **asked) != []
+    assert nodes[0].metadata.items() >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": nodes[0].node.node_id}.items()
+    assert nodes[0].metadata["team"] in ("red", "blue")
+
+
+def test_a_declared_field_hides_nothing_that_every_hit_has(index: PublishedIndex) -> None:
+    found = index.search(QUESTION, k=1)
+    hit = found.hits[0].model_copy(update={"metadata": {"score": "declared", "colour": "green"}})
+    assert metadata_of(found, hit).items() >= {"score": hit.score, "colour": "green"}.items()
+
+
+def test_a_model_is_shown_title_and_url_above_the_text(index: PublishedIndex) -> None:
+    (node,) = llamaindex.AlmanacRetriever(index, k=1).retrieve(QUESTION)
+    shown = node.node.get_content(MetadataMode.LLM)
+    assert node.metadata["title"] in shown
+    assert node.text in shown
+    assert node.node.node_id not in shown
+
+
+async def _both(index: PublishedIndex) -> tuple[list[Any], list[Any]]:
+    documents = await langchain.AlmanacRetriever(index=index).ainvoke(QUESTION)
+    nodes = await llamaindex.AlmanacRetriever(index).aretrieve(QUESTION)
+    return [document.id for document in documents], [one.node.node_id for one in nodes]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_both_answer_asynchronously(index: PublishedIndex) -> None:
+    documents, nodes = await _both(index)
+    assert documents == nodes == [chunk_id for chunk_id, *_ in _expected(index)]
+
+
+def test_errors_of_the_search_arrive_as_they_are(index: PublishedIndex) -> None:
+    with pytest.raises(UsageError, match="empty"):
+        langchain.AlmanacRetriever(index=index).invoke(" ")
+    with pytest.raises(UsageError, match="colour"):
+        llamaindex.AlmanacRetriever(index, where={"colour": 1}).retrieve(QUESTION)
