@@ -18,6 +18,7 @@ from query.expand import PATIENCE, expand, merge
 from query.generators import Generator, load_generator
 from query.held import HeldVersions
 from query.pathways import require_mode
+from query.remembered import RememberingEmbedder
 from query.rerank import Reranker, find_reranker, load_reranker
 from query.retrieve import Found, Mode, Request, Retriever
 from schemas.declaration import Declaration, Embed
@@ -70,7 +71,7 @@ class Embedders:
         declared = embed.model_dump_json()
         with self._lock:
             if declared not in self._loaded:
-                self._loaded[declared] = load_embedder(embed, data)
+                self._loaded[declared] = RememberingEmbedder(load_embedder(embed, data))
             return self._loaded[declared]
 
 

@@ -1,0 +1,27 @@
+"""Sentences that were judged before are not embedded again."""
+
+import numpy as np
+
+from query.remembered import RememberingEmbedder
+from tests.index.conftest import HashEmbedder
+
+
+def test_a_text_is_embedded_once_and_comes_back_in_its_place() -> None:
+    plain = HashEmbedder()
+    remembering = RememberingEmbedder(plain)
+    first = remembering.embed_documents(["a", "b", "a"])
+    again = remembering.embed_documents(["c", "b", "a", "c"])
+    assert plain.calls == [["a", "b"], ["c"]]
+    assert np.array_equal(first, HashEmbedder().embed_documents(["a", "b", "a"]))
+    assert np.array_equal(again, HashEmbedder().embed_documents(["c", "b", "a", "c"]))
+    assert remembering.embed_documents([]).shape == (0, 16)
+
+
+def test_what_was_not_asked_for_of_late_is_forgotten() -> None:
+    plain = HashEmbedder()
+    remembering = RememberingEmbedder(plain)
+    remembering.embed_documents([str(number) for number in range(8192)])
+    remembering.embed_documents(["0", "new"])
+    remembering.embed_documents(["0"])
+    remembering.embed_documents(["1"])
+    assert plain.calls[1:] == [["new"], ["1"]]
