@@ -32,10 +32,10 @@ _REFUSALS = {
     403: "The key, or the page, may not ask for this.",
     404: "There is no such knowledge base or version.",
     408: "The body did not arrive in time.",
-    413: "The body, the question or its history is too long.",
+    413: "The body is too long.",
     415: "The body is not application/json.",
     421: "The Host header names another machine.",
-    422: "The request cannot be understood.",
+    422: "A value cannot be meant, or is too long.",
     429: "Too many requests of this key.",
     503: "Busy, too slow, not ready, or a service is out of reach.",
 }
