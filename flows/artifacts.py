@@ -1,30 +1,54 @@
 """What a run leaves in the Prefect UI: tables that one can read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import structlog
-from prefect.artifacts import create_table_artifact
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from flows.tables import GATE_COLUMNS, LOST_COLUMNS, as_records, diff_rows, gate_rows, gate_title, lost_rows, plan_rows, summary_rows
+from flows.chart import as_data_uri, draw_bars
+from flows.history import COLUMNS, Made, history_panels, history_rows
+from flows.tables import GATE_COLUMNS, LOST_COLUMNS, as_records, diff_rows, gate_rows, gate_title, lost_rows, plan_rows, retrieval_rows, summary_rows
 from schemas.items import Reject
-from schemas.reports import DiffResult, PlanResult, RunReport
+from schemas.reports import DiffResult, PlanResult, Recall, RunReport
 
 log = structlog.get_logger("almanac.artifacts")
 _REJECTS_SHOWN = 50
 
 
 def show_summary(report: RunReport) -> None:
-    """The run's counters, the gate's checks, and the pages that are missing, each as a table."""
+    """The run's counters, the gate's checks, and the pages that did not arrive, each as a table."""
     of = f"run {report.run_id} of {report.kb}"
     _table(report.kb, "summary", as_records(("what", "value"), summary_rows(report)), f"Summary of {of}")
     if report.gate is not None:
         _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
     if lost := lost_rows(report.sources):
         _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive or are gone, by reason ({of})")
-    if report.recall is not None and report.recall.missed:
-        _table(report.kb, "missed questions", [{"question": question} for question in report.recall.missed], f"Golden questions without their answer ({of})")
+
+
+def show_retrieval(kb: str, version: str, recall: Recall, live: Recall | None, k: int) -> None:
+    """What a version found of the golden questions, beside the live one, and the questions that it missed."""
+    _table(kb, "retrieval", as_records(("golden questions", version, "live"), retrieval_rows(recall, live, k)), f"What {version} finds of its golden questions")
+    if recall.missed:
+        _table(kb, "missed questions", [{"question": question} for question in recall.missed], f"Golden questions without their answer in {version}")
+
+
+def show_version(kb: str, version: str, digest: str, places: Mapping[str, Path]) -> None:
+    """Where a version and what belongs to it lie. A browser opens no file from a page, so these are paths and no links."""
+    lines = [f"## {kb} {version}", "", f"Digest `{digest}`", "", *(f"- {what}: `{place}`" for what, place in places.items())]
+    _markdown(kb, "version", "\n".join(lines), f"Where {version} lies")
+
+
+def show_history(kb: str, history: Sequence[Made]) -> None:
+    """The versions as a chart and as a table."""
+    if not history:
+        return
+    chart = as_data_uri(draw_bars([one.version for one in history], history_panels(history)))
+    rows = [COLUMNS, ["---"] * 3 + ["---:"] * (len(COLUMNS) - 3), *history_rows(history)]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    _markdown(kb, "history", f"![{kb} over its versions]({chart})\n\n{table}\n", f"{kb} from version to version")
 
 
 def show_diff(diff: DiffResult) -> None:
@@ -46,12 +70,17 @@ def show_validation(kb: str, rows: list[dict[str, Any]]) -> None:
 def show_rejects(kb: str, rejects: Sequence[Reject]) -> None:
     """The first rejects with their reasons; the file holds all."""
     rows = [{name: str(value) for name, value in r.as_json().items()} for r in rejects[:_REJECTS_SHOWN]]
-    _table(kb, "rejects", rows, f"{len(rejects)} items of {kb} were quarantined")
+    _table(kb, "rejects", rows, f"Items of {kb} that were quarantined: {len(rejects)}")
 
 
 def _table(kb: str, what: str, rows: list[dict[str, Any]], description: str) -> None:
     with shown_if_possible(what):
         create_table_artifact(rows, key=artifact_key(kb, what), description=description)
+
+
+def _markdown(kb: str, what: str, markdown: str, description: str) -> None:
+    with shown_if_possible(what):
+        create_markdown_artifact(markdown, key=artifact_key(kb, what), description=description)
 
 
 def artifact_key(kb: str, what: str) -> str:

@@ -5,6 +5,8 @@ import os
 from schemas.errors import as_storage_error
 from schemas.settings import DataDir, quiet_engines
 
+HEARTBEAT_S = 30  # of a run, for the server; Prefect allows no shorter one
+
 
 def prepare_prefect(data: DataDir) -> None:
     """Points this process and its children at the data directory's Prefect home. A server named by PREFECT_API_URL is used as it is."""
@@ -21,6 +23,12 @@ def prepare_prefect(data: DataDir) -> None:
         "PREFECT_LOGGING_EXTRA_LOGGERS": "almanac",
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
         "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
+        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)
+
+
+def alert_webhook() -> str | None:
+    """ALMANAC_ALERT_WEBHOOK: the URL that alerts are posted to."""
+    return os.environ.get("ALMANAC_ALERT_WEBHOOK", "").strip() or None

@@ -24,23 +24,29 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
     with tempfile.TemporaryDirectory(prefix="almanac-plan-") as scratch:
         run = Run(declaration, data, scope, show=show, scratch=Path(scratch))
         survey(run)
-        assert run.report.gate is not None
-        missing = _missing(run)
-        tokens = count_tokens(declaration.embed, _texts(run, missing)) if missing else 0
-        affordable = check_cost(declaration.embed, tokens)
-        checks = [*run.report.gate.checks, *([affordable] if affordable else [])]
-        would_refuse = not passed(run) or not all(check.ok for check in checks)
-        return PlanResult(
-            kb=run.kb,
-            outcome="gate_refused" if would_refuse else _outcome(run),
-            pages=run.report.pages,
-            items=run.report.items,
-            chunks_to_embed=len(missing),
-            tokens=tokens,
-            cost=declaration.embed.cost(tokens),
-            gate={"would_refuse": would_refuse, "checks": [check.model_dump() for check in checks]},
-            sources=run.report.sources,
-        )
+        return foresee(run)
+
+
+def foresee(run: Run) -> PlanResult:
+    """What a run that has been surveyed is about to do."""
+    assert run.report.gate is not None
+    embed = run.declaration.embed
+    missing = set() if is_live(run) else _missing(run)
+    tokens = count_tokens(embed, _texts(run, missing)) if missing else 0
+    affordable = check_cost(embed, tokens)
+    checks = [*run.report.gate.checks, *([affordable] if affordable else [])]
+    would_refuse = not passed(run) or not all(check.ok for check in checks)
+    return PlanResult(
+        kb=run.kb,
+        outcome="gate_refused" if would_refuse else _outcome(run),
+        pages=run.report.pages.model_copy(),
+        items=run.report.items.model_copy(),
+        chunks_to_embed=len(missing),
+        tokens=tokens,
+        cost=embed.cost(tokens),
+        gate={"would_refuse": would_refuse, "checks": [check.model_dump() for check in checks]},
+        sources=run.report.sources,
+    )
 
 
 def _outcome(run: Run) -> Outcome:

@@ -4,19 +4,26 @@ import platform
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import structlog
-from prefect import Task, flow, task
+from prefect import Flow, Task, flow, tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.exceptions import TerminationSignal
+from prefect.runtime import flow_run
 
 from flows import steps
-from flows.artifacts import show_diff, show_rejects, show_summary, show_validation
+from flows.artifacts import show_diff, show_history, show_plan, show_rejects, show_retrieval, show_summary, show_validation, show_version
 from flows.diff import compare_versions
 from flows.forget import complete_takedowns
 from flows.golden import question_key
+from flows.history import history_of
+from flows.limits import embedding_slot
+from flows.outcome import NotFine, announce, state_of, state_of_error
+from flows.plan import foresee
 from flows.progress import show_progress
 from flows.retention import apply_retention
 from flows.road import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
@@ -39,6 +46,7 @@ from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
 log = structlog.get_logger("almanac.refresh")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
+_TASK_NAMES: dict[Callable[..., Any], str] = {steps.measure_golden: "ask golden questions", steps.publish_finished: "publish"}
 _RETRIED = frozenset({steps.acquire, steps.embed})
 
 
@@ -50,7 +58,7 @@ async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 @cache
 def _task(step: Callable[..., Any]) -> Task[..., Any]:
     """A step as a task of which Prefect keeps no result: what a step leaves are files, and the run."""
-    name = step.__name__.replace("_", " ")
+    name = _TASK_NAMES.get(step) or step.__name__.replace("_", " ")
     retried = step in _RETRIED
     return task(
         name=name,
@@ -63,12 +71,25 @@ def _task(step: Callable[..., Any]) -> Task[..., Any]:
     )(step)
 
 
-def _do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    return _task(step)(*arguments, **named)
+def _do(step: Callable[..., Any], run: Run, *arguments: Any, **named: Any) -> Any:
+    if step is not steps.embed:
+        return _task(step)(run, *arguments, **named)
+    with embedding_slot(run.declaration):
+        return _task(step)(run, *arguments, **named)
 
 
-@flow(name="refresh", flow_run_name="{kb}", validate_parameters=False, persist_result=False)
-def refresh(
+def _run_name() -> str:
+    """`voyago · 2026-11-21 03:00`, in UTC as schedules are, and what is particular about the run."""
+    given = flow_run.parameters
+    only = [*(given.get("sources") or ()), *(given.get("urls") or ())]
+    particular = ["full"] if given.get("full") else []
+    particular += [f"only {' '.join(only)}"] if only else []
+    particular += ["kept back"] if given.get("publish") is False else []
+    return " · ".join([flow_run.flow_name, f"{flow_run.scheduled_start_time:%Y-%m-%d %H:%M}", *particular])[:200]
+
+
+@flow(name="refresh", flow_run_name=_run_name, validate_parameters=False, persist_result=False)
+def refresh_flow(
     kb: str,
     data: str | None = None,
     publish: bool = True,
@@ -77,33 +98,80 @@ def refresh(
     urls: list[str] | None = None,
     full: bool = False,
     env: str | None = None,
-) -> dict[str, Any]:
-    """Refreshes one knowledge base and returns the run's report.
+) -> State[Any]:
+    """Refreshes one knowledge base: crawl, map, clean, validate, chunk, embed, build, verify, judge, publish.
 
-    `kb` is a name under `knowledge/` or a path to a declaration; `data` the data directory; `env` the overlay. With `publish` false the new version is
-    kept and the live one serves on. `sources` limits the run to those, `urls` to these pages of the one source named; what is not looked at stays as it
-    is. `full` asks for and reads everything anew. An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has
-    to mend is raised.
+    Args:
+        kb: a name under knowledge/, or a path to a declaration
+        data: the data directory; empty for the worker's own
+        publish: off keeps the new version without making it the live one
+        rejects_ok: items that were quarantined are nothing to report
+        sources: only these sources; what is not looked at stays as it is
+        urls: only these pages, of the one source named
+        full: ask for every page anew, map every page anew, build in full
+        env: the overlay, as in knowledge/KB.ENV.yaml; empty for what ALMANAC_ENV of the worker says
     """
     log_through_stdlib()
-    declaration = load_declaration(kb, env)
-    take_key_from_prefect(declaration)
-    run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full), show=lambda step: show_progress(declaration.name, step))
-    report = carry_out(run, _do, go_live=publish, rejects_ok=rejects_ok, when_surveyed=_show_survey)
-    show_summary(run.report)
-    _show_difference(run)
+    try:
+        declaration = load_declaration(kb, env)
+        take_key_from_prefect(declaration)
+        run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full), show=lambda step: show_progress(declaration.name, step))
+    except AlmanacError as error:
+        return state_of_error(error)
+    try:
+        carry_out(run, _do, go_live=publish, rejects_ok=rejects_ok, when_surveyed=_show_survey)
+    except AlmanacError as error:
+        if error.report is not None:  # not where another run holds the knowledge base
+            show_summary(run.report)
+            announce(run.report)
+        return state_of_error(error)
+    except BaseException:  # a defect, or cancelled
+        announce(run.report)
+        raise
+    _show_run(run)
+    announce(run.report)
+    return state_of(run.report)
+
+
+def flow_of(kb: str) -> "Flow[..., Any]":
+    """The refresh flow under a knowledge base's name: Prefect then has a flow for each of them, and a deployment is called `voyago/refresh`."""
+    return refresh_flow.with_options(name=kb)
+
+
+def refresh(kb: str, data: str | None = None, *, env: str | None = None, **options: Any) -> dict[str, Any]:
+    """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`.
+
+    An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has to mend is raised.
+    """
+    name = load_declaration(kb, env).name
+    with tags("almanac", name, "command line"):
+        try:
+            report: dict[str, Any] = flow_of(name)(kb, data, env=env, **options)
+        except NotFine as verdict:
+            return verdict.report
     return report
 
 
-def _show_difference(run: Run) -> None:
-    report = run.report
-    if report.outcome in ("published", "published_with_rejects") and report.previous and report.version and run.live_items is not None:
-        show_diff(compare_versions(run.index_dir, report.previous, report.version))
-
-
 def _show_survey(run: Run) -> None:
+    show_plan(foresee(run))
     show_validation(run.kb, run.validation)
     show_rejects(run.kb, run.rejects)
+
+
+def _show_run(run: Run) -> None:
+    """What a run leaves to look at, once it has come to a verdict."""
+    report = run.report
+    show_summary(report)
+    if report.recall is not None and report.version is not None:
+        show_retrieval(run.kb, report.version, report.recall, run.live_recall, run.declaration.retrieve.k)
+    if report.version is not None:
+        folder = version_dir(run.index_dir, report.version)
+        places = {"manifest": folder / "manifest.json", "report": run.data.runs(run.kb) / f"{run.run_id}.json"}
+        show_version(run.kb, report.version, run.digest, {**places, **({"rejects": Path(report.rejects_file)} if report.rejects_file else {})})
+    if report.version is not None and report.outcome != "unchanged":
+        show_history(run.kb, history_of(run.data, run.kb))
+        if report.previous and report.previous != report.version and run.live_items is not None:
+            show_diff(compare_versions(run.index_dir, report.previous, report.version))
 
 
 def carry_out(
@@ -123,7 +191,7 @@ def carry_out(
             error.report = run.finish()
             raise
         except BaseException as error:
-            interrupted = isinstance(error, KeyboardInterrupt)
+            interrupted = isinstance(error, KeyboardInterrupt | TerminationSignal)  # Ctrl-C, or cancelled in Prefect
             kind, message = ("interrupted", "interrupted") if interrupted else ("crash", repr(error))
             _conclude(run, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
             run.finish()
@@ -142,7 +210,7 @@ def _look_back(run: Run, lease: Lease) -> None:
         # An unchanged run leaves a journal, too: once there are twice as many as are kept, they go.
         crawls = max(len(run.raw(source.name).crawls()) for source in run.declaration.sources)
         if outcome not in ("unchanged", "no_records") or crawls > 2 * run.declaration.retention.crawls:
-            keep_vectors = {question_key(golden.question) for golden in run.golden}
+            keep_vectors = {question_key(golden.question, run.embedder.query_prompt) for golden in run.golden}
             apply_retention(run.data, run.declaration, crawls={run.run_id}, keep_vectors=keep_vectors, lease=lease)
     except (AlmanacError, OSError) as error:
         log.warning("the run stands, but what is too old could not be taken away", kb=run.kb, error=str(error))

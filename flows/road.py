@@ -9,6 +9,7 @@ from flows.run import Run
 from flows.state import inputs_of, nothing_changed
 from index.versions import current_version, list_versions, version_dir
 from query.golden import load_golden
+from query.rerank import find_reranker
 from schemas.manifest import Manifest
 from schemas.reports import PageCounts
 from schemas.tables import DOCUMENTS, RECORDS, read_table
@@ -32,6 +33,7 @@ def survey(run: Run, do: Do = plainly) -> None:
     report.previous = current_version(run.index_dir)
     report.stages = run.stages
     run.golden = load_golden(run.declaration)
+    find_reranker(run.declaration)
     with run.stage("crawl"):
         for source in run.declaration.sources:
             do(steps.acquire, run, source)

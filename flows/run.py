@@ -97,7 +97,7 @@ class Run:
 
     @cached_property
     def _model(self) -> Embedder:
-        return load_embedder(self.declaration.embed)
+        return load_embedder(self.declaration.embed, self.data)
 
     def model(self) -> Embedder:
         """The declared embedder, loaded once."""

@@ -1,6 +1,7 @@
-"""`make server`: the Prefect server, a process work pool, the deployments of prefect.yaml and a worker, until Ctrl-C.
+"""`make server`: the Prefect server, a process work pool, the deployments of prefect.yaml, automations and a worker, until Ctrl-C.
 
 The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The server has no login of its own: it stays on loopback.
+A worker that dies is started again, once its runs that died with it are marked.
 """
 
 import os
@@ -18,14 +19,19 @@ from schemas.settings import DataDir, project_root
 _START_TIMEOUT_S = 90
 _STOP_TIMEOUT_S = 30
 _WORKER_QUERY_S = "2"
+_POOL = "local"
+_LOOK_EVERY_S = 0.5
+_WORKER_PAUSE_S = 2  # before one that died is started again
 
 
 def main() -> int:
     """Runs server and worker as children; both end with this process, unless it is killed with -9."""
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
-    api = f"http://127.0.0.1:{port}/api"
+    ui = f"http://127.0.0.1:{port}"
+    api = f"{ui}/api"
     prepare_prefect(DataDir.locate())
-    os.environ.update(PREFECT_API_URL=api, PREFECT_UI_API_URL=api, PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
+    os.environ.update(PREFECT_API_URL=api, PREFECT_UI_URL=ui, PREFECT_UI_API_URL=api)
+    os.environ.update(PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
     if answers(f"{api}/health"):
         sys.stderr.write(f"A Prefect server answers at {api} already: use that one, stop it, or choose a port with PREFECT_SERVER_API_PORT\n")
         return 7
@@ -34,14 +40,25 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     children: list[subprocess.Popen[bytes]] = []
     try:
-        children.append(_prefect("server", "start", "--host", "127.0.0.1", "--port", port))
+        server = [sys.executable, "-m", "flows.prefect_server", "server", "start", "--host", "127.0.0.1", "--port", port]
+        children.append(subprocess.Popen(server, cwd=project_root()))
         _wait_until(lambda: answers(f"{api}/health"), f"the Prefect server at {api}")
-        _prefect("--no-prompt", "work-pool", "create", "local", "--type", "process", "--overwrite").wait()
+        _prefect("--no-prompt", "work-pool", "create", _POOL, "--type", "process", "--overwrite").wait()
         if code := _prefect("--no-prompt", "deploy", "--all").wait():
             return code
-        children.append(_prefect("worker", "start", "--pool", "local", "--type", "process"))
-        sys.stderr.write(f"\nWatch at http://127.0.0.1:{port} · start a run: prefect deployment run refresh/voyago · Ctrl-C ends server and worker\n")
-        return children[-1].wait()
+        from flows.control_room import bury, furnish  # Prefect reads its settings when it is imported
+
+        furnish(ui)
+        bury(_POOL)
+        children.append(_start_worker())
+        sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run voyago/refresh · Ctrl-C ends server and worker\n")
+        while (ended := children[0].poll()) is None:
+            if children[1].poll() is not None:
+                bury(_POOL)
+                time.sleep(_WORKER_PAUSE_S)
+                children[1] = _start_worker()
+            time.sleep(_LOOK_EVERY_S)
+        return ended or 1
     except KeyboardInterrupt:
         return 130
     finally:
@@ -53,6 +70,10 @@ def main() -> int:
                 child.wait(_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 child.kill()
+
+
+def _start_worker() -> "subprocess.Popen[bytes]":
+    return _prefect("worker", "start", "--pool", _POOL, "--type", "process")
 
 
 def _prefect(*arguments: str) -> subprocess.Popen[bytes]:

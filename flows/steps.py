@@ -291,7 +291,7 @@ def verify(run: Run, version: str, facts: BuildFacts) -> BuildFacts:
 
 def measure_golden(run: Run, manifest: Manifest) -> None:
     """What share of the golden questions the finished version answers, and the live one where a drop is limited."""
-    embed_questions = kept_questions(VectorStore(run.data.vectors, run.embedder), run.model)
+    embed_questions = kept_questions(VectorStore(run.data.vectors, run.embedder), run.model, run.embedder.query_prompt)
     with OpenVersion(run.index_dir, manifest.version, manifest=manifest) as candidate:
         run.recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)
     live = run.live()
@@ -301,13 +301,14 @@ def measure_golden(run: Run, manifest: Manifest) -> None:
 
 def _live_recall(run: Run, live: Manifest) -> Recall | None:
     """What the live version answers; None where it cannot be asked. One of another embedder is asked by the vectors that are kept of its questions."""
-    store = VectorStore(run.data.vectors, live.embedder)
-    if live.embedder != run.embedder and not are_kept(store, [one.question for one in run.golden]):
+    store, is_other = VectorStore(run.data.vectors, live.embedder), live.embedder.fingerprint != run.embedder.fingerprint
+    prompt = (live if is_other else run).embedder.query_prompt  # searches put the declared one before what they ask of the live version
+    if is_other and not are_kept(store, [one.question for one in run.golden], prompt):
         log.warning("the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version)
         return None
     try:
         with OpenVersion(run.index_dir, live.version) as opened:
-            return measure_recall(run.declaration, opened, kept_questions(store, run.model), run.golden)
+            return measure_recall(run.declaration, opened, kept_questions(store, run.model, prompt), run.golden)
     except DamagedVersion as error:
         log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=live.version, error=str(error))
         return None

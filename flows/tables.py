@@ -1,10 +1,10 @@
 """A run, a plan and a verdict as tables that people read: on the terminal and in Prefect the same ones."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from schemas.manifest import Check, Verdict
-from schemas.reports import CrawlOutcome, DiffResult, PlanResult, RunReport
+from schemas.reports import CrawlOutcome, DiffResult, PlanResult, Recall, RunReport
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
@@ -90,6 +90,21 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
         ("tokens to embed", plan.tokens),
         ("cost", plan.cost),
         ("gate", "would refuse" if plan.gate["would_refuse"] else "would let it pass"),
+    ]
+
+
+def retrieval_rows(recall: Recall, live: Recall | None, k: int) -> list[tuple[str, str | None, str | None]]:
+    """What a version finds of the golden questions; beside it, where it was asked, the live one."""
+
+    def row(what: str, tell: Callable[[Recall], str | None]) -> tuple[str, str | None, str | None]:
+        return (what, tell(recall), None if live is None else tell(live))
+
+    return [
+        row(f"recall@{k}", lambda one: None if one.recall is None else percent(one.recall)),
+        row("found", lambda one: f"{one.questions - len(one.missed)} of {one.questions}"),
+        row("missed", lambda one: str(len(one.missed))),
+        row("answered, right or wrong", lambda one: f"{one.answered} of {one.questions}"),
+        row("abstained where nothing answers", lambda one: f"{one.abstained} of {one.unanswerable}" if one.unanswerable else None),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The control room: server, pool, worker and deployments start with one command; schedules exist; a run started there publishes; all of it ends together."""
+"""The control room: everything starts with one command; runs are started, cancelled and killed there; somebody is told; all of it ends together."""
 
 import json
 import os
@@ -6,20 +6,31 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
-from tests.conftest import ROOT
+from index.lock import lock_holder
+from schemas.tables import read_table
+from tests.conftest import ROOT, Almanac
+from tests.loopback.mistral import LoopbackMistral
+
+if TYPE_CHECKING:
+    from tests.spiders.conftest import Site
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]  # in order, on one server
 _DEPLOYED = {"voyago", "products", "handbook", "workspace", "versailles"}
+_ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
 @dataclass(frozen=True)
@@ -27,19 +38,44 @@ class Server:
     api: str
     data: Path
     process: subprocess.Popen[bytes]
+    environment: dict[str, str]
+    alerts: list[dict[str, Any]]  # what the webhook was sent
 
-    def post(self, path: str, body: dict[str, Any]) -> Any:
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Asked again on 503, as Prefect's own client does: its database was busy."""
-        request = urllib.request.Request(f"{self.api}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.api}{path}", data, {"Content-Type": "application/json"}, method=method)
         for attempt in range(10):
             try:
                 with urllib.request.urlopen(request, timeout=30) as response:
-                    return json.load(response)
+                    return json.loads(response.read() or b"null")
             except urllib.error.HTTPError as error:
                 if error.code != 503 or attempt == 9:
                     raise
                 time.sleep(1)
         raise AssertionError("unreachable")
+
+    def post(self, path: str, body: Any) -> Any:
+        return self.ask("POST", path, body)
+
+    def start(self, deployed: str, **parameters: Any) -> str:
+        """Starts a run as the UI does, and gives its id."""
+        deployment = self.ask("GET", f"/deployments/name/{deployed}/refresh")
+        run: str = self.post(f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}, "parameters": parameters})["id"]
+        return run
+
+    def run(self, run: str) -> Any:
+        return self.ask("GET", f"/flow_runs/{run}")
+
+    def end_of(self, run: str) -> Any:
+        return _wait_for(lambda: found if (found := self.run(run))["state"]["type"] in _ENDED else None, 180)
+
+    def cancel(self, run: str) -> None:
+        self.post(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})
+
+    def slots(self) -> int:
+        slots: int = self.ask("GET", "/v2/concurrency_limits/embedding-api")["active_slots"]
+        return slots
 
 
 def _wait_for(find: Callable[[], Any], seconds: float) -> Any:
@@ -50,7 +86,7 @@ def _wait_for(find: Callable[[], Any], seconds: float) -> Any:
                 return found
         except OSError:
             pass  # not listening yet
-        time.sleep(0.5)
+        time.sleep(0.2)
     raise AssertionError("it did not come in time")
 
 
@@ -60,16 +96,47 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "ALMANAC_DATA": str(data), "PREFECT_SERVER_API_PORT": str(port)}
+    alerts: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            alerts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    receiver = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    environment = {
+        "ALMANAC_DATA": str(data),
+        "ALMANAC_ALERT_WEBHOOK": f"http://127.0.0.1:{receiver.server_address[1]}/alerts",
+        "MISTRAL_API_KEY": "sk-loopback",
+        "PREFECT_SERVER_API_PORT": str(port),
+    }
     with (data / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "flows.server"], cwd=ROOT, env=environment, stdout=log, stderr=log)
-    yield Server(f"http://127.0.0.1:{port}/api", data, process)
+        process = subprocess.Popen([sys.executable, "-m", "flows.server"], cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log)
+    yield Server(f"http://127.0.0.1:{port}/api", data, process, environment, alerts)
     process.kill()
+    receiver.shutdown()
+    receiver.server_close()
+
+
+def _worker_of(server: Server) -> int:
+    """The worker's process, once there is one."""
+
+    def find() -> int | None:
+        listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(server.process.pid)], capture_output=True, text=True, check=False).stdout
+        return next((int(line.split()[0]) for line in listed.splitlines() if "worker start" in line), None)
+
+    worker: int = _wait_for(find, 120)
+    return worker
 
 
 def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
     def scheduled() -> set[str]:
-        deployments = {d["id"]: d["name"] for d in server.post("/deployments/filter", {})}
+        deployments = {d["id"]: d["parameters"]["kb"] for d in server.post("/deployments/filter", {})}
         runs = server.post("/flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}})
         found = {deployments[run["deployment_id"]] for run in runs}
         return found if found == _DEPLOYED else set()
@@ -78,28 +145,188 @@ def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
 
 
 def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> None:
-    def worker_is_ready() -> Any:
-        return server.post("/work_pools/local/workers/filter", {})
-
-    _wait_for(worker_is_ready, 60)
-    (deployment,) = server.post("/deployments/filter", {"deployments": {"name": {"any_": ["handbook"]}}})
-    run = server.post(f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}})
-
-    def ended() -> Any:
-        (found,) = server.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
-        return found["state"] if found["state"]["type"] in ("COMPLETED", "FAILED", "CRASHED") else None
-
-    assert _wait_for(ended, 180)["type"] == "COMPLETED"
+    _worker_of(server)
+    done = server.end_of(run := server.start("handbook"))
+    assert (done["state"]["type"], done["state"]["name"]) == ("COMPLETED", "Published"), done["state"]
+    assert done["state"]["message"].startswith("v0001 · 1 added")
+    assert done["name"].startswith("handbook · 20")
     assert (server.data / "index/handbook/CURRENT").read_text() == "v0001\n"
     artifacts = {a["key"]: a["data"] for a in server.post("/artifacts/filter", {})}
-    assert {"handbook-summary", "handbook-gate", "handbook-validation", "handbook-embed", "handbook-build"} <= set(artifacts)
+    of_a_run = ("plan", "crawl-faq", "embed", "build", "validation", "gate", "retrieval", "version", "history", "summary")
+    assert {f"handbook-{what}" for what in of_a_run} <= set(artifacts)
     assert {"what": "outcome", "value": "published"} in json.loads(artifacts["handbook-summary"])  # a column without a name is not shown
+    assert str(server.data / "index/handbook/versions/v0001/manifest.json") in artifacts["handbook-version"]
+    assert "data:image/svg+xml;base64," in artifacts["handbook-history"]
 
     def stages_are_logged() -> bool:  # sent a moment after the run has ended
-        logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})]
+        logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})]
         return any(message.startswith("publish ") for message in logged)
 
     assert _wait_for(stages_are_logged, 30)
+
+
+def test_parameters_are_described_and_a_wrong_one_is_refused(server: Server) -> None:
+    deployment = server.ask("GET", "/deployments/name/handbook/refresh")
+    properties = deployment["parameter_openapi_schema"]["properties"]
+    assert set(properties) == {"kb", "data", "publish", "rejects_ok", "sources", "urls", "full", "env"}
+    assert all(one["description"] for one in properties.values())
+    with pytest.raises(urllib.error.HTTPError):
+        server.start("handbook", full="perhaps")
+
+
+_WATCHED = """
+name: watched
+sources:
+  - {{name: rows, kind: files, glob: rows.jsonl, yields: records, id: "{{id}}", fields: {{id: {{json: id}}, text: {{json: text}}}}, text: "{{text}}"}}
+embed: {{provider: mistral, server_url: {url}, dimension: 16}}
+validate: {{min_items: 100}}
+"""
+
+
+def test_a_refusal_is_red_and_one_alert_tells_of_it(server: Server, tmp_path: Path, prefect_home: Path) -> None:
+    declared = tmp_path / "watched.yaml"
+    almanac = Almanac(server.data, {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": server.api, "MISTRAL_API_KEY": "sk-loopback"})
+    with LoopbackMistral(dimension=16) as mistral:
+        declared.write_text(_WATCHED.format(url=mistral.url))
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(8)))
+        done = almanac("run", str(declared), "--json")
+    assert (done.code, done.json["outcome"]) == (4, "gate_refused"), done.stderr
+    (alert,) = _wait_for(lambda: [one for one in server.alerts if one["kb"] == "watched"], 30)
+    assert (alert["outcome"], alert["version"], alert["previous"], alert["run"]) == ("gate_refused", "v0001", None, done.json["run_id"])
+    assert alert["reasons"] == ["min_items 8 (limit 100)"]
+    assert alert["link"].endswith(f"/runs/flow-run/{alert['flow_run']}")
+    state = server.run(alert["flow_run"])["state"]
+    assert (state["type"], state["name"]) == ("FAILED", "Gate refused")
+    assert state["message"] == "v0001 is kept · min_items 8 (limit 100) · nothing is live"
+
+
+def test_started_again_the_automations_are_not_touched(server: Server) -> None:
+    """A touched one would forget what it waits for."""
+
+    def shipped() -> dict[str, str]:
+        return {one["name"]: one["updated"] for one in server.post("/automations/filter", {})}
+
+    before = shipped()
+    assert before.keys() == {f"almanac: {what}" for what in ("gate refused", "run failed", "zombie", "crashed", *(f"{kb} is stale" for kb in _DEPLOYED))}
+    again = f"from flows.control_room import furnish; furnish({server.api.removesuffix('/api')!r})"
+    subprocess.run([sys.executable, "-c", again], cwd=ROOT, env={**os.environ, **server.environment, "PREFECT_API_URL": server.api}, check=True, timeout=120)
+    assert shipped() == before
+
+
+def _copy(server: Server, name: str, related: dict[str, str], resource: str) -> None:
+    """A shipped automation with the least patience that Prefect allows, for one resource."""
+    (found,) = [one for one in server.post("/automations/filter", {}) if one["name"] == name]
+    trigger = {key: value for key, value in found["trigger"].items() if key != "id"}
+    trigger |= {"within": 10, "match": {"prefect.resource.id": resource}, "match_related": related}
+    server.post("/automations/", {"name": f"copy of {name}", "trigger": trigger, "actions": found["actions"]})
+
+
+def _tell(server: Server, event: str, resource: str, *related: dict[str, str]) -> None:
+    now = datetime.now(UTC).isoformat()
+    server.post("/events", [{"id": str(uuid4()), "occurred": now, "event": event, "resource": {"prefect.resource.id": resource}, "related": list(related)}])
+
+
+@pytest.fixture(scope="module")
+def silent_run(server: Server) -> str:
+    """A run of which only a heartbeat was ever heard; no worker knows of it. From now on, a success of the handbook is waited for, too."""
+    _worker_of(server)
+    flow = server.post("/flows/", {"name": "silent"})["id"]
+    run: str = server.post("/flow_runs/", {"flow_id": flow, "state": {"type": "RUNNING"}, "tags": ["almanac"]})["id"]
+    base = {"prefect.resource.id": "almanac.knowledge-base.handbook", "prefect.resource.role": "knowledge-base"}
+    _copy(server, "almanac: zombie", {}, f"prefect.flow-run.{run}")
+    _copy(server, "almanac: handbook is stale", {}, "almanac.watch.silence")
+    time.sleep(1)  # until the server has taken them in
+    _tell(server, "prefect.flow-run.heartbeat", f"prefect.flow-run.{run}")
+    _tell(server, "almanac.watched", "almanac.watch.silence", base)
+    return run
+
+
+_SLOW = """
+name: slow
+sources:
+  - name: pages
+    kind: site
+    start_urls: ["{site}/"]
+    match: '/[0-9]+$'
+    yields: records
+    fields: {{name: {{css: h1, required: true}}, text: {{css: p, required: true}}}}
+    text: "{{name}}. {{text}}"
+    politeness: {{allow_private: true, per_domain: 2}}
+embed: {{provider: mistral, server_url: {mistral}, dimension: 16}}
+"""
+
+
+def _processes_of(run: str) -> list[int]:
+    """Those that carry the run in their environment: its own, and every child of it."""
+
+    def carries(process: Path) -> bool:
+        try:
+            return run.encode() in (process / "environ").read_bytes()
+        except OSError:
+            return False
+
+    return [int(process.name) for process in Path("/proc").iterdir() if process.name.isdecimal() and carries(process)]
+
+
+@pytest.mark.usefixtures("silent_run")  # whose ten seconds pass meanwhile
+def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_stopped(server: Server, tmp_path: Path, loopback_site: "Site") -> None:
+    site, index = loopback_site, server.data / "index/slow"
+    site.page("/", "".join(f"<a href='/{n}'>{n}</a>" for n in range(30)))
+    for n in range(30):
+        site.page(f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.2)
+    declared = tmp_path / "slow.yaml"
+
+    def has_left_nothing(run: str) -> bool:
+        return not _processes_of(run) and lock_holder(index) is None
+
+    with LoopbackMistral(dimension=16, fault="late", patience_s=600) as mistral:
+        declared.write_text(_SLOW.format(site=site.base, mistral=mistral.url))
+
+        crawling = server.start("products", kb=str(declared))
+        _wait_for(lambda: site.asked.total() > 8, 120)
+        server.cancel(crawling)
+        assert server.end_of(crawling)["state"]["type"] == "CANCELLED"
+        assert _wait_for(lambda: has_left_nothing(crawling), 30)
+        assert site.asked.total() < 30
+
+        embedding = server.start("products", kb=str(declared))
+        _wait_for(lambda: mistral.asked, 120)
+        assert server.slots() == 1
+        server.cancel(embedding)
+        assert server.end_of(embedding)["state"]["type"] == "CANCELLED"
+        assert _wait_for(lambda: has_left_nothing(embedding), 30)
+        assert server.slots() == 0
+
+        mistral.strike("late")
+        killed = server.start("products", kb=str(declared))
+        _wait_for(lambda: mistral.asked, 120)
+        worker = _worker_of(server)
+        os.kill(worker, signal.SIGKILL)
+        for process in _processes_of(killed):
+            os.kill(process, signal.SIGKILL)
+        state = server.end_of(killed)["state"]
+        assert (state["type"], state["message"][:36]) == ("CRASHED", "Its process has ended without a word"), state
+        assert _wait_for(lambda: has_left_nothing(killed), 30)
+        assert _worker_of(server) != worker
+
+        mistral.strike(None)
+        done = server.end_of(server.start("products", kb=str(declared)))
+        assert (done["state"]["name"], done["state"]["message"]) == ("Published", "v0001 · 30 added · 30 chunks, 30 embedded"), done["state"]
+        assert {path: count for path, count in site.asked.items() if path not in ("/", "/robots.txt") and count > 2} == {}
+
+    texts = read_table(server.data / "processed/slow/chunks.parquet", ["text"]).column(0).to_pylist()
+    assert sorted(texts) == sorted(f"Page {n}. It tells of subject number {n} and of no other." for n in range(30))
+    assert (index / "CURRENT").read_text() == "v0001\n"
+    assert [path.name for path in (index / "versions").iterdir()] == ["v0001"]
+
+
+def test_silence_is_noticed_of_a_run_and_of_a_knowledge_base(server: Server, silent_run: str) -> None:
+    state = server.end_of(silent_run)["state"]
+    assert (state["type"], state["message"]) == ("CRASHED", "Zombie: nothing was heard of it for 90 s.")
+    (crashed,) = _wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == silent_run], 60)
+    assert (crashed["outcome"], crashed["kb"]) == ("crashed", "silent")
+    (stale,) = _wait_for(lambda: [one for one in server.alerts if one["outcome"] == "stale"], 60)
+    assert (stale["kb"], stale["text"].split(" hours")[0]) == ("handbook", "handbook: stale. No refresh has succeeded for 73")
 
 
 def test_it_ends_with_its_children(server: Server) -> None:

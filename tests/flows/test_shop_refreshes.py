@@ -87,7 +87,7 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SITE", loopback_site.base)
     monkeypatch.setattr("spiders.crawling.crawl._PROCESS", "tests.spiders.hasty")
     monkeypatch.setattr("flows.run.describe_embedder", lambda _: INFO)
-    monkeypatch.setattr("flows.run.load_embedder", lambda _: Noting(tmp_path / "embedded"))
+    monkeypatch.setattr("flows.run.load_embedder", lambda *_: Noting(tmp_path / "embedded"))
     declaration = load_declaration(str(ROOT / "tests/reference/books_shop.yaml"))
     data = DataDir(tmp_path / "data")
 

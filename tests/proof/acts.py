@@ -52,7 +52,7 @@ def small_and_here(place: Path) -> Iterator[None]:
     with ExitStack() as patches:
         for module in ("flows.run", "query.published"):
             patches.enter_context(patch(f"{module}.describe_embedder", lambda _: INFO))
-            patches.enter_context(patch(f"{module}.load_embedder", lambda _: Noting(place / _EMBEDDED)))
+            patches.enter_context(patch(f"{module}.load_embedder", lambda *_: Noting(place / _EMBEDDED)))
         for module in ("index.build", "index.verify"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
         patches.enter_context(patch("flows.steps.embed_missing", partial(embed_missing, checkpoint=CHECKPOINT)))

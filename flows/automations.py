@@ -1,0 +1,188 @@
+"""Prefect automations as code: what is noticed while nobody watches, and who is told.
+
+Where ALMANAC_ALERT_WEBHOOK names no target, the same automations show on the event feed what happened, and call nobody.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from cronsim import CronSim
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import StateType
+from prefect.events import emit_event
+from prefect.events.actions import CallWebhook, ChangeFlowRunState, DoNothing
+from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
+from prefect.types import SecretDict
+
+from flows.environment import HEARTBEAT_S
+from flows.outcome import EVENT, knowledge_base
+from schemas.declaration import Declaration
+
+_BLOCK = "almanac-alerts"
+_TAG = "almanac as shipped"  # what carries it and is none of these is taken away
+_SILENCE = timedelta(seconds=3 * HEARTBEAT_S)
+_TO_END = timedelta(hours=1)  # how long after it was due a refresh may end
+_STARTS, _WEEK = 400, timedelta(days=8)  # of a schedule that are looked at: a year of a daily one, and at least a weekend
+_WATCHED = "almanac.watched"
+_SUCCESSES = frozenset(f"{EVENT}{outcome}" for outcome in ("published", "published_with_rejects", "unchanged", "kept"))
+_OF_A_RUN = "{{ event.payload | tojson }}"
+_OF_A_CRASH = (
+    '{"text": {{ (flow.name ~ ": crashed. " ~ event.resource["prefect.state-message"]) | tojson }}, "kb": {{ flow.name | tojson }}, "outcome": "crashed",'
+    ' "run": {{ flow_run.name | tojson }}, "flow_run": {{ (flow_run.id | string) | tojson }}, "link": {{ (flow_run | ui_url) | tojson }}}'
+)
+
+
+def ensure_automations(declarations: Sequence[Declaration], webhook: str | None, ui: str) -> list[str]:
+    """Makes the shipped automations as they should be, and gives their names. One that is so already is not touched: it would forget what it waits for.
+
+    `webhook` is called with a POST of one JSON object; `ui` is where the UI answers. Whether an automation is switched on stays the operator's choice.
+    """
+    block = _save_block(webhook) if webhook else None
+    wanted = [_gate_refused(block), _failed(block), _zombie(), _crashed(block), *(_stale(one, block, ui) for one in declarations if one.schedule)]
+    with get_client(sync_client=True) as client:
+        there = {one.name: one for one in _shipped(client)}
+        changed = {automation.name for automation in wanted if _ensure(client, automation, there.get(automation.name))}
+        for name in there.keys() - {automation.name for automation in wanted}:
+            client.delete_automation(there[name].id)
+    for one in declarations:
+        if _stale_name(one.name) in changed:
+            # From now on a success is waited for, also of a knowledge base that never had one.
+            emit_event(_WATCHED, resource={"prefect.resource.id": f"almanac.watch.{one.name}"}, related=[knowledge_base(one.name)])
+    return [automation.name for automation in wanted]
+
+
+def _shipped(client: SyncPrefectClient) -> Iterable[Automation]:
+    return [one for one in client.read_automations() if _TAG in one.tags]
+
+
+def _ensure(client: SyncPrefectClient, wanted: AutomationCore, found: Automation | None) -> bool:
+    """Says whether there was something to do."""
+    if found is None:
+        client.create_automation(wanted)
+        return True
+    wanted = wanted.model_copy(update={"enabled": found.enabled})
+    if _meaning(wanted) == _meaning(found):
+        return False
+    client.update_automation(found.id, wanted)
+    return True
+
+
+def _meaning(automation: AutomationCore) -> str:
+    """What is said of it here, in an order that does not depend on the way it came. The server adds ids and times."""
+
+    def ordered(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: ordered(one) for key, one in value.items() if key != "id"}
+        return sorted(value, key=str) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+
+    said = automation.model_dump(mode="json", include={"name", "description", "enabled", "tags", "trigger", "actions"})
+    return json.dumps({**said, "trigger": ordered(said["trigger"])}, sort_keys=True)
+
+
+def _save_block(url: str) -> UUID:
+    block: Any = Webhook(method="POST", url=url, headers=SecretDict({"Content-Type": "application/json"}))
+    saved: UUID = block.save(_BLOCK, overwrite=True)
+    return saved
+
+
+def _call(block: UUID | None, payload: str) -> list[CallWebhook | DoNothing]:
+    return [DoNothing()] if block is None else [CallWebhook(block_document_id=block, payload=payload)]
+
+
+def _gate_refused(block: UUID | None) -> AutomationCore:
+    return AutomationCore(
+        name="almanac: gate refused",
+        description="A run found something that the gate does not let pass. The live version serves on.",
+        tags=[_TAG],
+        trigger=_on({f"{EVENT}gate_refused"}),
+        actions=_call(block, _OF_A_RUN),
+    )
+
+
+def _failed(block: UUID | None) -> AutomationCore:
+    return AutomationCore(
+        name="almanac: run failed",
+        description="A run ended without a verdict, or found no records at all.",
+        tags=[_TAG],
+        trigger=_on({f"{EVENT}failed", f"{EVENT}no_records"}),
+        actions=_call(block, _OF_A_RUN),
+    )
+
+
+def _crashed(block: UUID | None) -> AutomationCore:
+    return AutomationCore(
+        name="almanac: crashed",
+        description="A run ended without a word, or was found to have no process any more.",
+        tags=[_TAG],
+        trigger=_on({"prefect.flow-run.Crashed"}, related={"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.almanac"}),
+        actions=_call(block, _OF_A_CRASH),
+    )
+
+
+def _on(events: set[str], *, related: dict[str, str] | None = None) -> EventTrigger:
+    about = related or {"prefect.resource.role": "knowledge-base"}
+    return EventTrigger(expect=events, match_related=about, posture=Posture.Reactive, threshold=1, within=timedelta(0))
+
+
+def _zombie(silence: timedelta = _SILENCE) -> AutomationCore:
+    """States have the names of outcomes, so whatever is heard of the run counts as a sign of life or as its end.
+
+    Nothing is forced: where word of the end comes late, the server leaves the state of a run that has ended as it is.
+    """
+    return AutomationCore(
+        name="almanac: zombie",
+        description=f"A run of which nothing was heard for {silence.total_seconds():.0f} s has no process any more: it is marked as crashed.",
+        tags=[_TAG],
+        trigger=EventTrigger(
+            after={"prefect.flow-run.heartbeat"},
+            expect={"prefect.flow-run.*", f"{EVENT}*"},
+            match={"prefect.resource.id": "prefect.flow-run.*"},
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=silence,
+        ),
+        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=f"Zombie: nothing was heard of it for {silence.total_seconds():.0f} s.")],
+    )
+
+
+def _stale(declaration: Declaration, block: UUID | None, ui: str) -> AutomationCore:
+    kb, patience = declaration.name, patience_of(declaration.schedule or "")
+    hours = f"{patience.total_seconds() / 3600:g} hours"
+    text = f"{kb}: stale. No refresh has succeeded for {hours}; its schedule is {declaration.schedule}"
+    payload = {"text": text, "kb": kb, "outcome": "stale", "run": None, "link": f"{ui}/runs"}
+    return AutomationCore(
+        name=_stale_name(kb),
+        description=f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule ({declaration.schedule}), and an hour.",
+        tags=[_TAG],
+        trigger=EventTrigger(
+            after={*_SUCCESSES, _WATCHED},
+            expect=set(_SUCCESSES),
+            match_related={"prefect.resource.id": knowledge_base(kb)["prefect.resource.id"]},
+            for_each={"related:knowledge-base:prefect.resource.id"},  # without it, Prefect goes on firing until there is a success
+            posture=Posture.Proactive,
+            threshold=1,
+            within=patience,
+        ),
+        actions=_call(block, json.dumps(payload)),
+    )
+
+
+def _stale_name(kb: str) -> str:
+    return f"almanac: {kb} is stale"
+
+
+def patience_of(schedule: str) -> timedelta:
+    """How long a knowledge base may be without a success: the longest time between two starts of its schedule, and an hour to refresh in."""
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    longest = timedelta(0)
+    for number, (earlier, later) in enumerate(pairwise(CronSim(schedule, begin))):
+        longest = max(longest, later - earlier)
+        if number >= _STARTS and later - begin > _WEEK:
+            break
+    return longest + _TO_END

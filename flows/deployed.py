@@ -1,0 +1,13 @@
+"""One flow for each knowledge base, by its name: `flows.deployed.voyago` in prefect.yaml, so that Prefect calls the deployment `voyago/refresh`."""
+
+from typing import Any
+
+from prefect import Flow
+
+from flows.refresh import flow_of
+
+
+def __getattr__(name: str) -> "Flow[..., Any]":
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return flow_of(name)

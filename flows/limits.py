@@ -1,0 +1,41 @@
+"""How many runs may ask an embedding API at a time, whatever their knowledge base: Prefect's global concurrency limit `embedding-api`.
+
+Its number is the operator's, on the UI's page Concurrency. Prefect takes a limit that does not exist for none at all, so it is made before it is used.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
+from prefect.concurrency.sync import concurrency
+from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
+
+from schemas.declaration import Declaration
+
+EMBEDDING_API = "embedding-api"
+_AT_ONCE = 2
+
+
+def ensure_embedding_limit() -> None:
+    """Makes the limit where there is none; one that is there stays as it is."""
+    with get_client(sync_client=True) as client:
+        try:
+            client.read_global_concurrency_limit_by_name(EMBEDDING_API)
+        except ObjectNotFound:
+            with suppress(ObjectAlreadyExists):  # another run was quicker
+                client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=EMBEDDING_API, limit=_AT_ONCE, active=True))
+
+
+def embedding_slot(declaration: Declaration) -> Any:
+    """A context that waits for a slot where the embedder is an API. A run that is killed in it loses the slot with its lease, after five minutes."""
+    return _slot() if declaration.embed.provider == "mistral" else nullcontext()
+
+
+@contextmanager
+def _slot() -> Iterator[None]:
+    ensure_embedding_limit()
+    # Work that is done is not thrown away because the server does not answer for a moment.
+    with concurrency(EMBEDDING_API, occupy=1, strict=True, raise_on_lease_renewal_failure=False):
+        yield

@@ -1,0 +1,60 @@
+"""Runs whose process is no more, and which Prefect still takes for running: a worker that was killed tells nobody. They are marked before a worker starts."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType, WorkPoolFilter, WorkPoolFilterName
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.states import Cancelled, Crashed
+
+_BEGUN = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+_PAGE = 200
+
+
+def mark_dead_runs(work_pool: str) -> list[str]:
+    """Marks the pool's runs that began on this machine and have no process as crashed, or cancelled where that was asked for. Gives their names.
+
+    Call it while no worker serves the pool here: one that is about to start a run's process would lose that run.
+    """
+    begun = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_BEGUN)))
+    pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[work_pool]))
+    with get_client(sync_client=True) as client:
+        runs = client.read_flow_runs(flow_run_filter=begun, work_pool_filter=pool, limit=_PAGE)
+        dead = [run for run in runs if not _is_alive(run)]
+        for run in dead:
+            _mark(client, run)
+    return [run.name for run in dead]
+
+
+def _mark(client: SyncPrefectClient, run: FlowRun) -> None:
+    asked_to_end = run.state is not None and run.state.type == StateType.CANCELLING
+    ended, crashed = "Its process has ended.", "Its process has ended without a word: it was killed, or the machine went down."
+    state: State[Any] = Cancelled(message=ended) if asked_to_end else Crashed(message=crashed)
+    client.set_flow_run_state(run.id, state, force=True)
+
+
+def _is_alive(run: FlowRun) -> bool:
+    """Prefect keeps `host:pid`. Of a process on another machine nothing is known: its heartbeats tell."""
+    host, _, pid = (run.infrastructure_pid or "").rpartition(":")
+    if host and host != socket.gethostname():
+        return True
+    return pid.isdecimal() and _carries_out(int(pid), run)
+
+
+def _carries_out(pid: int, run: FlowRun) -> bool:
+    """Whether this process is the run's, and not one that was given the same number later."""
+    if Path("/proc/self/environ").exists():
+        try:
+            return str(run.id).encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
