@@ -117,10 +117,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     }
     with (data / "log").open("wb") as log:
         process = subprocess.Popen([sys.executable, "-m", "flows.server"], cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log)
-    yield Server(f"http://127.0.0.1:{port}/api", data, process, environment, alerts)
-    process.kill()
-    receiver.shutdown()
-    receiver.server_close()
+    serving = Server(f"http://127.0.0.1:{port}/api", data, process, environment, alerts)
+    try:
+        _worker_of(serving)  # started last, when all else is there
+        yield serving
+    finally:
+        process.terminate()  # where the last test did not come to it; a kill would leave its children
+        process.wait(60)
+        receiver.shutdown()
+        receiver.server_close()
 
 
 def _worker_of(server: Server) -> int:
@@ -145,7 +150,6 @@ def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
 
 
 def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> None:
-    _worker_of(server)
     done = server.end_of(run := server.start("handbook"))
     assert (done["state"]["type"], done["state"]["name"]) == ("COMPLETED", "Published"), done["state"]
     assert done["state"]["message"].startswith("v0001 · 1 added")
@@ -229,7 +233,6 @@ def _tell(server: Server, event: str, resource: str, *related: dict[str, str]) -
 @pytest.fixture(scope="module")
 def silent_run(server: Server) -> str:
     """A run of which only a heartbeat was ever heard; no worker knows of it. From now on, a success of the handbook is waited for, too."""
-    _worker_of(server)
     flow = server.post("/flows/", {"name": "silent"})["id"]
     run: str = server.post("/flow_runs/", {"flow_id": flow, "state": {"type": "RUNNING"}, "tags": ["almanac"]})["id"]
     base = {"prefect.resource.id": "almanac.knowledge-base.handbook", "prefect.resource.role": "knowledge-base"}
