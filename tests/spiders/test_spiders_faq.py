@@ -141,4 +141,4 @@ def test_prose_has_no_pairs() -> None:
 def test_hostile_pages_end_soon(text: str) -> None:
     started = time.monotonic()
     markdown_pairs(text)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60  # what grows with the square of these takes many minutes

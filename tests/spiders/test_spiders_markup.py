@@ -41,7 +41,7 @@ def test_text_of_hostile_markup_is_kept_in_bounded_time(name: str) -> None:
 def test_what_is_never_closed_takes_linear_time(markup: str) -> None:
     start = time.monotonic()
     parse_markup(markup)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
 
 
 def test_what_follows_a_deep_nest_is_still_there() -> None:
