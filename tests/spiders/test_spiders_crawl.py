@@ -26,13 +26,14 @@ from spiders.crawling.job import Job
 from spiders.mapping.inspect_url import inspect_url
 from spiders.mapping.pages import map_pages
 from spiders.raw import RawStore
+from tests.reference.journey import CONTENT
 from tests.spiders.conftest import Answer
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
 
 
-_REDIRECTS = Path("/work/shared/sites/adv_redirects")
+_REDIRECTS = CONTENT / "adv_redirects"
 
 
 def source(site: "Site", **keys: Any) -> SiteSource:

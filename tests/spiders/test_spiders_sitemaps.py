@@ -13,6 +13,7 @@ from spiders.crawling import sitemaps
 from spiders.crawling.frontier import Frontier, Waiting
 from spiders.crawling.sitemaps import read_sitemap
 from spiders.links import Link, Road
+from tests.reference.journey import CONTENT
 from tests.spiders.test_spiders_crawl import crawled, links
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _BASE = "http://x.test/sitemap.xml"
 _NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
-_COLLECTED = Path("/work/shared/sites/adv_sitemaps/crawler-commons/src/test/resources/sitemaps")
+_COLLECTED = CONTENT / "adv_sitemaps/crawler-commons/src/test/resources/sitemaps"
 
 
 def _zipped(content: bytes) -> bytes:
