@@ -435,6 +435,17 @@ def test_a_workspace_keeps_the_others_out(open_page: Open) -> None:
     expect(_turn(page)).not_to_contain_text("at five in winter.")
 
 
+def test_settings_opened_before_the_bases_are_known_show_in_the_end_what_there_is(open_page: Open) -> None:
+    page = open_page()
+    held: list[Route] = []
+    page.route("**/api/kbs", lambda route: held.append(route))
+    page.reload()
+    page.get_by_role("button", name="Settings").click()
+    expect(page.get_by_label("Workspace")).to_be_hidden()
+    held[0].continue_()
+    expect(page.get_by_label("Workspace")).to_be_visible()
+
+
 def test_settings_that_make_no_sense_are_not_taken(open_page: Open) -> None:
     page = open_page()
     page.get_by_role("button", name="Settings").click()

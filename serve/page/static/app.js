@@ -4,7 +4,7 @@ import { Problem, ask } from "./api.js";
 import { baseOf, bases, hasModel, loadBases, mostCharacters, nameOf, titleOf } from "./bases.js";
 import { activeChat, addTurn, createChat, historyBefore, lengthOf, load, removeChat, save, store } from "./chats.js";
 import { openPassage } from "./passage.js";
-import { askForKey, key, onApply, optionsFor, workspaceFor } from "./settings.js";
+import { askForKey, fitSettings, key, onApply, optionsFor, workspaceFor } from "./settings.js";
 import { cloneOf, element } from "./text.js";
 import { problemNodes, showReply, turnElement } from "./turns.js";
 
@@ -44,6 +44,7 @@ function showBase() {
     input.checked = input.value === chat.mode;
   }
   at("mode-note").textContent = base && !hasModel(chat.kb) ? "No model is declared here." : "";
+  fitSettings();
   showCount();
 }
 

@@ -8,11 +8,16 @@ export let key = ""; // in memory only
 const at = (id) => document.getElementById(id);
 const dialog = at("settings");
 
-export function openSettings() {
+// Shows what there is to set for the chat's knowledge base; also while the dialog is open, for the bases may arrive later than it.
+export function fitSettings() {
   const { kb } = activeChat();
   at("workspace-field").hidden = !baseOf(kb)?.has_workspaces;
   at("temperature").disabled = !hasModel(kb);
   at("temperature-note").textContent = hasModel(kb) ? "From 0 to 2. Empty: as declared." : "No model is declared for this knowledge base: nothing to set.";
+}
+
+export function openSettings() {
+  fitSettings();
   at("key").value = key;
   at("k").value = store.settings.k ?? "";
   at("temperature").value = store.settings.temperature ?? "";
