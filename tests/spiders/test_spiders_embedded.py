@@ -141,9 +141,9 @@ def test_embedded_data_is_read_once_for_a_page() -> None:
 
 @pytest.mark.parametrize("junk", ["/* " * 60_000, "`\\" * 60_000, "JSON.parse(" * 5_000, "var data = JSON.parse(" + "JSON.parse(" * 5_000])
 def test_scripts_that_never_close_what_they_open_are_read_once(junk: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert script("data; " + junk, "data") is None
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 5
 
 
 def test_header_row_is_no_entry_where_a_constant_stands_beside_what_is_read() -> None:

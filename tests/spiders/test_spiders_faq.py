@@ -139,6 +139,6 @@ def test_prose_has_no_pairs() -> None:
     "text", ["<details>" * 5000, "<div>" * 50_000 + "x?", "> " * 3000 + "x", "- " * 3000 + "x", "**" * 50_000, "Q: " * 30_000, "# ?\n" * 20_000]
 )
 def test_hostile_pages_end_soon(text: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     markdown_pairs(text)
-    assert time.monotonic() - started < 60  # what grows with the square of these takes many minutes
+    assert time.process_time() - started < 5

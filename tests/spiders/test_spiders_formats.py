@@ -130,10 +130,10 @@ def test_a_quoted_word_in_a_cell_of_several_lines_spoils_its_own_row_only(tmp_pa
 
 
 def test_a_huge_cell_and_a_table_of_open_quotes_take_no_time() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert [len(row.values["b"] or "") for row in read_rows(f'a,b\n1,"{"x" * 3_000_000}"\n')] == [3_000_000]
     rows = list(read_rows("a,b\n" + '1,"x\n' * 20_001))
-    assert len(rows) == 20_001 and time.monotonic() - started < 60
+    assert len(rows) == 20_001 and time.process_time() - started < 5
 
 
 def test_rows_without_an_id_are_told_apart_by_their_line(tmp_path: Path) -> None:

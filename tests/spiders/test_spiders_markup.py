@@ -31,17 +31,17 @@ _HOSTILE = {
 
 @pytest.mark.parametrize("name", _HOSTILE)
 def test_text_of_hostile_markup_is_kept_in_bounded_time(name: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     text = element_text(parse_markup(_HOSTILE[name]).root)
     assert "INSIDE" in text
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("markup", ['<a b="' * 200_000, "<div>" * 3000 + "<a b='" * 100_000, "<!--" * 1_000_000, "<script>" * 300_000, "<?php " * 300_000])
 def test_what_is_never_closed_takes_linear_time(markup: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     parse_markup(markup)
-    assert time.monotonic() - start < 60
+    assert time.process_time() - start < 5
 
 
 def test_what_follows_a_deep_nest_is_still_there() -> None:

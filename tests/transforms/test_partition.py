@@ -161,17 +161,17 @@ _LARGE = {
 @pytest.mark.parametrize("part", ["main", "all"])
 @pytest.mark.parametrize("name", _LARGE)
 def test_large_pages_are_read_whole_in_bounded_time(name: str, part: Part) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert "INSIDE" in html_to_markdown(_LARGE[name], part)
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("word", ["_", "<", '"', "http://", "a.", "1.", "@a.", "é!"])
 @pytest.mark.parametrize("part", ["main", "all"])
 def test_a_long_word_of_marks_takes_no_time(word: str, part: Part) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert word * 50_000 in html_to_markdown(f"<p>{html.escape(word * 50_000)}</p>", part)
-    assert time.monotonic() - start < 60
+    assert time.process_time() - start < 5
 
 
 _NASTY = [
