@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from ruamel.yaml import YAML
 
+from almanac.query import PublishedIndex, open_index
+from almanac.query.retrieve import Mode, Request
+from almanac.schemas.items import file_sha256
+from almanac.schemas.logs import log_through_stdlib
 from benchmarks.evaluation import retriever_for, run_below_prefect
-from query import PublishedIndex, open_index
-from query.retrieve import Mode, Request
-from schemas.items import file_sha256
-from schemas.logs import log_through_stdlib
 
 
 class Span(NamedTuple):

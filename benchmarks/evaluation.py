@@ -19,20 +19,20 @@ import numpy as np
 import pytrec_eval
 from ruamel.yaml import YAML
 
-from index.embedder import Vectors
-from query import PublishedIndex, open_index
-from query.compose import compose_query
-from query.evaluate import measure, read_qrels, read_queries
-from query.fusion import fuse
-from query.golden import load_golden, measure_recall
-from query.rerank import load_reranker
-from query.retrieve import Request, Retriever
-from query.weights import dense_weight
-from schemas.declaration import Declaration, Retrieve
-from schemas.items import file_sha256, sha256
-from schemas.load import load_declaration
-from schemas.logs import log_through_stdlib
-from schemas.settings import DataDir, project_root
+from almanac.index.embedder import Vectors
+from almanac.query import PublishedIndex, open_index
+from almanac.query.compose import compose_query
+from almanac.query.evaluate import measure, read_qrels, read_queries
+from almanac.query.fusion import fuse
+from almanac.query.golden import load_golden, measure_recall
+from almanac.query.rerank import load_reranker
+from almanac.query.retrieve import Request, Retriever
+from almanac.query.weights import dense_weight
+from almanac.schemas.declaration import Declaration, Retrieve
+from almanac.schemas.items import file_sha256, sha256
+from almanac.schemas.load import load_declaration
+from almanac.schemas.logs import log_through_stdlib
+from almanac.schemas.settings import DataDir, installation
 
 _CHOSE_WEIGHTS = "xquad"  # the folder of the sets that did, one half of their questions each
 _WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -114,8 +114,8 @@ def _declared(folder: Path, scratch: Path) -> Path:
 
 def run_below_prefect(declaration: Declaration | Path | str, data: Path) -> None:
     """Below Prefect: its server would cost more than a small set."""
-    from flows.refresh import carry_out
-    from flows.run import Run
+    from almanac.flows.refresh import carry_out
+    from almanac.flows.run import Run
 
     declared = declaration if isinstance(declaration, Declaration) else load_declaration(str(declaration), "")
     outcome = carry_out(Run(declared, DataDir.locate(data)), rejects_ok=True)["outcome"]
@@ -215,7 +215,7 @@ def _golden(data: Path) -> Iterator[str]:
     for name in _EXAMPLES:
         declaration = load_declaration(name, "")
         if all(source.kind == "files" for source in declaration.sources):
-            run_below_prefect(project_root() / "knowledge" / f"{name}.yaml", data)
+            run_below_prefect(installation() / "knowledge" / f"{name}.yaml", data)
         elif not (DataDir.locate(data).index(name) / "CURRENT").is_file():
             continue
         with open_index(name, data=data, env="") as index:

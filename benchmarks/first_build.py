@@ -94,7 +94,7 @@ def _command(folder: Path, precision: str) -> tuple[float, dict[str, float]]:
     source = {"name": "passages", "kind": "files", "glob": "passages.jsonl", "yields": "records", "id": "{id}", "fields": fields, "text": "{text}"}
     declared = folder / f"{precision}.yaml"
     declared.write_text(json.dumps({"name": precision, "sources": [source], "clean": "none", "embed": {"precision": precision}}))
-    command = [sys.executable, "-m", "cli.main", "run", str(declared), "--json", "--data", str(_data(folder, precision))]
+    command = [sys.executable, "-m", "almanac.cli.main", "run", str(declared), "--json", "--data", str(_data(folder, precision))]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True)
     seconds = time.perf_counter() - start
@@ -110,14 +110,14 @@ def _data(folder: Path, precision: str) -> Path:
 
 def _bare(folder: Path) -> None:
     """The other side: `encode` of what the first command embedded; its vectors are kept for the comparison."""
-    from schemas.settings import quiet_engines
+    from almanac.schemas.settings import quiet_engines
 
     quiet_engines()
     import numpy as np
     from sentence_transformers import SentenceTransformer
 
-    from index.model_folder import find_model
-    from schemas.declaration import Embed
+    from almanac.index.model_folder import find_model
+    from almanac.schemas.declaration import Embed
 
     texts = _embedded(next(folder.glob("data-*")))
     model = SentenceTransformer(str(find_model(Embed()).path), device="cpu", local_files_only=True)
@@ -142,9 +142,9 @@ def _embedded(data: Path) -> dict[str, str]:
 def _worst_cosine(folder: Path, precision: str) -> float:
     import numpy as np
 
-    from index.embedder import describe_embedder
-    from index.vectors import VectorStore
-    from schemas.declaration import Embed
+    from almanac.index.embedder import describe_embedder
+    from almanac.index.vectors import VectorStore
+    from almanac.schemas.declaration import Embed
 
     with np.load(folder / "bare.npz") as bare:
         info = describe_embedder(Embed.model_validate({"precision": precision}))

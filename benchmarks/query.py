@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from almanac.index.embedder import load_embedder
+from almanac.index.read import OpenVersion
+from almanac.query.retrieve import Request, Retriever
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.logs import log_through_stdlib
 from benchmarks.index import MAKE, command, machine, make_version
-from index.embedder import load_embedder
-from index.read import OpenVersion
-from query.retrieve import Request, Retriever
-from schemas.declaration import Declaration
-from schemas.logs import log_through_stdlib
 
 _K = 10
 _FILTERS: dict[str, dict[str, Any] | None] = {

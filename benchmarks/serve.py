@@ -25,8 +25,8 @@ from pathlib import Path
 import httpx
 import numpy as np
 
+from almanac.schemas.settings import installation
 from benchmarks.index import machine
-from schemas.settings import project_root
 
 _QUESTIONS = (
     "How many days of annual leave do I have?", "Who pays for a train ticket to the other office?", "When are expenses paid back?",
@@ -35,10 +35,10 @@ _QUESTIONS = (
 _PUBLISH = """
 import sys
 from pathlib import Path
-from flows.refresh import carry_out
-from flows.run import Run
-from schemas.load import load_declaration
-from schemas.settings import DataDir, quiet_engines
+from almanac.flows.refresh import carry_out
+from almanac.flows.run import Run
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir, quiet_engines
 
 quiet_engines()
 report = carry_out(Run(load_declaration(sys.argv[1], ""), DataDir(Path(sys.argv[2]))))
@@ -79,7 +79,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _declare(folder: Path) -> Path:
-    root = project_root()
+    root = installation()
     shutil.copytree(root / "examples" / "handbook", folder / "examples" / "handbook")
     shutil.copytree(root / "knowledge", folder / "knowledge")
     return folder / "knowledge" / "handbook.yaml"
@@ -91,14 +91,14 @@ def _add_an_answer(folder: Path) -> None:
 
 
 def _publish(declaration: Path, folder: Path) -> None:
-    subprocess.run([sys.executable, "-c", _PUBLISH, str(declaration), str(folder / "data")], cwd=project_root(), check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", _PUBLISH, str(declaration), str(folder / "data")], cwd=installation(), check=True, capture_output=True)
 
 
 @contextmanager
 def _served(declaration: Path, folder: Path) -> Iterator[str]:
-    command = [sys.executable, "-m", "cli.main", "serve", "--kb", str(declaration), "--port", "0", "--data", str(folder / "data")]
+    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", str(declaration), "--port", "0", "--data", str(folder / "data")]
     environment = {name: value for name, value in os.environ.items() if name not in ("ALMANAC_API_KEYS", "ALMANAC_ENV", "INDEX_NAME")}
-    with subprocess.Popen(command, cwd=project_root(), env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=installation(), env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = re.sub(r".* ", "", process.stdout.readline().strip())
         while httpx.get(f"{address}ready", trust_env=False).status_code != 200:

@@ -6,26 +6,28 @@ from typing import Annotated
 
 import typer
 
-from cli.options import KB, Env, Json
-from cli.output import print_json, print_table, say
-from schemas.declaration import NAME_PATTERN, Declaration
-from schemas.durable import write_file
-from schemas.errors import UsageError
-from schemas.items import Item, canonical_json
-from schemas.load import load_declaration
-from schemas.settings import project_root
-from schemas.sources import SiteSource
-from schemas.urls import http_url
+from almanac.cli.options import KB, Env, Json
+from almanac.cli.output import print_json, print_table, say
+from almanac.schemas.declaration import NAME_PATTERN, Declaration
+from almanac.schemas.durable import write_file
+from almanac.schemas.errors import UsageError
+from almanac.schemas.items import Item, canonical_json
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import Project, document
+from almanac.schemas.sources import SiteSource
+from almanac.schemas.urls import http_url
 
 
 def init(
     name: Annotated[str, typer.Argument(metavar="NAME", help="lower case; letters, digits, - and _")],
-    folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="where to write; default: knowledge/", show_default=False)] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="DIR", help="where to write; default: the project's knowledge/", show_default=False)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a commented declaration to start from."""
-    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8")
-    path = (folder or project_root() / "knowledge") / f"{name}.yaml"
+    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8").replace("docs/declaration.md", document("declaration.md"))
+    path = (folder or Project.locate().knowledge) / f"{name}.yaml"
     if not re.fullmatch(NAME_PATTERN, name):
         dotted = "; NAME.ENV.yaml is an overlay of NAME.yaml, written by hand" if "." in name else ""
         raise UsageError(f"'{name}' cannot be a name", where="NAME", hint=f"lower-case letters, digits, - and _; two at least: {NAME_PATTERN}{dotted}")
@@ -62,15 +64,15 @@ def _golden_questions(declaration: Declaration) -> int:
     """How many there are; a line that cannot be meant is an error of the declaration's."""
     if declaration.gate.golden is None:
         return 0
-    from query.golden import load_golden
+    from almanac.query.golden import load_golden
 
     return len(load_golden(declaration))
 
 
 def _require_models(declaration: Declaration) -> None:
     """The folders of the declared models hold such models; none is loaded."""
-    from index.embedder import describe_embedder
-    from query.rerank import find_reranker
+    from almanac.index.embedder import describe_embedder
+    from almanac.query.rerank import find_reranker
 
     describe_embedder(declaration.embed)
     find_reranker(declaration)
@@ -84,8 +86,8 @@ def test_url(
     as_json: Json = False,
 ) -> None:
     """Show what one page yields, which rule gave each field, and what matched nothing."""
-    from spiders.mapping.inspect_url import inspect_url
-    from transforms.prepare import prepare_items
+    from almanac.spiders.mapping.inspect_url import inspect_url
+    from almanac.transforms.prepare import prepare_items
 
     declaration = load_declaration(kb, env)
     chosen = _source_for(declaration, url, source)
@@ -118,7 +120,7 @@ def _source_for(declaration: Declaration, url: str, name: str | None) -> SiteSou
     """The named site, or the one whose rules fit the URL best."""
     from urllib.parse import urlsplit
 
-    from spiders.urls import url_matcher
+    from almanac.spiders.urls import url_matcher
 
     try:
         http_url(url)

@@ -1,6 +1,7 @@
 """`almanac demo`: the bundled site on loopback, the example knowledge bases, and what each finds of its golden questions."""
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +12,10 @@ from typing import Any
 
 import typer
 
-from cli.options import Data
-from cli.output import print_table, say
-from schemas.reports import Recall, RunReport
-from schemas.settings import DataDir, project_root
+from almanac.cli.options import Data
+from almanac.cli.output import print_table, say
+from almanac.schemas.reports import Recall, RunReport
+from almanac.schemas.settings import DataDir, Project, installation, use_project
 
 _PORT = 8765
 _QUESTIONS = {  # for each, one that its content answers and one that it does not
@@ -51,17 +52,19 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 
 def demo(data: Data = None) -> None:
     """Serve the bundled site on loopback, run the example knowledge bases, ask them their golden questions."""
-    from flows.api import start_api
+    from almanac.flows.api import start_api
 
-    folder = DataDir.locate(data)
+    project, here = _with_examples(Project.locate()), Path.cwd()
+    use_project(project.root)
+    folder = DataDir.locate(data, project)
     folder.require_writable()
-    site = project_root() / "examples" / "voyago" / "site"
+    site = project.root / "examples" / "voyago" / "site"
     wait_until_ready = start_api(folder)
-    from flows.refresh import refresh, summary_line
+    from almanac.flows.refresh import refresh, summary_line
 
     with serve_folder(site, _PORT) as url:
         os.environ["VOYAGO_URL"] = url
-        say(f"The example site is served at {url}/ from {site.relative_to(project_root())}/\n")
+        say(f"The example site is served at {url}/ from {site.relative_to(here) if site.is_relative_to(here) else site}/\n")
         wait_until_ready()
         reports = [RunReport.model_validate(refresh(kb, str(folder.root), env="")) for kb in _QUESTIONS]
         for report in reports:
@@ -75,13 +78,32 @@ def demo(data: Data = None) -> None:
     if bad:
         say(f"The demo did not go as it should: {', '.join(bad)}")
         raise typer.Exit(1)
-    say('Next: almanac ask voyago "…", almanac versions voyago, and knowledge/voyago.yaml for how it is declared.')
+    where = "" if here.is_relative_to(project.root) else f"cd {project.root}; "
+    say(f'Next: {where}almanac ask voyago "…", almanac versions voyago, and knowledge/voyago.yaml for how it is declared.')
+
+
+def _with_examples(project: Project) -> Project:
+    """A project that declares the examples. Where this one does not, they are copied: into it where it declares nothing else, or into a folder of their own."""
+    declared = {path.stem for path in project.declarations()}
+    if declared >= _QUESTIONS.keys():
+        return project
+    if declared - _QUESTIONS.keys():
+        return _with_examples(Project(project.root / "almanac-demo"))
+    for name in ("examples", "knowledge"):  # in this order: what is declared has its content
+        shutil.copytree(installation() / name, project.root / name, dirs_exist_ok=True, copy_function=_copy_if_new)
+    say(f"The examples are declared in {project.knowledge}, and their content lies in {project.root / 'examples'}")
+    return project
+
+
+def _copy_if_new(source: str, target: str) -> None:
+    if not Path(target).exists():
+        shutil.copyfile(source, target)
 
 
 def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Recall, int]:
     """Whether the one question is answered and the other is not; what is found of the golden questions, among how many hits."""
-    from query import open_index
-    from query.golden import load_golden, measure_recall
+    from almanac.query import open_index
+    from almanac.query.golden import load_golden, measure_recall
 
     with open_index(kb, data=folder.root, env="") as index:
         replies = [index.ask(question) for question in questions]

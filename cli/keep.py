@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.options import KB, BeforeArgument, Data, Env, Json, VersionArgument
-from cli.output import print_json, print_table, say
-from index import versions as stored
-from index.lock import writer_lock
-from index.pins import alone_with
-from index.publish import publish as move_pointer
-from index.publish import rollback as move_back
-from schemas.load import load_declaration
-from schemas.reports import ItemChange, VerifyResult
-from schemas.settings import DataDir
+from almanac.cli.options import KB, BeforeArgument, Data, Env, Json, VersionArgument
+from almanac.cli.output import print_json, print_table, say
+from almanac.index import versions as stored
+from almanac.index.lock import writer_lock
+from almanac.index.pins import alone_with
+from almanac.index.publish import publish as move_pointer
+from almanac.index.publish import rollback as move_back
+from almanac.schemas.load import load_declaration
+from almanac.schemas.reports import ItemChange, VerifyResult
+from almanac.schemas.settings import DataDir
 
 _SHOWN = 50  # changed items in a table; --json has all
 
@@ -54,7 +54,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what version B has that A has not: items, chunks, and the rules that changed."""
-    from flows.diff import compare_versions
+    from almanac.flows.diff import compare_versions
 
     name = load_declaration(kb, env).name
     result = compare_versions(DataDir.locate(data).index(name), since, to)
@@ -120,8 +120,8 @@ def _say_moved(kb: str, current: str, previous: str | None, *, as_json: bool) ->
 
 def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Compare a version with its manifest, its tables and the kept vectors, row by row."""
-    from index.vector_parts import vectors_in_use
-    from index.verify import verify_version
+    from almanac.index.vector_parts import vectors_in_use
+    from almanac.index.verify import verify_version
 
     name = load_declaration(kb, env).name
     folder = DataDir.locate(data)
@@ -150,8 +150,8 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
 
 def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Make a version anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
-    from index.rebuild import rebuild_version
-    from index.vector_parts import vectors_in_use
+    from almanac.index.rebuild import rebuild_version
+    from almanac.index.vector_parts import vectors_in_use
 
     name = load_declaration(kb, env).name
     folder = DataDir.locate(data)
@@ -168,7 +168,7 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
 
 def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
-    from flows.retention import apply_retention
+    from almanac.flows.retention import apply_retention
 
     declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)
@@ -193,7 +193,7 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
-    from flows.forget import forget_url
+    from almanac.flows.forget import forget_url
 
     declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)
@@ -219,7 +219,7 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Copy a verified version into another data directory, verify it there, and publish it."""
-    from index.promote import promote_version
+    from almanac.index.promote import promote_version
 
     name = load_declaration(kb, env).name
     target = DataDir.locate(to)
@@ -243,7 +243,7 @@ def export(
     data: Data = None,
 ) -> None:
     """Write a version's chunks, documents, records or vectors."""
-    from cli.export import export_table
+    from almanac.cli.export import export_table
 
     declaration = load_declaration(kb, env)
     index_dir = DataDir.locate(data).index(declaration.name)

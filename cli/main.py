@@ -1,21 +1,28 @@
 """`almanac`: commands in, exit codes out. schemas/errors.py draws which error ends with which code."""
 
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer import Exit
 from typer.exceptions import TyperException
 
-from cli import author, keep, operate, questions
-from cli.demo import demo
-from cli.mcp import mcp
-from cli.output import configure_logs, print_error, print_json, reserve_stdout
-from cli.serve import serve
-from schemas.errors import AlmanacError, StorageError, UsageError
-from schemas.load import is_declared
-from schemas.settings import quiet_engines
+from almanac.cli import author, keep, operate, questions
+from almanac.cli.demo import demo
+from almanac.cli.doctor import doctor
+from almanac.cli.mcp import mcp
+from almanac.cli.options import Project
+from almanac.cli.output import configure_logs, print_error, print_json, reserve_stdout
+from almanac.cli.serve import serve
+from almanac.cli.server import server
+from almanac.schemas.errors import AlmanacError, StorageError, UsageError
+from almanac.schemas.load import is_declared
+from almanac.schemas.settings import quiet_engines, use_project
 
 INTERRUPTED = 130
 _HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.
@@ -29,7 +36,7 @@ Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused �
 app = typer.Typer(name="almanac", help=_HELP, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
 _PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
     "Declare": [("init", author.init), ("validate", author.validate), ("test-url", author.test_url)],
-    "Refresh": [("run", operate.run), ("plan", operate.plan), ("status", operate.status)],
+    "Refresh": [("run", operate.run), ("plan", operate.plan), ("status", operate.status), ("server", server)],
     "Versions": [
         ("versions", keep.versions),
         ("diff", keep.diff),
@@ -44,11 +51,45 @@ _PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
     ],
     "Ask": [("search", questions.search), ("ask", questions.ask), ("eval", questions.evaluate)],
     "Serve": [("serve", serve), ("mcp", mcp)],
-    "Try": [("demo", demo)],
+    "Try": [("demo", demo), ("doctor", doctor)],
 }
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        sys.stdout.write(f"almanac {version('almanac')}\n")
+        raise Exit
+
+
+@app.callback()
+def _almanac(
+    project: Project = None,
+    _: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="say which version this is")] = False,
+) -> None:
+    """Options before the command."""
+    if project is not None:
+        use_project(project)
+
+
+def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with `--project`, which every one of them takes."""
+
+    @wraps(command)
+    def run_there(*arguments: Any, project: Any = None, **options: Any) -> Any:
+        if project is not None:
+            use_project(project)
+        return command(*arguments, **options)
+
+    signature = inspect.signature(command)
+    asked = inspect.Parameter("project", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Project)
+    vars(run_there)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), asked])
+    run_there.__annotations__ = {**command.__annotations__, "project": Project}
+    return run_there
+
+
 for _panel, _commands in _PANELS.items():
     for _name, _command in _commands:
-        app.command(_name, rich_help_panel=_panel)(_command)
+        app.command(_name, rich_help_panel=_panel)(_in_project(_command))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cli.options import Data, Env, Workspace
-from cli.output import say
+from almanac.cli.options import Data, Env, Workspace
+from almanac.cli.output import say
+from almanac.cli.serve import served
 
 
 def mcp(
@@ -26,19 +27,22 @@ def mcp(
     with redirect_stdout(sys.stderr):  # what an engine prints while it is imported is no message of the protocol
         import anyio
 
-        from schemas.errors import UsageError
-        from schemas.settings import DataDir
-        from serve.catalog import Catalog
-        from serve.mcp_server import KnowledgeServer, http_app, serve_stdio
-        from serve.settings import Settings
+        from almanac.schemas.errors import UsageError
+        from almanac.schemas.settings import DataDir, Project
+        from almanac.serve.catalog import Catalog
+        from almanac.serve.mcp_server import KnowledgeServer, http_app, serve_stdio
+        from almanac.serve.settings import Settings
 
         if http and workspace is not None:
             raise UsageError("over HTTP a caller's key says which workspace it sees", where="--workspace", hint="ALMANAC_API_KEYS='KEY:WORKSPACE'")
         settings = Settings.read(host=host, port=port)
-        catalog = Catalog(DataDir.locate(data), kb, env)
+        project = Project.locate()
+        catalog = Catalog(DataDir.locate(data, project), kb, env, project=project)
+        for line in served(catalog):
+            sys.stderr.write(f"{line}\n")
         server = KnowledgeServer(catalog, settings, version=version("almanac"), workspace=workspace, is_ahead=http)
     if http:
-        from serve.server import run_app
+        from almanac.serve.server import run_app
 
         run_app(http_app(server, settings), settings, lambda address: say(f"Almanac answers agents at {address}mcp"), server.end_listening)
     else:

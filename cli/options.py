@@ -8,6 +8,10 @@ import typer
 KB = Annotated[str, typer.Argument(metavar="KB", help="a name under knowledge/, or a path to a declaration", show_default=False)]
 Env = Annotated[str | None, typer.Option("--env", metavar="ENV", help="overlay KB.ENV.yaml beside the declaration; also ALMANAC_ENV", show_default=False)]
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="moves all of data/; also ALMANAC_DATA", show_default=False)]
+Project = Annotated[
+    Path | None,
+    typer.Option("--project", metavar="DIR", help="the folder with knowledge/ and data/; also ALMANAC_PROJECT; default: found upwards", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document on stdout")]
 Version = Annotated[str | None, typer.Option("--version", metavar="V", help="answer from this version, not the live one", show_default=False)]
 VersionArgument = Annotated[str | None, typer.Argument(metavar="[V]", help="a version such as v0002; default: the live one", show_default=False)]

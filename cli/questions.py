@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cli.options import KB, Data, Env, Floor, Json, Parts, SearchMode, TopK, Version, Workspace
-from cli.output import print_json, print_table, say
-from schemas.reports import Hit, SearchResult
+from almanac.cli.options import KB, Data, Env, Floor, Json, Parts, SearchMode, TopK, Version, Workspace
+from almanac.cli.output import print_json, print_table, say
+from almanac.schemas.reports import Hit, SearchResult
 
 
 def search(
@@ -28,8 +28,8 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the best passages with score, URL and version."""
-    from query import open_index
-    from query.published import parse_parts, parse_where
+    from almanac.query import open_index
+    from almanac.query.published import parse_parts, parse_where
 
     with open_index(kb, data=data, version=version, env=env) as index:
         result = index.search(
@@ -59,8 +59,8 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer with cited sentences, or say that the answer is not there."""
-    from query import open_index
-    from query.published import parse_parts
+    from almanac.query import open_index
+    from almanac.query.published import parse_parts
 
     with open_index(kb, data=data, version=version, env=env) as index:
         answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part))
@@ -85,8 +85,8 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Measure retrieval on a question set: nDCG, recall, MRR by trec_eval's definitions."""
-    from query import open_index
-    from query.evaluate import evaluate as measure
+    from almanac.query import open_index
+    from almanac.query.evaluate import evaluate as measure
 
     with open_index(kb, data=data, version=version, env=env) as index:
         result = measure(index, queries, qrels, mode=mode, run_file=run_file)

@@ -1,6 +1,6 @@
 """Writes docs/declaration.md from the models and docs/commands.md from the commands; `--check` says whether they are up to date.
 
-usage: python -m cli.reference [--check]
+usage: python -m almanac.cli.reference [--check]
 """
 
 import os
@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from schemas.crawling import Follow, Limits, Listing, Pagination, Politeness
-from schemas.credentials import Auth
-from schemas.declaration import (
+from almanac.schemas.crawling import Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.credentials import Auth
+from almanac.schemas.declaration import (
     Chunk,
     Declaration,
     Embed,
@@ -29,10 +29,10 @@ from schemas.declaration import (
     Tags,
     Validate,
 )  # fmt: skip
-from schemas.fields import FieldRule, Script, Selector
-from schemas.model import Declared
-from schemas.settings import project_root
-from schemas.sources import FilesSource, SiteSource
+from almanac.schemas.fields import FieldRule, Script, Selector
+from almanac.schemas.model import Declared
+from almanac.schemas.settings import installation
+from almanac.schemas.sources import FilesSource, SiteSource
 
 _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "The knowledge base": (Declaration, ""),
@@ -133,16 +133,16 @@ def commands_reference() -> str:
     lines = ["# Commands", "", "This page is written by `make docs` from the commands' own help. [operating.md](operating.md) tells what a run does.", ""]
     for name in ((), *((c,) for c in _COMMANDS)):
         environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
-        command = [sys.executable, "-m", "cli.main", *name, "--help"]
-        shown = subprocess.run(command, cwd=project_root(), env=environment, capture_output=True, text=True, check=True).stdout
-        body = "\n".join(line.rstrip() for line in shown.replace("python -m cli.main", "almanac").strip("\n").splitlines())
+        command = [sys.executable, "-m", "almanac.cli.main", *name, "--help"]
+        shown = subprocess.run(command, cwd=installation(), env=environment, capture_output=True, text=True, check=True).stdout
+        body = "\n".join(line.rstrip() for line in shown.replace("python -m almanac.cli.main", "almanac").strip("\n").splitlines())
         lines += [f"## almanac {' '.join(name)}".rstrip(), "", "```", body, "```", ""]
     return "\n".join(lines)
 
 
 def main() -> int:
     pages = {"declaration.md": declaration_reference(), "commands.md": commands_reference()}
-    folder = project_root() / "docs"
+    folder = installation() / "docs"
     stale = [name for name, text in pages.items() if not _same(folder / name, text)]
     if "--check" in sys.argv:
         if stale:

@@ -1,12 +1,16 @@
 """`almanac serve`: the HTTP API and the chat page."""
 
 import os
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import Data, Env
-from cli.output import say
+from almanac.cli.options import Data, Env
+from almanac.cli.output import say
+
+if TYPE_CHECKING:
+    from almanac.serve.catalog import Catalog
 
 
 def serve(
@@ -21,12 +25,35 @@ def serve(
     data: Data = None,
 ) -> None:
     """Answer over HTTP, with a chat page at /, from every knowledge base that has a published version."""
-    from schemas.settings import DataDir
-    from serve.catalog import Catalog
-    from serve.server import serve as run
-    from serve.settings import Settings
+    from almanac.schemas.settings import DataDir, Project
+    from almanac.serve.catalog import Catalog
+    from almanac.serve.server import serve as run
+    from almanac.serve.settings import Settings
 
     settings = Settings.read(host=host, port=port)
-    cut_off = run(Catalog(DataDir.locate(data), kb, env), settings, lambda address: say(f"Almanac answers at {address}"))
+    project = Project.locate()
+    catalog = Catalog(DataDir.locate(data, project), kb, env, project=project)
+
+    def tell(address: str) -> None:
+        say(f"Almanac answers at {address}")
+        for line in served(catalog):
+            say(line)
+
+    cut_off = run(catalog, settings, tell)
     if cut_off:  # the interpreter would wait for their threads
         os._exit(0)
+
+
+def served(catalog: "Catalog") -> Iterator[str]:
+    """What can be asked, and what is published and cannot be asked because nothing declares it."""
+    names = catalog.names()
+    if names:
+        yield f"It answers from {', '.join(names)}"
+    else:
+        yield f"Nothing can be asked yet: {catalog.project.knowledge} declares nothing that is published in {catalog.data.root}. almanac run KB publishes"
+    if undeclared := catalog.undeclared():
+        found = ", ".join(f"{name} {version}" for name, version in undeclared.items())
+        yield (
+            f"Published in {catalog.data.root}, and not declared in {catalog.project.knowledge}: {found}. "
+            "Serve them from their own project with --project DIR, or by --kb PATH of their declarations"
+        )

@@ -14,10 +14,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 
-from flows.environment import prepare_prefect
-from schemas.errors import OperationalError
-from schemas.lifetime import end_with_parent
-from schemas.settings import DataDir, project_root
+from almanac.flows.environment import prepare_prefect
+from almanac.schemas.errors import OperationalError
+from almanac.schemas.lifetime import end_with_parent
+from almanac.schemas.settings import DataDir
 
 _START_TIMEOUT_S = 120  # the first start in a data directory also makes the database
 Ready = Callable[[], None]
@@ -31,7 +31,7 @@ def start_api(data: DataDir) -> Ready:
     log_path = data.prefect_home / "api.log"
     with log_path.open("wb") as log:
         child = subprocess.Popen(
-            [sys.executable, "-m", "flows.api"], cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            [sys.executable, "-P", "-m", "almanac.flows.api"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
     # Registered before Prefect is imported, so that it is called after Prefect has sent the last logs and events.
     atexit.register(_stop, child)

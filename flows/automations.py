@@ -19,9 +19,9 @@ from prefect.events.actions import CallWebhook, ChangeFlowRunState, DoNothing
 from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
 from prefect.types import SecretDict
 
-from flows.environment import HEARTBEAT_S
-from flows.outcome import EVENT, knowledge_base
-from schemas.declaration import Declaration
+from almanac.flows.environment import HEARTBEAT_S
+from almanac.flows.outcome import EVENT, knowledge_base
+from almanac.schemas.declaration import Declaration
 
 _BLOCK = "almanac-alerts"
 _TAG = "almanac as shipped"  # what carries it and is none of these is taken away

@@ -6,14 +6,14 @@ import structlog
 from prefect.client.orchestration import get_client
 from prefect.logging.configuration import setup_logging
 
-from flows.automations import ensure_automations
-from flows.environment import alert_webhook
-from flows.limits import ensure_embedding_limit
-from flows.zombies import mark_dead_runs
-from schemas.declaration import Declaration
-from schemas.errors import AlmanacError
-from schemas.load import load_declaration
-from schemas.logs import log_through_stdlib
+from almanac.flows.automations import ensure_automations
+from almanac.flows.environment import alert_webhook
+from almanac.flows.limits import ensure_embedding_limit
+from almanac.flows.zombies import mark_dead_runs
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import AlmanacError
+from almanac.schemas.load import load_declaration
+from almanac.schemas.logs import log_through_stdlib
 
 log = structlog.get_logger("almanac.server")
 _PAGE = 200

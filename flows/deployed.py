@@ -1,10 +1,10 @@
-"""One flow for each knowledge base, by its name: `flows.deployed.voyago` in prefect.yaml, so that Prefect calls the deployment `voyago/refresh`."""
+"""One flow for each knowledge base, by its name: `almanac.flows.deployed.voyago` in prefect.yaml, so that Prefect calls the deployment `voyago/refresh`."""
 
 from typing import Any
 
 from prefect import Flow
 
-from flows.refresh import flow_of
+from almanac.flows.refresh import flow_of
 
 
 def __getattr__(name: str) -> "Flow[..., Any]":

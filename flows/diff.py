@@ -7,11 +7,11 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
-from index.versions import read_manifest, version_dir
-from schemas.reports import DiffResult, ItemChange
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
-from transforms.assemble import briefs_of
-from transforms.compare import Brief, Comparison, ItemKey, compare_items
+from almanac.index.versions import read_manifest, version_dir
+from almanac.schemas.reports import DiffResult, ItemChange
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.transforms.assemble import briefs_of
+from almanac.transforms.compare import Brief, Comparison, ItemKey, compare_items
 
 Difference = Literal["added", "changed", "moved", "removed"]
 _REPORTED = ("added", "changed", "moved", "unchanged", "removed")

@@ -2,8 +2,8 @@
 
 import os
 
-from schemas.errors import as_storage_error
-from schemas.settings import DataDir, quiet_engines
+from almanac.schemas.errors import as_storage_error
+from almanac.schemas.settings import DataDir, quiet_engines
 
 HEARTBEAT_S = 30  # of a run, for the server; Prefect allows no shorter one
 

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
-from flows.known import find_items, known_urls, names_of, nearest_urls, parsed, raw_folders
-from index.forget import Found, Takedown, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
-from index.lock import Lease
-from index.prune import needed_keys
-from index.vector_parts import forget_vectors, vectors_in_use, vectors_unused
-from schemas.declaration import Declaration
-from schemas.durable import REMOVED, TEMPORARY, remove, sweep, write_file
-from schemas.errors import DamagedVersion, NotFound, RunLocked
-from schemas.reports import ForgetResult
-from schemas.settings import DataDir
-from spiders.raw import RawStore
+from almanac.flows.known import find_items, known_urls, names_of, nearest_urls, parsed, raw_folders
+from almanac.index.forget import Found, Takedown, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
+from almanac.index.lock import Lease
+from almanac.index.prune import needed_keys
+from almanac.index.vector_parts import forget_vectors, vectors_in_use, vectors_unused
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.durable import REMOVED, TEMPORARY, remove, sweep, write_file
+from almanac.schemas.errors import DamagedVersion, NotFound, RunLocked
+from almanac.schemas.reports import ForgetResult
+from almanac.schemas.settings import DataDir
+from almanac.spiders.raw import RawStore
 
 log = structlog.get_logger("almanac.forget")
 _PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors

@@ -6,17 +6,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from flows.run import OnProgress, Run
-from index.forget import forgotten_urls
-from schemas.durable import move, remove
-from schemas.fingerprints import cleaning_of, mapping_of
-from schemas.items import Item, Reject
-from schemas.sources import Source
-from spiders.journal import CrawlIndex
-from spiders.mapping.diagnose import require_matches
-from spiders.mapping.pages import PageWork, stored_pages, works_of
-from transforms.deduplicate import Deduplication
-from transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
+from almanac.flows.run import OnProgress, Run
+from almanac.index.forget import forgotten_urls
+from almanac.schemas.durable import move, remove
+from almanac.schemas.fingerprints import cleaning_of, mapping_of
+from almanac.schemas.items import Item, Reject
+from almanac.schemas.sources import Source
+from almanac.spiders.journal import CrawlIndex
+from almanac.spiders.mapping.diagnose import require_matches
+from almanac.spiders.mapping.pages import PageWork, stored_pages, works_of
+from almanac.transforms.deduplicate import Deduplication
+from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
 _Found = TypeVar("_Found", Item, Reject)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from index.embedder import Embedder, Vectors
-from index.vectors import VectorStore
-from schemas.items import sha256
+from almanac.index.embedder import Embedder, Vectors
+from almanac.index.vectors import VectorStore
+from almanac.schemas.items import sha256
 
 
 def question_key(question: str, prompt: str = "") -> str:

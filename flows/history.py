@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from flows.chart import Panel
-from flows.run import newest_first
-from flows.tables import NOTHING, percent
-from schemas.reports import RunReport
-from schemas.settings import DataDir
+from almanac.flows.chart import Panel
+from almanac.flows.run import newest_first
+from almanac.flows.tables import NOTHING, percent
+from almanac.schemas.reports import RunReport
+from almanac.schemas.settings import DataDir
 
 COLUMNS = ("version", "made", "outcome", "documents", "chunks", "embedded", "recall", "duration")
 _VERSIONS = 30

@@ -8,13 +8,13 @@ from typing import Any
 
 import structlog
 
-from index.forget import Found, find_in_tables, versions_to_clean
-from index.forget import known_urls as urls_of_items
-from index.versions import version_dir
-from schemas.errors import DamagedVersion
-from schemas.settings import DataDir
-from spiders.raw import RawStore
-from spiders.urls import canonical_url
+from almanac.index.forget import Found, find_in_tables, versions_to_clean
+from almanac.index.forget import known_urls as urls_of_items
+from almanac.index.versions import version_dir
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.settings import DataDir
+from almanac.spiders.raw import RawStore
+from almanac.spiders.urls import canonical_url
 
 log = structlog.get_logger("almanac.forget")
 _NEAREST = 3

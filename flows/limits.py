@@ -12,7 +12,7 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-from schemas.declaration import Declaration
+from almanac.schemas.declaration import Declaration
 
 EMBEDDING_API = "embedding-api"
 _AT_ONCE = 2

@@ -8,11 +8,11 @@ from prefect.events import emit_event
 from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
-from flows.artifacts import shown_if_possible
-from flows.tables import percent
-from schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
-from schemas.manifest import Check
-from schemas.reports import Outcome, RunReport
+from almanac.flows.artifacts import shown_if_possible
+from almanac.flows.tables import percent
+from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
+from almanac.schemas.manifest import Check
+from almanac.schemas.reports import Outcome, RunReport
 
 EVENT = "almanac.run."  # and the outcome: almanac.run.gate_refused
 _INTERRUPTED = 130

@@ -4,16 +4,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.road import is_live, passed, survey
-from flows.run import Run, Show, silent
-from flows.steps import check_cost
-from index.tokens import count_tokens
-from index.vectors import VectorStore
-from schemas.declaration import Declaration
-from schemas.reports import Outcome, PlanResult
-from schemas.scope import Scope
-from schemas.settings import DataDir
-from schemas.tables import CHUNKS, read_batches
+from almanac.flows.road import is_live, passed, survey
+from almanac.flows.run import Run, Show, silent
+from almanac.flows.steps import check_cost
+from almanac.index.tokens import count_tokens
+from almanac.index.vectors import VectorStore
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.reports import Outcome, PlanResult
+from almanac.schemas.scope import Scope
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import CHUNKS, read_batches
 
 
 def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008  # frozen

@@ -1,4 +1,4 @@
-"""The Prefect server with one repair: `python -m flows.prefect_server server start …` is `prefect server start …`.
+"""The Prefect server with one repair: `python -m almanac.flows.prefect_server server start …` is `prefect server start …`.
 
 Prefect 3.8 weighs each event against its automations in a transaction that begins by reading and then writes. On SQLite that fails at once with "database
 is locked" when anything else was written in between, which is just what the end of a run is full of; after four tries the event is dropped, and with it the

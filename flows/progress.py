@@ -12,7 +12,7 @@ from prefect.context import FlowRunContext
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from flows.artifacts import artifact_key, shown_if_possible
+from almanac.flows.artifacts import artifact_key, shown_if_possible
 
 _ARTIFACT_EVERY_S = 2.0
 

@@ -15,34 +15,34 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 
-from flows import steps
-from flows.artifacts import show_diff, show_history, show_plan, show_rejects, show_retrieval, show_summary, show_validation, show_version
-from flows.diff import compare_versions
-from flows.forget import complete_takedowns
-from flows.golden import question_key
-from flows.history import history_of
-from flows.limits import embedding_slot
-from flows.outcome import NotFine, announce, state_of, state_of_error
-from flows.plan import foresee
-from flows.progress import show_progress
-from flows.retention import apply_retention
-from flows.road import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
-from flows.run import Run, utc_now
-from flows.secrets import take_key_from_prefect
-from flows.state import remember
-from index.delta import BuildFacts
-from index.lock import Lease, writer_lock
-from index.vector_parts import vectors_in_use
-from index.versions import discard_unfinished, next_version, version_dir
-from schemas.durable import REMOVED, TEMPORARY, remove, sweep
-from schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, as_storage_error
-from schemas.load import load_declaration
-from schemas.logs import log_through_stdlib
-from schemas.manifest import Counts, Manifest
-from schemas.reports import Outcome, RunReport
-from schemas.scope import Scope
-from schemas.settings import DataDir
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.flows import steps
+from almanac.flows.artifacts import show_diff, show_history, show_plan, show_rejects, show_retrieval, show_summary, show_validation, show_version
+from almanac.flows.diff import compare_versions
+from almanac.flows.forget import complete_takedowns
+from almanac.flows.golden import question_key
+from almanac.flows.history import history_of
+from almanac.flows.limits import embedding_slot
+from almanac.flows.outcome import NotFine, announce, state_of, state_of_error
+from almanac.flows.plan import foresee
+from almanac.flows.progress import show_progress
+from almanac.flows.retention import apply_retention
+from almanac.flows.road import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
+from almanac.flows.run import Run, utc_now
+from almanac.flows.secrets import take_key_from_prefect
+from almanac.flows.state import remember
+from almanac.index.delta import BuildFacts
+from almanac.index.lock import Lease, writer_lock
+from almanac.index.vector_parts import vectors_in_use
+from almanac.index.versions import discard_unfinished, next_version, version_dir
+from almanac.schemas.durable import REMOVED, TEMPORARY, remove, sweep
+from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, as_storage_error
+from almanac.schemas.load import load_declaration
+from almanac.schemas.logs import log_through_stdlib
+from almanac.schemas.manifest import Counts, Manifest
+from almanac.schemas.reports import Outcome, RunReport
+from almanac.schemas.scope import Scope
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
 log = structlog.get_logger("almanac.refresh")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import structlog
 
-from flows.run import Run
-from index.lock import Lease
-from index.prune import prune
-from index.versions import list_versions, version_dir, version_names
-from schemas.declaration import Declaration
-from schemas.durable import TEMPORARY, sweep
-from schemas.errors import DamagedVersion
-from schemas.reports import PruneResult
-from schemas.settings import DataDir
-from schemas.tables import DOCUMENTS, RECORDS, read_table
-from spiders.raw import RawStore
+from almanac.flows.run import Run
+from almanac.index.lock import Lease
+from almanac.index.prune import prune
+from almanac.index.versions import list_versions, version_dir, version_names
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.durable import TEMPORARY, sweep
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.reports import PruneResult
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import DOCUMENTS, RECORDS, read_table
+from almanac.spiders.raw import RawStore
 
 log = structlog.get_logger("almanac.retention")
 

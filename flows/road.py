@@ -4,16 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from flows import steps
-from flows.run import Run
-from flows.state import inputs_of, nothing_changed
-from index.versions import current_version, list_versions, version_dir
-from query.golden import load_golden
-from query.rerank import find_reranker
-from schemas.manifest import Manifest
-from schemas.reports import PageCounts
-from schemas.tables import DOCUMENTS, RECORDS, read_table
-from transforms.gate import judge
+from almanac.flows import steps
+from almanac.flows.run import Run
+from almanac.flows.state import inputs_of, nothing_changed
+from almanac.index.versions import current_version, list_versions, version_dir
+from almanac.query.golden import load_golden
+from almanac.query.rerank import find_reranker
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import PageCounts
+from almanac.schemas.tables import DOCUMENTS, RECORDS, read_table
+from almanac.transforms.gate import judge
 
 Do = Callable[..., Any]
 

@@ -12,22 +12,22 @@ from typing import Any
 
 import structlog
 
-from index.embedder import Embedder, describe_embedder, load_embedder
-from index.versions import current_version, read_manifest, require_files, version_dir
-from query.golden import Golden
-from schemas.declaration import Declaration
-from schemas.durable import move, remove, write_file
-from schemas.errors import DamagedVersion
-from schemas.fingerprints import stages_of
-from schemas.items import Reject, file_sha256
-from schemas.manifest import EmbedderInfo, Manifest
-from schemas.reports import CrawlOutcome, PageCounts, Recall, RunReport
-from schemas.scope import Scope
-from schemas.settings import DataDir
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
-from spiders.crawling.earlier import Earlier, Ending, earlier_crawls
-from spiders.raw import RawStore
-from transforms.compare import Comparison
+from almanac.index.embedder import Embedder, describe_embedder, load_embedder
+from almanac.index.versions import current_version, read_manifest, require_files, version_dir
+from almanac.query.golden import Golden
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.durable import move, remove, write_file
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.fingerprints import stages_of
+from almanac.schemas.items import Reject, file_sha256
+from almanac.schemas.manifest import EmbedderInfo, Manifest
+from almanac.schemas.reports import CrawlOutcome, PageCounts, Recall, RunReport
+from almanac.schemas.scope import Scope
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.spiders.crawling.earlier import Earlier, Ending, earlier_crawls
+from almanac.spiders.raw import RawStore
+from almanac.transforms.compare import Comparison
 
 log = structlog.get_logger("almanac.run")
 _JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})

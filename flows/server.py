@@ -1,4 +1,4 @@
-"""`make server`: the Prefect server, a process work pool, the deployments of prefect.yaml, automations and a worker, until Ctrl-C.
+"""`almanac server`: the Prefect server, a process work pool, the deployments of the project, automations and a worker, until Ctrl-C.
 
 The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The server has no login of its own: it stays on loopback.
 A worker that dies is started again, once its runs that died with it are marked.
@@ -11,10 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from flows.api import answers
-from flows.environment import prepare_prefect
-from schemas.errors import OperationalError
-from schemas.settings import DataDir, project_root
+from almanac.flows.api import answers
+from almanac.flows.deployments import deployment_files
+from almanac.flows.environment import prepare_prefect
+from almanac.schemas.errors import OperationalError
+from almanac.schemas.settings import DataDir, Project, use_project
 
 _START_TIMEOUT_S = 90
 _STOP_TIMEOUT_S = 30
@@ -24,12 +25,13 @@ _LOOK_EVERY_S = 0.5
 _WORKER_PAUSE_S = 2  # before one that died is started again
 
 
-def main() -> int:
-    """Runs server and worker as children; both end with this process, unless it is killed with -9."""
+def run_server(project: Project, data: DataDir) -> int:
+    """Runs server and worker as children, both in the project's folder; they end with this process, unless it is killed with -9. Returns an exit code."""
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
     ui = f"http://127.0.0.1:{port}"
     api = f"{ui}/api"
-    prepare_prefect(DataDir.locate())
+    prepare_prefect(data)
+    use_project(project.root)
     os.environ.update(PREFECT_API_URL=api, PREFECT_UI_URL=ui, PREFECT_UI_API_URL=api)
     os.environ.update(PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
     if answers(f"{api}/health"):
@@ -40,23 +42,25 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     children: list[subprocess.Popen[bytes]] = []
     try:
-        server = [sys.executable, "-m", "flows.prefect_server", "server", "start", "--host", "127.0.0.1", "--port", port]
-        children.append(subprocess.Popen(server, cwd=project_root()))
+        server = [sys.executable, "-P", "-m", "almanac.flows.prefect_server", "server", "start", "--host", "127.0.0.1", "--port", port]
+        children.append(subprocess.Popen(server, cwd=project.root))
         _wait_until(lambda: answers(f"{api}/health"), f"the Prefect server at {api}")
-        _prefect("--no-prompt", "work-pool", "create", _POOL, "--type", "process", "--overwrite").wait()
-        if code := _prefect("--no-prompt", "deploy", "--all").wait():
-            return code
-        from flows.control_room import bury, furnish  # Prefect reads its settings when it is imported
+        _prefect(project, "--no-prompt", "work-pool", "create", _POOL, "--type", "process", "--overwrite").wait()
+        for file in deployment_files(project, data, _POOL):
+            if code := _prefect(project, "--no-prompt", "deploy", "--all", "--prefect-file", str(file)).wait():
+                return code
+        from almanac.flows.control_room import bury, furnish  # Prefect reads its settings when it is imported
 
         furnish(ui)
         bury(_POOL)
-        children.append(_start_worker())
-        sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run voyago/refresh · Ctrl-C ends server and worker\n")
+        children.append(_start_worker(project))
+        first = next((path.stem for path in project.declarations()), "KB")
+        sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run {first}/refresh · Ctrl-C ends server and worker\n")
         while (ended := children[0].poll()) is None:
             if children[1].poll() is not None:
                 bury(_POOL)
                 time.sleep(_WORKER_PAUSE_S)
-                children[1] = _start_worker()
+                children[1] = _start_worker(project)
             time.sleep(_LOOK_EVERY_S)
         return ended or 1
     except KeyboardInterrupt:
@@ -72,12 +76,12 @@ def main() -> int:
                 child.kill()
 
 
-def _start_worker() -> "subprocess.Popen[bytes]":
-    return _prefect("worker", "start", "--pool", _POOL, "--type", "process")
+def _start_worker(project: Project) -> "subprocess.Popen[bytes]":
+    return _prefect(project, "worker", "start", "--pool", _POOL, "--type", "process")
 
 
-def _prefect(*arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "prefect", *arguments], cwd=project_root())
+def _prefect(project: Project, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-P", "-m", "prefect", *arguments], cwd=project.root)
 
 
 def _wait_until(is_ready: Callable[[], bool], what: str) -> None:
@@ -86,7 +90,3 @@ def _wait_until(is_ready: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise OperationalError(f"{what} did not start within {_START_TIMEOUT_S} s", hint="is the port taken? PREFECT_SERVER_API_PORT chooses another")
         time.sleep(0.5)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

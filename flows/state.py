@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from flows.run import STATE, Run
-from index.forget import forgotten_urls
-from schemas.durable import write_file
-from schemas.items import Reject, canonical_json, file_sha256, sha256
-from schemas.reports import ItemCounts
+from almanac.flows.run import STATE, Run
+from almanac.index.forget import forgotten_urls
+from almanac.schemas.durable import write_file
+from almanac.schemas.items import Reject, canonical_json, file_sha256, sha256
+from almanac.schemas.reports import ItemCounts
 
 _FORMAT = 1
 

@@ -6,37 +6,37 @@ from pathlib import Path
 
 import structlog
 
-from flows.gather import Gathering
-from flows.golden import are_kept, kept_questions
-from flows.run import Run, read_report
-from index.build import BuildJob, build_version
-from index.delta import BuildFacts
-from index.digest import DIGESTED, digest_of
-from index.forget import forgotten_urls
-from index.lock import Lease
-from index.publish import finish_version, publish
-from index.read import OpenVersion
-from index.tokens import count_tokens, count_truncated_chunks, max_tokens, token_spans
-from index.vectors import VectorStore, embed_missing
-from index.verify import verify_version
-from index.versions import version_dir
-from query.golden import measure_recall
-from schemas.declaration import Embed
-from schemas.durable import remove, write_file
-from schemas.errors import DamagedVersion, GateRefused, NoRecords, UsageError
-from schemas.items import Reject, canonical_json
-from schemas.manifest import Check, Manifest, Verdict
-from schemas.reports import ChunkCounts, CrawlOutcome, Recall
-from schemas.sources import SiteSource, Source
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, read_batches, read_table
-from spiders.crawling.crawl import fetch_site, require_pages
-from spiders.crawling.earlier import Earlier
-from spiders.crawling.reuse import pages_of, reusable_crawl
-from spiders.reading.read_files import read_files
-from transforms.assemble import briefs_of, split_items, write_chunks, write_items
-from transforms.chunking.chunker import Chunker
-from transforms.compare import Brief, ItemKey, compare_items
-from transforms.validate import validate_items
+from almanac.flows.gather import Gathering
+from almanac.flows.golden import are_kept, kept_questions
+from almanac.flows.run import Run, read_report
+from almanac.index.build import BuildJob, build_version
+from almanac.index.delta import BuildFacts
+from almanac.index.digest import DIGESTED, digest_of
+from almanac.index.forget import forgotten_urls
+from almanac.index.lock import Lease
+from almanac.index.publish import finish_version, publish
+from almanac.index.read import OpenVersion
+from almanac.index.tokens import count_tokens, count_truncated_chunks, max_tokens, token_spans
+from almanac.index.vectors import VectorStore, embed_missing
+from almanac.index.verify import verify_version
+from almanac.index.versions import version_dir
+from almanac.query.golden import measure_recall
+from almanac.schemas.declaration import Embed
+from almanac.schemas.durable import remove, write_file
+from almanac.schemas.errors import DamagedVersion, GateRefused, NoRecords, UsageError
+from almanac.schemas.items import Reject, canonical_json
+from almanac.schemas.manifest import Check, Manifest, Verdict
+from almanac.schemas.reports import ChunkCounts, CrawlOutcome, Recall
+from almanac.schemas.sources import SiteSource, Source
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, read_batches, read_table
+from almanac.spiders.crawling.crawl import fetch_site, require_pages
+from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
+from almanac.spiders.reading.read_files import read_files
+from almanac.transforms.assemble import briefs_of, split_items, write_chunks, write_items
+from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.compare import Brief, ItemKey, compare_items
+from almanac.transforms.validate import validate_items
 
 log = structlog.get_logger("almanac.steps")
 _ITEMS = "items.parquet"  # of all sources, before they are validated

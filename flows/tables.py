@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from schemas.manifest import Check, Verdict
-from schemas.reports import CrawlOutcome, DiffResult, PlanResult, Recall, RunReport
+from almanac.schemas.manifest import Check, Verdict
+from almanac.schemas.reports import CrawlOutcome, DiffResult, PlanResult, Recall, RunReport
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")

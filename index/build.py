@@ -17,24 +17,24 @@ import pyarrow.parquet as pq
 import structlog
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from index.child import Message, run_child, serve_parent
-from index.chunk_rows import ChunkRows
-from index.copying import copy_chroma, copy_file, copy_lexical
-from index.delta import BuildFacts, FullBuild, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
-from index.lexical_facts import LEXICAL, is_changeable
-from index.matrix import change_matrix, proven_matrix, write_matrix
-from index.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
-from index.vectors import VectorStore
-from schemas.durable import remove
-from schemas.errors import DamagedVersion, OperationalError, as_storage_error
-from schemas.manifest import EmbedderInfo
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.index.child import Message, run_child, serve_parent
+from almanac.index.chunk_rows import ChunkRows
+from almanac.index.copying import copy_chroma, copy_file, copy_lexical
+from almanac.index.delta import BuildFacts, FullBuild, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
+from almanac.index.lexical_facts import LEXICAL, is_changeable
+from almanac.index.matrix import change_matrix, proven_matrix, write_matrix
+from almanac.index.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.vectors import VectorStore
+from almanac.schemas.durable import remove
+from almanac.schemas.errors import DamagedVersion, OperationalError, as_storage_error
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateHNSWConfiguration, UpdateHNSWConfiguration
     from chromadb.api.models.Collection import Collection
 
-    from index.embedder import Vectors
+    from almanac.index.embedder import Vectors
 
 _EF_SEARCH = 200  # twice the default: better recall for .1 ms of a query of 1.5 ms, and nothing at building
 _BATCH = 1000  # rows in one `add` or `delete`; Chroma takes up to 5,461
@@ -79,7 +79,7 @@ def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> Bu
         elif on_progress:
             on_progress(message["done"], message["total"])
 
-    run_child("index.build", job.model_dump_json(), forward)
+    run_child("almanac.index.build", job.model_dump_json(), forward)
     [facts] = built
     if facts.why_full:
         tell = _log.warning if facts.parent_damaged else _log.info
@@ -111,8 +111,8 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
 
 
 def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progress: OnProgress) -> BuildFacts:
-    from index.engine import disk_full_told, open_client
-    from index.lexical import build_lexical
+    from almanac.index.engine import disk_full_told, open_client
+    from almanac.index.lexical import build_lexical
 
     matrix = write_matrix(job.version_dir, table.column("text_sha256").to_pylist(), VectorStore(job.vectors_root, job.embedder))
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
@@ -140,7 +140,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             difference = find_difference(parent, table)
             matrix = _changed_matrix(job, parent, difference.rows, table.column("text_sha256").to_pylist())
             rows = _Rows(job, matrix, difference.rows.added)
-            from index.engine import disk_full_told
+            from almanac.index.engine import disk_full_told
 
             copied.result()
         except DamagedVersion as error:
@@ -172,7 +172,7 @@ def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) 
 
 def _make_lexical(job: BuildJob, parent: Parent, changed: Rows, rows: int) -> None:
     """A change of the parent's where it is of use, else all anew: it takes seconds, and Chroma's delta need not wait for it."""
-    from index.lexical import COLUMNS, build_lexical, change_lexical
+    from almanac.index.lexical import COLUMNS, build_lexical, change_lexical
 
     if is_changeable(parent.folder, job.language, len(changed.removed), rows):
         try:
@@ -192,7 +192,7 @@ def _without_copy(job: BuildJob, why: str) -> FullBuild:
 
 
 def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: OnProgress) -> None:
-    from index.engine import disk_full_told, open_client, open_collection
+    from almanac.index.engine import disk_full_told, open_client, open_collection
 
     total = len(removed) + len(rows)
     with disk_full_told(job.version_dir), open_client(job.version_dir) as client:

@@ -10,10 +10,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import schemas.errors
-from schemas.errors import AlmanacError, OperationalError
-from schemas.lifetime import job_of_parent, tell_job
-from schemas.settings import project_root
+from almanac.schemas import errors
+from almanac.schemas.errors import AlmanacError, OperationalError
+from almanac.schemas.lifetime import job_of_parent, tell_job
 
 Message = dict[str, Any]
 _TAIL = 2000  # characters of stderr in the error
@@ -27,13 +26,12 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
     """
     with tempfile.TemporaryFile("w+b") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
             encoding="utf-8",
-            cwd=project_root(),
             start_new_session=True,
             # HNSW writes memory as it finds it into its files, and so might a text that was taken down.
             env={**os.environ, "MALLOC_PERTURB_": "165"},
@@ -65,7 +63,7 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
 def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
     """The child's side: calls `work(job, send)` with what `run_child` was given, then exits. Never returns normally on failure."""
     job = job_of_parent()
-    from schemas.settings import quiet_engines
+    from almanac.schemas.settings import quiet_engines
 
     quiet_engines()
     # Libraries print; the pipe to the parent carries messages only.
@@ -86,7 +84,7 @@ def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None
 
 
 def _revive(error: Message) -> AlmanacError:
-    classes = {cls("").kind: cls for cls in vars(schemas.errors).values() if isinstance(cls, type) and issubclass(cls, AlmanacError)}
+    classes = {cls("").kind: cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, AlmanacError)}
     return classes.get(error["kind"], OperationalError)(error["message"], where=error["where"], hint=error["hint"])
 
 

@@ -7,11 +7,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from index.lexical_facts import LEXICAL
-from index.rows import CHROMA, DATABASE
-from schemas.errors import DamagedVersion, StorageError
-from schemas.items import file_sha256
-from schemas.manifest import Manifest, StoredFile
+from almanac.index.lexical_facts import LEXICAL
+from almanac.index.rows import CHROMA, DATABASE
+from almanac.schemas.errors import DamagedVersion, StorageError
+from almanac.schemas.items import file_sha256
+from almanac.schemas.manifest import Manifest, StoredFile
 
 _BLOCK = 4 << 20
 _OWN_FILES = ".managed.json"

@@ -17,16 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-import index.rows
-from index.rows import CHROMA
-from index.versions import MANIFEST, manifest_in
-from schemas.errors import AlmanacError, DamagedVersion
-from schemas.items import file_sha256
-from schemas.manifest import Manifest
-from schemas.tables import CHUNKS
+from almanac.index import rows as rows_module
+from almanac.index.rows import CHROMA
+from almanac.index.versions import MANIFEST, manifest_in
+from almanac.schemas.errors import AlmanacError, DamagedVersion
+from almanac.schemas.items import file_sha256
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.tables import CHUNKS
 
 if TYPE_CHECKING:
-    from index.build import BuildJob
+    from almanac.index.build import BuildJob
 
 # Seconds, about, with Chroma 1.5.9 and rows of 1 KB and 384 dimensions, on a machine that had other things to do: a full build takes `_ADD` for each row;
 # a delta `_DELTA` whatever it does, and so much for each row of the parent (copied, loaded, written, synced), deleted and added.
@@ -100,7 +100,7 @@ def full_facts(rows: int, why: FullBuild | None = None) -> BuildFacts:
 
 def row_layout() -> str:
     """Changes when the code that makes a row of Chroma does, or Chroma itself: rows of before are then not what would be written today."""
-    code = Path(index.rows.__file__).read_bytes()
+    code = Path(rows_module.__file__).read_bytes()
     return hashlib.sha256(code + version("chromadb").encode()).hexdigest()[:16]
 
 

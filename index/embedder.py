@@ -7,14 +7,14 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from index.floors import Floors, default_floors
-from index.mistral import MistralEmbedder
-from index.model_folder import describe_embedder, find_model
-from schemas.declaration import Embed
-from schemas.errors import DeclarationError, OperationalError
-from schemas.items import sha256
-from schemas.manifest import EmbedderInfo
-from schemas.settings import DataDir
+from almanac.index.floors import Floors, default_floors
+from almanac.index.mistral import MistralEmbedder
+from almanac.index.model_folder import describe_embedder, find_model
+from almanac.schemas.declaration import Embed
+from almanac.schemas.errors import DeclarationError, OperationalError
+from almanac.schemas.items import sha256
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.settings import DataDir
 
 __all__ = ["Embedder", "Floors", "LocalEmbedder", "RemoteEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
@@ -150,7 +150,7 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
 
 
 def _load_model(embed: Embed) -> Any:
-    from schemas.settings import quiet_engines
+    from almanac.schemas.settings import quiet_engines
 
     quiet_engines()
     import torch

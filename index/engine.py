@@ -13,8 +13,8 @@ from chromadb.api.models.Collection import Collection
 from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.config import Settings
 
-from index.rows import CHROMA, DATABASE
-from schemas.errors import DamagedVersion
+from almanac.index.rows import CHROMA, DATABASE
+from almanac.schemas.errors import DamagedVersion
 
 _HARDLY_ANY = 16 << 20  # bytes
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from index.embedder import Vectors
-from index.matrix import Numbers
+from almanac.index.embedder import Vectors
+from almanac.index.matrix import Numbers
 
 # A text that stands many times (a notice on every page) makes as many equal vectors. HNSW links them to one another only, and
 # what was reached through them is lost. Rows of 5,000 x 384 that no longer find themselves: none with 300 texts 16 times each,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from schemas.reports import Problem
+from almanac.schemas.reports import Problem
 
 _LISTED = 100  # problems of one kind
 _SHOWN = 200  # characters of a value in a problem

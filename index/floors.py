@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from schemas.manifest import EmbedderInfo
+from almanac.schemas.manifest import EmbedderInfo
 
 
 class Floors(NamedTuple):

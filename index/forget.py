@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from index.digest import digest_of
-from index.lock import Lease
-from index.rebuild import TABLES, hidden_folder, replace_version, require_tables
-from index.versions import read_manifest, read_pointer, version_dir, version_names, version_number
-from schemas.durable import remove, write_file
-from schemas.errors import DamagedVersion, StorageError
-from schemas.manifest import Counts
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
+from almanac.index.digest import digest_of
+from almanac.index.lock import Lease
+from almanac.index.rebuild import TABLES, hidden_folder, replace_version, require_tables
+from almanac.index.versions import read_manifest, read_pointer, version_dir, version_names, version_number
+from almanac.schemas.durable import remove, write_file
+from almanac.schemas.errors import DamagedVersion, StorageError
+from almanac.schemas.manifest import Counts
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
 
 _RECORD = "forgotten.jsonl"
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import tantivy
 
-from index.analyzer import folded_tokens, has_folded, stored_tokens
-from index.lexical_facts import FACTS, LEXICAL, LexicalFacts, lexical_facts
-from schemas.durable import write_file
-from schemas.errors import DamagedVersion
-from schemas.fingerprints import analyzer_fingerprint
-from schemas.tables import CHUNKS, read_batches
+from almanac.index.analyzer import folded_tokens, has_folded, stored_tokens
+from almanac.index.lexical_facts import FACTS, LEXICAL, LexicalFacts, lexical_facts
+from almanac.schemas.durable import write_file
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.fingerprints import analyzer_fingerprint
+from almanac.schemas.tables import CHUNKS, read_batches
 
 ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
 COLUMNS = ["chunk_id", "title", "embedded_text", "metadata"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from schemas.errors import DamagedVersion
-from schemas.fingerprints import analyzer_fingerprint
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.fingerprints import analyzer_fingerprint
 
 LEXICAL = "lexical"  # the folder in a version's directory
 FACTS = "lexical.json"  # in that folder

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import tantivy
 
-from index.analyzer import folded_tokens, has_folded, is_folded, tokens
-from index.lexical import BODY, FOLDED, ID, ID_HIGH, ID_LOW, damage_told, lexical_schema
-from index.lexical_facts import LEXICAL, lexical_facts
+from almanac.index.analyzer import folded_tokens, has_folded, is_folded, tokens
+from almanac.index.lexical import BODY, FOLDED, ID, ID_HIGH, ID_LOW, damage_told, lexical_schema
+from almanac.index.lexical_facts import LEXICAL, lexical_facts
 
 Hit = tuple[str, float]
 

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from schemas.durable import TEMPORARY, sweep, write_file
-from schemas.errors import RunLocked
+from almanac.schemas.durable import TEMPORARY, sweep, write_file
+from almanac.schemas.errors import RunLocked
 
 _LOCK = "LOCK"
 _HOLDER = "LOCK.holder"

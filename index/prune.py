@@ -9,16 +9,16 @@ from pathlib import Path
 import pyarrow as pa
 import structlog
 
-from index.lock import Lease
-from index.pins import remove_unless_held
-from index.publish import override_of
-from index.vector_parts import keys_in, prune_vectors, vectors_unused
-from index.versions import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
-from schemas.declaration import Declaration
-from schemas.errors import DamagedVersion
-from schemas.reports import PruneResult
-from schemas.settings import DataDir
-from schemas.tables import CHUNKS
+from almanac.index.lock import Lease
+from almanac.index.pins import remove_unless_held
+from almanac.index.publish import override_of
+from almanac.index.vector_parts import keys_in, prune_vectors, vectors_unused
+from almanac.index.versions import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.reports import PruneResult
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import CHUNKS
 
 _LAST = 3  # the newest versions stay whatever is declared
 _DAY_S = 86_400

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import structlog
 
-from index.lock import Lease
-from index.rows import CHROMA
-from index.versions import (
+from almanac.index.lock import Lease
+from almanac.index.rows import CHROMA
+from almanac.index.versions import (
     MANIFEST,
     MANIFEST_HASH,
     point_to,
@@ -21,10 +21,10 @@ from index.versions import (
     version_names,
     version_number,
 )
-from schemas.durable import sync_tree, write_file
-from schemas.errors import DamagedVersion, GateRefused, NotFound
-from schemas.items import file_sha256, sha256
-from schemas.manifest import Manifest, StoredFile
+from almanac.schemas.durable import sync_tree, write_file
+from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound
+from almanac.schemas.items import file_sha256, sha256
+from almanac.schemas.manifest import Manifest, StoredFile
 
 _log = structlog.get_logger("almanac.publish")
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.durable import write_file
+from almanac.schemas.durable import write_file
 
 _LONGEST_QUEUE_S = 3600.0  # a moment further off than this was written before the clock was set back
 

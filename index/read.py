@@ -15,19 +15,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from index.exact import hnsw_bears, nearest
-from index.matrix import Numbers, open_matrix
-from index.pins import Pin
-from index.versions import manifest_in, pin_version, require_files, version_dir
-from schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
-from schemas.manifest import Manifest
-from schemas.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.index.exact import hnsw_bears, nearest
+from almanac.index.matrix import Numbers, open_matrix
+from almanac.index.pins import Pin
+from almanac.index.versions import manifest_in, pin_version, require_files, version_dir
+from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.tables import CHUNK_SCHEMA, CHUNKS
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection as ChromaCollection
 
-    from index.embedder import Vectors
-    from index.lexical_search import LexicalIndex, Reading
+    from almanac.index.embedder import Vectors
+    from almanac.index.lexical_search import LexicalIndex, Reading
 
 _SPARE = 10  # rows asked for beyond k, so that equal scores at the end are cut by id and not by chance
 _FEW = 20_000  # vectors that are compared one by one, in some 5 ms; among more, so many of the nearest of all are wanted ones that these are asked for
@@ -117,7 +117,7 @@ class OpenVersion:
 
     def _query_hnsw(self, vector: "Vectors", k: int) -> list[tuple[str, float]]:
         """The k nearest of all, and some more."""
-        from index.engine import panics_told
+        from almanac.index.engine import panics_told
 
         wanted = np.asarray(vector, dtype=np.float32)[None, :]
         with panics_told():
@@ -133,7 +133,7 @@ class OpenVersion:
         Any word of the query may match, in the title too; nothing in it is an operator, and where nothing matches there are no hits. Ids that the
         version does not have are ignored. Raises DamagedVersion where the version has no lexical index, or it cannot be read.
         """
-        from index.lexical import damage_told
+        from almanac.index.lexical import damage_told
 
         with self._telling_damage(), damage_told(self.folder):
             return self._lexical.search(query, k, ids)
@@ -212,7 +212,7 @@ class OpenVersion:
     def _collection(self) -> "ChromaCollection":
         with self._lock:
             if self._opened is None:
-                from index.engine import open_client, open_collection
+                from almanac.index.engine import open_client, open_collection
 
                 require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
                 client = self._open.enter_context(open_client(self.folder))
@@ -221,7 +221,7 @@ class OpenVersion:
 
     @cached_property
     def _lexical(self) -> "LexicalIndex":
-        from index.lexical_search import LexicalIndex
+        from almanac.index.lexical_search import LexicalIndex
 
         with self._lock:
             require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))

@@ -4,18 +4,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from index.build import BuildJob, build_version
-from index.lock import Lease
-from index.pins import remove_unless_held
-from index.publish import seal
-from index.verify import verify_version
-from index.versions import read_manifest, version_dir
-from schemas.durable import exchange, remove
-from schemas.errors import DamagedVersion
-from schemas.items import file_sha256
-from schemas.manifest import Manifest
-from schemas.reports import RebuildResult
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.index.build import BuildJob, build_version
+from almanac.index.lock import Lease
+from almanac.index.pins import remove_unless_held
+from almanac.index.publish import seal
+from almanac.index.verify import verify_version
+from almanac.index.versions import read_manifest, version_dir
+from almanac.schemas.durable import exchange, remove
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.items import file_sha256
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import RebuildResult
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
 TABLES = (CHUNKS, RECORDS, DOCUMENTS)
 _Progress = Callable[[int, int], None]

@@ -4,7 +4,7 @@ import json
 import math
 from typing import Any
 
-from schemas.items import canonical_json
+from almanac.schemas.items import canonical_json
 
 Scalar = str | int | float | bool
 

@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from index.model_folder import find_model, prompts_of
-from index.packing import estimate_tokens
-from schemas.declaration import Embed
-from schemas.errors import DeclarationError
-from schemas.tables import read_batches
+from almanac.index.model_folder import find_model, prompts_of
+from almanac.index.packing import estimate_tokens
+from almanac.schemas.declaration import Embed
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.tables import read_batches
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
 
-from index.vectors import VectorStore
-from schemas.durable import TEMPORARY, remove, sweep
-from schemas.manifest import EmbedderInfo
+from almanac.index.vectors import VectorStore
+from almanac.schemas.durable import TEMPORARY, remove, sweep
+from almanac.schemas.manifest import EmbedderInfo
 
 _USE = ".use"
 _log = structlog.get_logger("almanac.vectors")

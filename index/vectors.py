@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
-from index.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
-from index.vector_keys import VectorKeys
-from schemas.durable import move, write_file
-from schemas.errors import DamagedVersion, EmbedderMismatch, StorageError
-from schemas.manifest import EmbedderInfo
-from schemas.reports import ChunkCounts
+from almanac.index.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
+from almanac.index.vector_keys import VectorKeys
+from almanac.schemas.durable import move, write_file
+from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, StorageError
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.reports import ChunkCounts
 
 _SHOWN_EVERY = 128  # texts embedded between two moves of the progress bar: four forward passes
 _log = structlog.get_logger("almanac.vectors")

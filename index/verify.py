@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from index.child import Message, run_child, serve_parent
-from index.rows import CHROMA
-from schemas.manifest import EmbedderInfo, Manifest
-from schemas.reports import Problem
+from almanac.index.child import Message, run_child, serve_parent
+from almanac.index.rows import CHROMA
+from almanac.schemas.manifest import EmbedderInfo, Manifest
+from almanac.schemas.reports import Problem
 
 
 class VerifyJob(BaseModel):
@@ -47,7 +47,7 @@ def verify_version(
         # Chroma maps index files into memory and trusts them: a short one is a segmentation fault.
         problems.append(Problem(kind="unreadable", where=CHROMA, found=f"reading it ended in {name}", expected="rows"))
 
-    run_child("index.verify", job.model_dump_json(), collect, on_signal=collect_crash)
+    run_child("almanac.index.verify", job.model_dump_json(), collect, on_signal=collect_crash)
     return problems
 
 
@@ -57,9 +57,9 @@ def _work(job_text: str, send: Callable[[Message], None]) -> None:
 
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """What the child does. A ruined index file may end the process."""
-    from index.findings import Findings
-    from index.verify_delta import check_changed
-    from index.verify_files import check_chunks, check_files
+    from almanac.index.findings import Findings
+    from almanac.index.verify_delta import check_changed
+    from almanac.index.verify_files import check_chunks, check_files
 
     findings = Findings(send)
     if job.manifest is not None:
@@ -71,8 +71,8 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, findings, _import_chroma):
         table, rows = changed.table, changed.rows
     if table is not None:
-        from index.verify_lexical import check_lexical
-        from index.verify_rows import check_rows
+        from almanac.index.verify_lexical import check_lexical
+        from almanac.index.verify_rows import check_rows
 
         check_lexical(job.version_dir, table, findings)
         check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, findings)
@@ -80,7 +80,7 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
 
 def _import_chroma() -> None:
     """A second of its own."""
-    import index.engine  # noqa: F401
+    import almanac.index.engine  # noqa: F401
 
 
 if __name__ == "__main__":

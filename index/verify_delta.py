@@ -13,16 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from index.chunk_rows import ChunkRows
-from index.delta import Numbers, compare_rows, proven_chunks
-from index.digest import DIGESTED
-from index.findings import Findings
-from index.vectors import VectorStore
-from index.verify_files import UNREADABLE, check_digest, check_hashes, require_schema
-from index.versions import manifest_in
-from schemas.errors import AlmanacError
-from schemas.manifest import EmbedderInfo, Manifest
-from schemas.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.index.chunk_rows import ChunkRows
+from almanac.index.delta import Numbers, compare_rows, proven_chunks
+from almanac.index.digest import DIGESTED
+from almanac.index.findings import Findings
+from almanac.index.vectors import VectorStore
+from almanac.index.verify_files import UNREADABLE, check_digest, check_hashes, require_schema
+from almanac.index.versions import manifest_in
+from almanac.schemas.errors import AlmanacError
+from almanac.schemas.manifest import EmbedderInfo, Manifest
+from almanac.schemas.tables import CHUNK_SCHEMA, CHUNKS
 
 _SAMPLE = 2000  # rows taken over that are read again: 0.3 s
 _PARTS = 16  # vector parts that their vectors come from; all of them, 200 for 100,000 rows, take 0.7 s

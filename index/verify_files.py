@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from index.digest import DIGESTED, digest_of
-from index.findings import Findings
-from index.versions import MANIFEST, MANIFEST_HASH
-from schemas.items import ChunkRow, file_sha256
-from schemas.manifest import EmbedderInfo, Manifest
-from schemas.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.index.digest import DIGESTED, digest_of
+from almanac.index.findings import Findings
+from almanac.index.versions import MANIFEST, MANIFEST_HASH
+from almanac.schemas.items import ChunkRow, file_sha256
+from almanac.schemas.manifest import EmbedderInfo, Manifest
+from almanac.schemas.tables import CHUNK_SCHEMA, CHUNKS
 
 _BATCH = 1000
 UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)

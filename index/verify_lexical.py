@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from index.analyzer import stored_tokens
-from index.chunk_rows import ChunkRows
-from index.findings import Findings
-from index.lexical import COLUMNS, damage_told, indexed_text, language_of
-from index.lexical_facts import LEXICAL, lexical_facts
-from index.lexical_search import LexicalIndex
-from schemas.errors import DamagedVersion
-from schemas.tables import CHUNKS
+from almanac.index.analyzer import stored_tokens
+from almanac.index.chunk_rows import ChunkRows
+from almanac.index.findings import Findings
+from almanac.index.lexical import COLUMNS, damage_told, indexed_text, language_of
+from almanac.index.lexical_facts import LEXICAL, lexical_facts
+from almanac.index.lexical_search import LexicalIndex
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.tables import CHUNKS
 
 _PROBES = 16
 

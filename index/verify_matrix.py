@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from index.embedder import Vectors
-from index.findings import Findings
-from index.matrix import MATRIX, open_matrix
-from schemas.errors import DamagedVersion
+from almanac.index.embedder import Vectors
+from almanac.index.findings import Findings
+from almanac.index.matrix import MATRIX, open_matrix
+from almanac.schemas.errors import DamagedVersion
 
 TOLERANCE = 1e-5  # of a cosine: Chroma normalises again, and the same text in another batch differs in its last bits
 _BATCH = 5000

@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from index.embedder import Vectors
-from index.engine import open_client, open_collection, require_database
-from index.exact import hnsw_bears
-from index.findings import Findings
-from index.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
-from index.vectors import VectorStore
-from index.verify_matrix import TOLERANCE, check_matrix, cosines_of
-from schemas.errors import AlmanacError
-from schemas.manifest import EmbedderInfo
-from schemas.tables import CHUNKS
+from almanac.index.embedder import Vectors
+from almanac.index.engine import open_client, open_collection, require_database
+from almanac.index.exact import hnsw_bears
+from almanac.index.findings import Findings
+from almanac.index.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.vectors import VectorStore
+from almanac.index.verify_matrix import TOLERANCE, check_matrix, cosines_of
+from almanac.schemas.errors import AlmanacError
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.tables import CHUNKS
 
 if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection

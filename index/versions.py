@@ -10,12 +10,12 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from index.pins import Pin, remove_unless_held
-from index.rows import CHROMA
-from schemas.durable import remove, write_file
-from schemas.errors import DamagedVersion, NotFound, NothingPublished
-from schemas.manifest import FORMAT, Manifest
-from schemas.reports import VersionRow, Versions
+from almanac.index.pins import Pin, remove_unless_held
+from almanac.index.rows import CHROMA
+from almanac.schemas.durable import remove, write_file
+from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
+from almanac.schemas.manifest import FORMAT, Manifest
+from almanac.schemas.reports import VersionRow, Versions
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"  # as `sha256sum` writes it, so that it can also be checked by hand

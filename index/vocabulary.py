@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from index.model_folder import find_model
-from schemas.declaration import Embed
+from almanac.index.model_folder import find_model
+from almanac.schemas.declaration import Embed
 
 _WORD = re.compile(r"\w+")
 

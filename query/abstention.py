@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from index.analyzer import fold
+from almanac.index.analyzer import fold
 
 UNKNOWN = "I don't know based on the internal docs."
 

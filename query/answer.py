@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from index.embedder import Embedder
-from query.abstention import UNKNOWN, says_unknown
-from query.citations import Thresholds, attribute, cite, cite_statements
-from query.context import Message, make_messages, select_passages
-from query.extractive import extract
-from query.language import question_language
-from query.markers import CitationFilter, Marked
-from query.nearness import Nearness
-from query.pathways import Pathway, choose_pathway, fallback_notice, require_mode
-from query.sentences import split
-from schemas.declaration import Declaration
-from schemas.errors import OperationalError
-from schemas.reports import Answer, Citation, Hit
+from almanac.index.embedder import Embedder
+from almanac.query.abstention import UNKNOWN, says_unknown
+from almanac.query.citations import Thresholds, attribute, cite, cite_statements
+from almanac.query.context import Message, make_messages, select_passages
+from almanac.query.extractive import extract
+from almanac.query.language import question_language
+from almanac.query.markers import CitationFilter, Marked
+from almanac.query.nearness import Nearness
+from almanac.query.pathways import Pathway, choose_pathway, fallback_notice, require_mode
+from almanac.query.sentences import split
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import OperationalError
+from almanac.schemas.reports import Answer, Citation, Hit
 
 if TYPE_CHECKING:
-    from query.generators import Generator
+    from almanac.query.generators import Generator
 
 __all__ = ["UNKNOWN", "Question", "answer", "stream_answer"]
 

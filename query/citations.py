@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from index.embedder import Embedder
-from query.markers import Marked, without_markers
-from query.nearness import Confidence, Nearness
-from query.overlap import Words, coverage, rarity
-from query.sentences import language_of, sentences_of, split
-from schemas.reports import Citation, Hit
+from almanac.index.embedder import Embedder
+from almanac.query.markers import Marked, without_markers
+from almanac.query.nearness import Confidence, Nearness
+from almanac.query.overlap import Words, coverage, rarity
+from almanac.query.sentences import language_of, sentences_of, split
+from almanac.schemas.reports import Citation, Hit
 
 _BORNE = 0.6  # share of a statement's words that a sentence has to have, where the model did not say what its statement rests on
 _TOLD = 0.2  # least share by which words alone tell the sentence

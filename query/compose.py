@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from schemas.errors import UsageError
-from schemas.templates import fill
+from almanac.schemas.errors import UsageError
+from almanac.schemas.templates import fill
 
 
 def compose_query(template: str | None, question: str, parts: Mapping[str, str] | None = None) -> str:

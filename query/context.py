@@ -7,14 +7,14 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
-from query.language import language_name
-from query.markers import hide_markers, without_markers
-from query.overlap import Words, coverage, rarity
-from query.pathways import UNKNOWN, Pathway
-from query.sentences import Sentence, language_of, sentences_of
-from schemas.errors import UsageError
-from schemas.items import sha256
-from schemas.reports import Hit
+from almanac.query.language import language_name
+from almanac.query.markers import hide_markers, without_markers
+from almanac.query.overlap import Words, coverage, rarity
+from almanac.query.pathways import UNKNOWN, Pathway
+from almanac.query.sentences import Sentence, language_of, sentences_of
+from almanac.schemas.errors import UsageError
+from almanac.schemas.items import sha256
+from almanac.schemas.reports import Hit
 
 Message = dict[str, str]  # role: system, user or assistant; content
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytrec_eval
 
-from query.compose import compose_query
-from query.published import PublishedIndex, best_documents
-from query.retrieve import Mode, Request
-from schemas.errors import UsageError
-from schemas.reports import EvalResult
+from almanac.query.compose import compose_query
+from almanac.query.published import PublishedIndex, best_documents
+from almanac.query.retrieve import Mode, Request
+from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import EvalResult
 
 # Chunks read for a question: enough for ten documents even where each has several chunks among the best.
 _DEPTH = 300

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from index.retry import Retry
-from query.retrieve import Found
-from schemas.errors import CredentialRefused, OperationalError
-from schemas.reports import Hit
+from almanac.index.retry import Retry
+from almanac.query.retrieve import Found
+from almanac.schemas.errors import CredentialRefused, OperationalError
+from almanac.schemas.reports import Hit
 
 if TYPE_CHECKING:
-    from query.generators import Generator
+    from almanac.query.generators import Generator
 
 _NUMBERING = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _LONGEST = 300  # characters; what is longer is no wording of a question but an answer to it

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from index.analyzer import fold
-from index.embedder import Embedder
-from query.overlap import Words, coverage, rarity
-from query.sentences import Sentence, language_of, sentences_of
-from schemas.reports import Hit
+from almanac.index.analyzer import fold
+from almanac.index.embedder import Embedder
+from almanac.query.overlap import Words, coverage, rarity
+from almanac.query.sentences import Sentence, language_of, sentences_of
+from almanac.schemas.reports import Hit
 
 _SENTENCES = 3
 _CHARACTERS = 1200  # of a reply; further sentences are for a short answer that has more than one part

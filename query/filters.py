@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.errors import UsageError
-from schemas.items import canonical_json
+from almanac.schemas.errors import UsageError
+from almanac.schemas.items import canonical_json
 
 Mask = npt.NDArray[np.bool_]
 _DEEPEST = 50  # levels; what is deeper was not written by anybody, and ends in Python's own limit

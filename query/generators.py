@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Protocol
 
-from index.mistral_api import AnswerMalformed, MistralApi, Unanswered, shared_limit
-from index.packing import estimate_tokens
-from index.retry import Retry
-from schemas.declaration import Generate
-from schemas.settings import DataDir
+from almanac.index.mistral_api import AnswerMalformed, MistralApi, Unanswered, shared_limit
+from almanac.index.packing import estimate_tokens
+from almanac.index.retry import Retry
+from almanac.schemas.declaration import Generate
+from almanac.schemas.settings import DataDir
 
 if TYPE_CHECKING:
     from mistralai.client import Mistral

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from index.embedder import Vectors
-from index.floors import default_floors
-from index.read import OpenVersion
-from query.compose import compose_query
-from query.rerank import load_reranker
-from query.retrieve import Request, Retriever
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError
-from schemas.reports import Hit, Recall
+from almanac.index.embedder import Vectors
+from almanac.index.floors import default_floors
+from almanac.index.read import OpenVersion
+from almanac.query.compose import compose_query
+from almanac.query.rerank import load_reranker
+from almanac.query.retrieve import Request, Retriever
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.reports import Hit, Recall
 
 _QUESTION = ("question", "query", "text")
 _EXPECTED = ("document_id", "url", "answer_contains")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from index.versions import resolve_version
-from query.retrieve import Retriever
-from schemas.errors import NotFound
+from almanac.index.versions import resolve_version
+from almanac.query.retrieve import Retriever
+from almanac.schemas.errors import NotFound
 
 _KEPT = 3  # the live one, and those that were asked for by name of late
 

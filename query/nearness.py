@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 Confidence = Literal["high", "medium", "low"]
 
-# The best support (see `query.support`) among the candidates of a question on XQuAD, of 150 questions each; "hidden" without the article that answers:
+# The best support (see `almanac.query.support`) among the candidates of a question on XQuAD, of 150 questions each; "hidden" without the article that answers:
 #                    1     5    25    50    75    95    99 percentile
 #   Spanish         .35   .41   .60   .73   .88  1.00  1.00        dense cosine  .35 to .70
 #   hidden          .07   .11   .18   .26   .32   .53   .69                      .31 to .56

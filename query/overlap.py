@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from index.analyzer import folded_tokens, has_folded, is_folded, tokens
+from almanac.index.analyzer import folded_tokens, has_folded, is_folded, tokens
 
 
 class Words:

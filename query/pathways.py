@@ -2,8 +2,8 @@
 
 from typing import Literal
 
-from query.abstention import UNKNOWN
-from schemas.errors import UsageError
+from almanac.query.abstention import UNKNOWN
+from almanac.schemas.errors import UsageError
 
 Mode = Literal["kb-only", "kb-llm"]
 Pathway = Literal["kb-only", "kb-augmented", "llm-fallback"]
@@ -26,7 +26,7 @@ def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
     """In mode kb-llm the documents are used where one hit can be relied on; else the model answers without them.
 
     A hit can be relied on where its dense cosine reaches `retrieve.confident`. In a language that the embedder does not know, cosines tell little: there
-    it has to hold enough of the question's words (`query.nearness`).
+    it has to hold enough of the question's words (`almanac.query.nearness`).
     """
     if mode == "kb-only":
         return "kb-only"

@@ -9,23 +9,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from index.embedder import Embedder, describe_embedder, load_embedder
-from index.read import OpenVersion
-from index.versions import current_version, report_versions, resolve_version
-from query.answer import History, Question, answer, stream_answer
-from query.compose import compose_query
-from query.expand import PATIENCE, expand, merge
-from query.generators import Generator, load_generator
-from query.held import HeldVersions
-from query.pathways import require_mode
-from query.remembered import RememberingEmbedder
-from query.rerank import Reranker, find_reranker, load_reranker
-from query.retrieve import Found, Mode, Request, Retriever
-from schemas.declaration import Declaration, Embed
-from schemas.errors import EmbedderMismatch, UsageError
-from schemas.load import load_declaration
-from schemas.reports import Answer, Hit, SearchResult, Versions
-from schemas.settings import DataDir, quiet_engines
+from almanac.index.embedder import Embedder, describe_embedder, load_embedder
+from almanac.index.read import OpenVersion
+from almanac.index.versions import current_version, report_versions, resolve_version
+from almanac.query.answer import History, Question, answer, stream_answer
+from almanac.query.compose import compose_query
+from almanac.query.expand import PATIENCE, expand, merge
+from almanac.query.generators import Generator, load_generator
+from almanac.query.held import HeldVersions
+from almanac.query.pathways import require_mode
+from almanac.query.remembered import RememberingEmbedder
+from almanac.query.rerank import Reranker, find_reranker, load_reranker
+from almanac.query.retrieve import Found, Mode, Request, Retriever
+from almanac.schemas.declaration import Declaration, Embed
+from almanac.schemas.errors import EmbedderMismatch, UsageError
+from almanac.schemas.load import load_declaration
+from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
+from almanac.schemas.settings import DataDir, Project, quiet_engines
 
 _IDLE_S = 60.0  # for which a version that was asked for by name waits to be asked for again
 
@@ -42,13 +42,17 @@ class Asked(TypedDict, total=False):
     temperature: float | None  # of the model that writes, where one is declared
 
 
-def open_index(kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None) -> "PublishedIndex":
-    """Opens the index of `kb`, a name under `knowledge/` or a path to a declaration, with the overlay of `env`, else of ALMANAC_ENV.
+def open_index(
+    kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None, project: Path | str | None = None
+) -> "PublishedIndex":
+    """Opens the index of `kb`, a name under the project's `knowledge/` or a path to a declaration, with the overlay of `env`, else of ALMANAC_ENV.
 
-    With `version` it stays pinned to that one; otherwise each request reads the live version. Raises NothingPublished before the first run.
+    The project is found as commands find it: `project`, ALMANAC_PROJECT, the nearest folder upwards that declares something. With `version` it stays pinned
+    to that one; otherwise each request reads the live version. Raises NothingPublished before the first run.
     """
     quiet_engines()
-    index = PublishedIndex(load_declaration(kb, env), DataDir.locate(data), version)
+    found = Project.locate(project)
+    index = PublishedIndex(load_declaration(kb, env, found), DataDir.locate(data, found), version)
     find_reranker(index.declaration)  # a folder that is none is said before a model is loaded
     resolve_version(index.folder, version)
     return index

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from index.embedder import Embedder, Vectors
-from index.floors import Floors
-from schemas.manifest import EmbedderInfo
+from almanac.index.embedder import Embedder, Vectors
+from almanac.index.floors import Floors
+from almanac.schemas.manifest import EmbedderInfo
 
 _KEPT = 8192  # vectors; 13 MB of 384 dimensions
 

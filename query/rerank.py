@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError, OperationalError
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError, OperationalError
 
 _REQUEST = 32  # pairs in one forward pass
 
@@ -60,7 +60,7 @@ class CrossEncoderReranker:
     """A cross-encoder of sentence-transformers in a folder on this machine, on a GPU where there is one; nothing is downloaded."""
 
     def __init__(self, folder: Path) -> None:
-        from schemas.settings import quiet_engines
+        from almanac.schemas.settings import quiet_engines
 
         quiet_engines()
         import torch

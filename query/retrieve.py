@@ -13,20 +13,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from index.embedder import Vectors
-from index.read import KnownIds, OpenVersion
-from query.candidates import Candidate
-from query.filters import Column, Mask, filter_key, matching_rows, reach
-from query.fusion import fuse
-from query.nearness import SUPPORT, Nearness
-from query.rerank import Reranker
-from query.select import diversify, one_of_each_document, worth_returning
-from query.support import support
-from query.tags import QuestionTags, TagIndex
-from query.weights import dense_weight, known_shares
-from schemas.declaration import Declaration
-from schemas.errors import UsageError
-from schemas.reports import Hit, ListedDocument, Neighbour
+from almanac.index.embedder import Vectors
+from almanac.index.read import KnownIds, OpenVersion
+from almanac.query.candidates import Candidate
+from almanac.query.filters import Column, Mask, filter_key, matching_rows, reach
+from almanac.query.fusion import fuse
+from almanac.query.nearness import SUPPORT, Nearness
+from almanac.query.rerank import Reranker
+from almanac.query.select import diversify, one_of_each_document, worth_returning
+from almanac.query.support import support
+from almanac.query.tags import QuestionTags, TagIndex
+from almanac.query.weights import dense_weight, known_shares
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import Hit, ListedDocument, Neighbour
 
 Mode = Literal["dense", "lexical", "hybrid"]
 EmbedQueries = Callable[[Sequence[str]], Vectors]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from query.candidates import Candidate
+from almanac.query.candidates import Candidate
 
 Vectors = Callable[[Sequence[str]], np.ndarray]
 

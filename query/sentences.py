@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from sentencex import get_sentence_boundaries
 
-from schemas.reports import Hit
+from almanac.schemas.reports import Hit
 
 
 class Sentence(NamedTuple):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
-from index.analyzer import folded_tokens, primary_tag, tokens
+from almanac.index.analyzer import folded_tokens, primary_tag, tokens
 
 if TYPE_CHECKING:
-    from index.lexical_search import Reading
+    from almanac.index.lexical_search import Reading
 
 # In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So each counts as if the version held so many more texts of
 # so many words, in general language (Dirichlet prior); from some thousand texts on, its own counts decide.

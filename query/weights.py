@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from index.read import OpenVersion
-from index.vocabulary import fit_of
-from schemas.declaration import Embed
+from almanac.index.read import OpenVersion
+from almanac.index.vocabulary import fit_of
+from almanac.schemas.declaration import Embed
 
 # Pieces per word with all-MiniLM-L6-v2, whose vocabulary is English: English 1.09 to 1.13 (XQuAD, Cranfield, five long texts, product documentation),
 # French 1.6 to 1.7, Vietnamese 1.7, Spanish 1.8, German 2.6, Hebrew 4.7, Russian 8.9. Vocabularies of many languages hold 100,000 pieces and more.

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from schemas.credentials import Auth, Secret, Token, check_cookies, check_headers
-from schemas.expressions import JmesPath, Regex
-from schemas.fields import FieldRule, Selector
-from schemas.model import Declared
+from almanac.schemas.credentials import Auth, Secret, Token, check_cookies, check_headers
+from almanac.schemas.expressions import JmesPath, Regex
+from almanac.schemas.fields import FieldRule, Selector
+from almanac.schemas.model import Declared
 
 _UNITS = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, SerializationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from schemas.model import Declared
+from almanac.schemas.model import Declared
 
 REVEALED = {"reveal_secrets": True}
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from schemas.model import Declared
-from schemas.settings import project_root
-from schemas.sources import Source
+from almanac.schemas.model import Declared
+from almanac.schemas.settings import Project
+from almanac.schemas.sources import Source
 
 
 def _parse_share(value: Any) -> Any:
@@ -431,7 +431,7 @@ class Declaration(Declared):
     @property
     def handle(self) -> str:
         """What commands call it by: its name where it lies under `knowledge/`, else its path; and the environment, where there is one."""
-        name = self.path.stem if self.path.parent == project_root() / "knowledge" else str(self.path)
+        name = self.path.stem if self.path.parent == Project.locate().knowledge else str(self.path)
         return f"{name} --env {self.env}" if self.env else name
 
     @property

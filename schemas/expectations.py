@@ -2,8 +2,8 @@
 
 from typing import Any, Literal, NamedTuple
 
-from schemas.declaration import Declaration, Expectation
-from schemas.sources import Source
+from almanac.schemas.declaration import Declaration, Expectation
+from almanac.schemas.sources import Source
 
 
 class ColumnExpectation(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from schemas.expressions import Css, JmesPath, Regex, XPath
-from schemas.model import Declared
+from almanac.schemas.expressions import Css, JmesPath, Regex, XPath
+from almanac.schemas.model import Declared
 
 FieldType = Literal["text", "integer", "number", "price", "date", "datetime", "boolean", "url", "html"]
 Process = Literal["lower", "upper", "title", "split", "first", "last", "unique", "sort", "count", "join"]

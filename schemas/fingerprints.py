@@ -4,10 +4,10 @@ import json
 from functools import cache
 from typing import Any
 
-from schemas.declaration import Declaration
-from schemas.items import canonical_json, sha256
-from schemas.settings import project_root
-from schemas.sources import SiteSource, Source
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.items import canonical_json, sha256
+from almanac.schemas.settings import installation
+from almanac.schemas.sources import SiteSource, Source
 
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.
 _HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
@@ -105,7 +105,7 @@ def _short(value: Any) -> str:
 @cache
 def _code(*places: str) -> str:
     """A hash of modules, for what they do is part of the stage: a mended selector engine reads the same page anew."""
-    root = project_root()
+    root = installation()
     files = [path for place in places for path in sorted((root / place).rglob("*.py") if (root / place).is_dir() else [root / place])]
     return sha256("".join(f"{path.relative_to(root)} {sha256(path.read_bytes())}\n" for path in files))
 

@@ -8,31 +8,41 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError, NotFound, UsageError
-from schemas.model import Declared
-from schemas.overlays import base_of, find_overlay, with_overlay
-from schemas.settings import environment, project_root
-from schemas.tree import Keys, Node, dotted, plain, read_tree
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError, NotFound, UsageError
+from almanac.schemas.model import Declared
+from almanac.schemas.overlays import SUFFIXES, base_of, find_overlay, with_overlay
+from almanac.schemas.settings import Project, document, environment
+from almanac.schemas.tree import Keys, Node, dotted, plain, read_tree
 
 # What stands below these is shown to nobody, even where it is written the wrong way.
 _SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
 
 
-def find_declaration(kb: str) -> Path:
-    """The file of a knowledge base: a name under `knowledge/`, or a path to a YAML file."""
-    is_path = kb.endswith((".yaml", ".yml")) or os.sep in kb
-    folder = project_root() / "knowledge"
-    path = Path(kb) if is_path else folder / f"{kb}.yaml"
-    if not path.is_file():
-        if is_path:
-            raise NotFound("no such declaration file", where=kb, hint="almanac init NAME writes a commented one")
-        names = ", ".join(sorted(p.stem for p in folder.glob("*.yaml") if base_of(p) is None)) or "none yet"
-        raise NotFound(f"no knowledge base '{kb}' under knowledge/", where=kb, hint=f"known: {names}; a path to a YAML file works too")
+def find_declaration(kb: str, project: Project | None = None) -> Path:
+    """The file of a knowledge base: a name under the project's `knowledge/`, or a path to a YAML file. Raises NotFound that says where it was looked for."""
+    is_path = kb.endswith(SUFFIXES) or os.sep in kb
+    if is_path:
+        path = Path(kb)
+        if not path.is_file():
+            raise NotFound("no such declaration file", where=str(path.absolute()), hint="almanac init NAME writes a commented one")
+    else:
+        path = _find_by_name(kb, project or Project.locate())
     if overlaid := base_of(path):
         base, env = overlaid
         hint = f"write {base if is_path else base.stem} --env {env}"
         raise UsageError(f"is the overlay '{env}' of {base.name}, and no knowledge base of its own", where=str(path), hint=hint)
+    return path
+
+
+def _find_by_name(kb: str, project: Project) -> Path:
+    project.require()
+    candidates = [project.knowledge / f"{kb}{suffix}" for suffix in SUFFIXES]
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        names = ", ".join(path.stem for path in project.declarations())
+        hint = f"declared there: {names}" if names else f"nothing is declared there yet: almanac init {kb} writes a commented declaration"
+        raise NotFound(f"no knowledge base '{kb}' in {project.knowledge}", where=kb, hint=f"{hint}; --project DIR looks in another folder")
     return path
 
 
@@ -44,9 +54,9 @@ def is_declared(kb: str) -> bool:
         return False
 
 
-def load_declaration(kb: str, env: str | None = None) -> Declaration:
+def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> Declaration:
     """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV; an empty `env` asks for none."""
-    path = find_declaration(kb)
+    path = find_declaration(kb, project)
     tree = read_tree(path)
     if not isinstance(tree.value, dict):
         raise DeclarationError("is not a mapping of keys", where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
@@ -78,7 +88,7 @@ def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details:
     places = [_at_line(node, path) + text for node, text in findings]
     first = next((node.place for node, _ in findings if node.line), None)
     message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
-    hint = "docs/declaration.md lists every key with its meaning"
+    hint = f"{document('declaration.md')} lists every key with its meaning"
     return DeclarationError(message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint)
 
 

@@ -8,11 +8,11 @@ import glob
 import re
 from pathlib import Path
 
-from schemas.errors import DeclarationError, NotFound, UsageError
-from schemas.tree import Keys, Node, dotted, read_tree
+from almanac.schemas.errors import DeclarationError, NotFound, UsageError
+from almanac.schemas.tree import Keys, Node, dotted, read_tree
 
 _ENV = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 # Where null is a value of its own.
 _NULL_MEANS_OFF: frozenset[Keys] = frozenset({("gate", "max_failed"), ("gate", "max_lost")})
 
@@ -22,7 +22,7 @@ def overlays_of(base: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in sorted(base.parent.glob(f"{glob.escape(base.stem)}.*")):
         env = path.stem.removeprefix(f"{base.stem}.")
-        if path.suffix in _SUFFIXES and path.stem != base.stem and _ENV.fullmatch(env):
+        if path.suffix in SUFFIXES and path.stem != base.stem and _ENV.fullmatch(env):
             found.setdefault(env, path)
     return found
 
@@ -32,7 +32,7 @@ def base_of(path: Path) -> tuple[Path, str] | None:
     stem, dot, env = path.stem.rpartition(".")
     if not dot or not stem or not _ENV.fullmatch(env):
         return None
-    bases = [path.with_name(f"{stem}{suffix}") for suffix in (path.suffix, *_SUFFIXES)]
+    bases = [path.with_name(f"{stem}{suffix}") for suffix in (path.suffix, *SUFFIXES)]
     return next(((base, env) for base in bases if base.is_file()), None)
 
 

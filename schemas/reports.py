@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from schemas.manifest import Counts, Verdict
+from almanac.schemas.manifest import Counts, Verdict
 
 # `kept`: complete and verified, and not made the live one because the run was told so.
 Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]

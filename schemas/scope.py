@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.declaration import Declaration
-from schemas.errors import UsageError
-from schemas.sources import SiteSource
-from schemas.urls import http_url
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import UsageError
+from almanac.schemas.sources import SiteSource
+from almanac.schemas.urls import http_url
 
 
 @dataclass(frozen=True, slots=True)

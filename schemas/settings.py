@@ -1,10 +1,12 @@
 """Places and environment: the one module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own variables in flows/."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.errors import StorageError
+from almanac.schemas.errors import NotFound, StorageError
+from almanac.schemas.overlays import SUFFIXES, base_of
 
 # Everything here answers offline and reports to nobody. It has to be set before an engine is imported.
 _QUIET_ENGINES = {
@@ -23,9 +25,70 @@ _QUIET_ENGINES = {
 }
 
 
-def project_root() -> Path:
-    """The checkout that this code runs from."""
+_PROJECT = "ALMANAC_PROJECT"
+
+
+def installation() -> Path:
+    """The folder of the package: its code, examples, documentation and lock. Only ever read; in a checkout it is a project as well."""
     return Path(__file__).resolve().parent.parent
+
+
+def document(name: str) -> str:
+    """The path of a page of the documentation, for messages that point to it."""
+    path = installation() / "docs" / name
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder of the user's: `knowledge/` with the declarations, and `data/` where that lies nowhere else."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, option: Path | str | None = None) -> "Project":
+        """The option, else ALMANAC_PROJECT, else the nearest folder whose `knowledge/` holds a declaration, else the current folder.
+
+        The nearest is looked for from the current folder upwards, and not beyond the home directory.
+        """
+        chosen = option or os.environ.get(_PROJECT)
+        if chosen:
+            return cls(Path(chosen).expanduser().resolve())
+        here = cls(Path.cwd())
+        return next((project for project in here._and_above() if project.declarations()), here)
+
+    @property
+    def knowledge(self) -> Path:
+        return self.root / "knowledge"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    def declarations(self) -> list[Path]:
+        """The files under `knowledge/` that declare a knowledge base, sorted by name; overlays are left out."""
+        found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
+        return sorted((path for path in found if base_of(path) is None), key=lambda path: path.name)
+
+    def require(self) -> None:
+        """Raises NotFound where there is no such folder."""
+        if not self.root.is_dir():
+            raise NotFound("no such project folder", where=str(self.root), hint=f"check --project or {_PROJECT}; almanac init NAME --project DIR makes one")
+
+    def _and_above(self) -> Iterator["Project"]:
+        try:
+            home = Path.home().resolve()
+        except RuntimeError:  # this user has none
+            home = None
+        for folder in (self.root, *self.root.parents):
+            yield Project(folder)
+            if folder == home:
+                return
+
+
+def use_project(root: Path | str) -> None:
+    """Makes a folder the project of this process and of its children."""
+    os.environ[_PROJECT] = str(Path(root).expanduser().resolve())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +98,9 @@ class DataDir:
     root: Path
 
     @classmethod
-    def locate(cls, option: Path | str | None = None) -> "DataDir":
-        """The option, else ALMANAC_DATA, else `data/` in the checkout."""
-        chosen = option or os.environ.get("ALMANAC_DATA") or project_root() / "data"
+    def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
+        """The option, else ALMANAC_DATA, else `data/` of the project."""
+        chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
         return cls(Path(chosen).expanduser().resolve())
 
     def raw(self, kb: str, source: str) -> Path:

@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from schemas.addresses import private_host, refusal
-from schemas.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
-from schemas.expressions import Regex
-from schemas.fields import FieldRule, Selector
-from schemas.model import Declared
-from schemas.urls import Domain, HttpUrl, domain_of
+from almanac.schemas.addresses import private_host, refusal
+from almanac.schemas.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.expressions import Regex
+from almanac.schemas.fields import FieldRule, Selector
+from almanac.schemas.model import Declared
+from almanac.schemas.urls import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
 FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "faq"]

@@ -14,9 +14,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.durable import move, write_file
-from schemas.errors import AlmanacError, DamagedVersion, StorageError
-from schemas.items import ChunkRow, Item, canonical_json, sha256
+from almanac.schemas.durable import move, write_file
+from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
+from almanac.schemas.items import ChunkRow, Item, canonical_json, sha256
 
 RECORDS = "records.parquet"
 DOCUMENTS = "documents.parquet"

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from query.published import PublishedIndex
-from schemas.errors import AlmanacError, UsageError
-from schemas.reports import Answer, Hit, SearchResult, Versions
-from serve.catalog import Catalog
-from serve.keys import Caller
-from serve.messages import (
+from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import AlmanacError, UsageError
+from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
+from almanac.serve.catalog import Catalog
+from almanac.serve.keys import Caller
+from almanac.serve.messages import (
     ChatRequest,
     FoundChunk,
     FoundChunks,
@@ -31,10 +31,10 @@ from serve.messages import (
     require_short,
     require_small_filter,
 )  # fmt: skip
-from serve.metrics import Metrics
-from serve.problems import Problem, problem_of
-from serve.settings import Settings
-from serve.workers import Workers
+from almanac.serve.metrics import Metrics
+from almanac.serve.problems import Problem, problem_of
+from almanac.serve.settings import Settings
+from almanac.serve.workers import Workers
 
 _T = TypeVar("_T")
 _EVENTS = "text/event-stream"

@@ -12,18 +12,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from schemas.errors import AlmanacError
-from serve.api import Api
-from serve.bodies import BodyLimits
-from serve.catalog import Catalog
-from serve.guard import Guard
-from serve.keys import ApiKeys, require_safe_address
-from serve.messages import ProblemDocument
-from serve.metrics import Observed
-from serve.page import page_routes
-from serve.problems import Problem, invalid, problem_of
-from serve.settings import Settings
-from serve.workers import Workers
+from almanac.schemas.errors import AlmanacError
+from almanac.serve.api import Api
+from almanac.serve.bodies import BodyLimits
+from almanac.serve.catalog import Catalog
+from almanac.serve.guard import Guard
+from almanac.serve.keys import ApiKeys, require_safe_address
+from almanac.serve.messages import ProblemDocument
+from almanac.serve.metrics import Observed
+from almanac.serve.page import page_routes
+from almanac.serve.problems import Problem, invalid, problem_of
+from almanac.serve.settings import Settings
+from almanac.serve.workers import Workers
 
 _LOOK_S = 2.0  # between two looks at what was published
 _REFUSALS = {

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from serve.problems import Problem
-from serve.settings import Settings
+from almanac.serve.problems import Problem
+from almanac.serve.settings import Settings
 
 _DRAIN_S = 2.0  # for which a body that is too long is still read, so that its sender comes to read the answer
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import structlog
 
-from query.published import Embedders, PublishedIndex, live_version
-from schemas.declaration import Declaration
-from schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
-from schemas.load import find_declaration, load_declaration
-from schemas.overlays import base_of, overlays_of
-from schemas.settings import DataDir, environment, index_name, project_root
+from almanac.query.published import Embedders, PublishedIndex, live_version
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
+from almanac.schemas.load import find_declaration, load_declaration
+from almanac.schemas.overlays import overlays_of
+from almanac.schemas.settings import DataDir, Project, environment, index_name
 
 _SHOWN = 80  # characters of a name that nobody knows
 _log = structlog.get_logger("almanac.catalog")
@@ -30,16 +30,20 @@ class _Declared:
 
 
 class Catalog:
-    """The knowledge bases that can be asked: those declared under `names` (default: all under knowledge/ with a published version in `data`, looked up
+    """The knowledge bases that can be asked: those declared under `names` (default: all of the project with a published version in `data`, looked up
     again as they appear). Safe to share among threads.
 
     A base that has an overlay of `env` (default: of ALMANAC_ENV) is read with it. `default` is asked where nobody says which; without it INDEX_NAME says so.
     Raises NotFound for a name that nothing is declared under, and for an environment without any overlay.
     """
 
-    def __init__(self, data: DataDir, names: Sequence[str] | None = None, env: str | None = None, default: str | None = None) -> None:
-        self._data, self._default = data, default or index_name()
-        self._fixed = None if names is None else [find_declaration(name) for name in names]
+    def __init__(
+        self, data: DataDir, names: Sequence[str] | None = None, env: str | None = None, default: str | None = None, project: Project | None = None
+    ) -> None:
+        self.data, self.project = data, project or Project.locate()
+        self.project.require()
+        self._default = default or index_name()
+        self._fixed = None if names is None else [find_declaration(name, self.project) for name in names]
         self._env, asked_by = environment(env)
         self._declared: dict[Path, _Declared] = {}
         self._embedders = Embedders()
@@ -55,6 +59,20 @@ class Catalog:
     def names(self) -> list[str]:
         """Names of the knowledge bases with a published version now, sorted."""
         return sorted(self._published())
+
+    def undeclared(self) -> dict[str, str]:
+        """Published in the data directory, and declared nowhere in the project: name → live version, sorted. Empty where `names` were given."""
+        if self._fixed is not None:
+            return {}
+        known = {one.name for one in self._declarations()} | {path.stem for path in self._paths()}
+        names = sorted({pointer.parent.name for pointer in self.data.root.glob("index/*/CURRENT")} - known)
+        return {name: self._live(name) for name in names}
+
+    def _live(self, name: str) -> str:
+        try:
+            return live_version(self.data, name) or "no version"
+        except AlmanacError:
+            return "a version that is damaged"
 
     def default(self) -> str:
         """The one that is asked where nobody says which: INDEX_NAME, else the only one that is published. Raises UsageError that names the choices,
@@ -83,11 +101,11 @@ class Catalog:
             found = self._find(wanted)
             if found is None:
                 raise NotFound(f"no knowledge base '{wanted[:_SHOWN]}'", where="kb", hint=_choices(self.names()))
-            if live_version(self._data, found.name) is None:
+            if live_version(self.data, found.name) is None:
                 raise NothingPublished(f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}")
             declared = self._declared[found.path]
             if declared.index is None:
-                declared.index = PublishedIndex(found, self._data, embedders=self._embedders)
+                declared.index = PublishedIndex(found, self.data, embedders=self._embedders)
             return declared.index
 
     def keep_up(self) -> list[str]:
@@ -116,7 +134,7 @@ class Catalog:
 
     def _is_published(self, declaration: Declaration) -> bool:
         try:
-            return live_version(self._data, declaration.name) is not None
+            return live_version(self.data, declaration.name) is not None
         except AlmanacError as error:
             self._tell(declaration.name, error)
             return False
@@ -149,7 +167,7 @@ class Catalog:
     def _paths(self) -> list[Path]:
         if self._fixed is not None:
             return [path.resolve() for path in self._fixed]
-        return [path for path in sorted((project_root() / "knowledge").glob("*.yaml")) if base_of(path) is None]
+        return self.project.declarations()
 
     def _read(self, path: Path) -> None:
         """Reads a declaration that is new or has changed. While it cannot be read, it is what it was before."""

@@ -6,9 +6,9 @@ import time
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from serve.keys import LOCAL, ApiKeys, Caller, names_loopback
-from serve.problems import Problem
-from serve.settings import Settings
+from almanac.serve.keys import LOCAL, ApiKeys, Caller, names_loopback
+from almanac.serve.problems import Problem
+from almanac.serve.settings import Settings
 
 _RATE = 600  # requests of a key a minute, unless set
 _OPEN = ("/", "/health")  # and the page's files below /static/: they hold nothing of any knowledge base

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from schemas.errors import UsageError
+from almanac.schemas.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

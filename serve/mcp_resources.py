@@ -6,10 +6,10 @@ from typing import Any
 from mcp.shared.uri_template import UriTemplate
 from mcp_types import Resource, ResourceTemplate
 
-from query.retrieve import Retriever
-from schemas.declaration import Declaration
-from schemas.errors import NotFound, UsageError
-from serve.catalog import Catalog
+from almanac.query.retrieve import Retriever
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import NotFound, UsageError
+from almanac.serve.catalog import Catalog
 
 PAGE = 100  # documents, or passages of a document, in one answer
 JSON = "application/json"

@@ -33,15 +33,15 @@ from mcp_types import (
 )
 from starlette.types import ASGIApp
 
-from query.published import PublishedIndex
-from schemas.errors import AlmanacError, UsageError
-from schemas.manifest import Manifest
-from serve.bodies import BodyLimits
-from serve.catalog import Catalog
-from serve.guard import Guard
-from serve.keys import ApiKeys, Caller, require_safe_address
-from serve.mcp_resources import JSON, TEMPLATES, read_resource, sources_resource
-from serve.mcp_tools import (
+from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import AlmanacError, UsageError
+from almanac.schemas.manifest import Manifest
+from almanac.serve.bodies import BodyLimits
+from almanac.serve.catalog import Catalog
+from almanac.serve.guard import Guard
+from almanac.serve.keys import ApiKeys, Caller, require_safe_address
+from almanac.serve.mcp_resources import JSON, TEMPLATES, read_resource, sources_resource
+from almanac.serve.mcp_tools import (
     AskArguments,
     SearchArguments,
     as_failure,
@@ -55,9 +55,9 @@ from serve.mcp_tools import (
     search_tool,
     usual_results,
 )
-from serve.problems import Problem, problem_of
-from serve.settings import Settings
-from serve.workers import Workers
+from almanac.serve.problems import Problem, problem_of
+from almanac.serve.settings import Settings
+from almanac.serve.workers import Workers
 
 _LOOK_EVERY_S = 5.0  # at what is published, for clients that listen
 _INSTRUCTIONS = """\

@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeVar
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from query.language import language_name
-from schemas.declaration import Declaration
-from schemas.errors import UsageError
-from schemas.manifest import Manifest
-from schemas.reports import Answer, SearchResult
-from serve.mcp_resources import passage_uri
-from serve.problems import Problem
+from almanac.query.language import language_name
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import UsageError
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import Answer, SearchResult
+from almanac.serve.mcp_resources import passage_uri
+from almanac.serve.problems import Problem
 
 MAX_RESULTS = 50  # more would fill an agent's context with what it does not read
 _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)

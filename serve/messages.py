@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from query.pathways import Mode as AnswerMode
-from query.retrieve import Mode as SearchMode
-from schemas.reports import ListedDocument
-from serve.problems import Problem
+from almanac.query.pathways import Mode as AnswerMode
+from almanac.query.retrieve import Mode as SearchMode
+from almanac.schemas.reports import ListedDocument
+from almanac.serve.problems import Problem
 
 
 class _Request(BaseModel):

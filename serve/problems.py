@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Scope
 
-from schemas.errors import (
+from almanac.schemas.errors import (
     AlmanacError,
     CredentialRefused,
     DeclarationError,

@@ -8,10 +8,10 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from schemas.errors import OperationalError
-from serve.app import create_app
-from serve.catalog import Catalog
-from serve.settings import Settings
+from almanac.schemas.errors import OperationalError
+from almanac.serve.app import create_app
+from almanac.serve.catalog import Catalog
+from almanac.serve.settings import Settings
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 

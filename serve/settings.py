@@ -5,7 +5,8 @@ from typing import Annotated, Any, Self
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from schemas.errors import UsageError
+from almanac.schemas.errors import UsageError
+from almanac.schemas.settings import document
 
 _Count = Annotated[int, Field(ge=1)]
 _Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
@@ -46,4 +47,4 @@ class Settings(BaseSettings):
             return cls(**{name: value for name, value in options.items() if value is not None})
         except ValidationError as error:
             findings = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}" for one in error.errors())
-            raise UsageError(findings, where="environment", hint="docs/api.md lists every variable with its values") from None
+            raise UsageError(findings, where="environment", hint=f"{document('api.md')} lists every variable with its values") from None

@@ -7,8 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, TypeVar
 
-from serve.problems import Problem
-from serve.settings import Settings
+from almanac.serve.problems import Problem
+from almanac.serve.settings import Settings
 
 _T = TypeVar("_T")
 _END = object()

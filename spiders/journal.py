@@ -12,8 +12,8 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import StorageError
-from schemas.items import Page, canonical_json
+from almanac.schemas.errors import StorageError
+from almanac.schemas.items import Page, canonical_json
 
 FORMAT = 1
 

@@ -13,13 +13,13 @@ import parsel
 from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
-from schemas.fields import Selector
-from schemas.sources import SiteSource
-from spiders.crawling.paging import numbered_next, told_next
-from spiders.mapping.embedded import find
-from spiders.mapping.select import text_of
-from spiders.reading.content import Content
-from spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
+from almanac.schemas.fields import Selector
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.paging import numbered_next, told_next
+from almanac.spiders.mapping.embedded import find
+from almanac.spiders.mapping.select import text_of
+from almanac.spiders.reading.content import Content
+from almanac.spiders.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
 _LINKED = re.compile(r"""<([^<>]*)>((?:[^<,"]|"[^"]*")*)""")  # <target>; name=value; name="value", …

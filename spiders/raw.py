@@ -18,10 +18,10 @@ from typing import IO, Any
 
 import structlog
 
-from schemas.durable import append, sync_folder, write_file
-from schemas.items import Page, sha256
-from spiders.journal import CrawlIndex, Entry, Head, head_of, line_of, storage_errors, values_of
-from spiders.retention import Pruned, forget_urls, prune_crawls
+from almanac.schemas.durable import append, sync_folder, write_file
+from almanac.schemas.items import Page, sha256
+from almanac.spiders.journal import CrawlIndex, Entry, Head, head_of, line_of, storage_errors, values_of
+from almanac.spiders.retention import Pruned, forget_urls, prune_crawls
 
 log = structlog.get_logger("almanac.raw")
 # Level 1 packs pages a fifth less tightly than 6, in a quarter of the time.

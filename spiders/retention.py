@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schemas.durable import remove, write_file
-from spiders.journal import line_of, values_of
+from almanac.schemas.durable import remove, write_file
+from almanac.spiders.journal import line_of, values_of
 
 _STRAY_S = 24 * 3600  # a temporary file of that age is nobody's any more
 _ADDRESSES = ("url", "requested_url", "canonical", "alias", "of")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
-from schemas.urls import ascii_host
-from spiders.patterns import TooSlow, search
+from almanac.schemas.urls import ascii_host
+from almanac.spiders.patterns import TooSlow, search
 
 MAX_URL_LENGTH = 2083  # what common servers and proxies still accept; longer ones are nearly always a loop of parameters
 

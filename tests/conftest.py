@@ -22,7 +22,7 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
-from flows.api import answers
+from almanac.flows.api import answers
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -84,7 +84,7 @@ class Almanac:
         variables = {**os.environ, **self.environment, "ALMANAC_DATA": str(data or self.data), **environment}
         if not self.fresh:
             return _zygote.run(arguments, variables)
-        command = [sys.executable, "-m", "cli.main", *arguments]
+        command = [sys.executable, "-m", "almanac.cli.main", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=_TIMEOUT_S)
         return Finished(done.returncode, done.stdout, done.stderr)
 
@@ -118,7 +118,9 @@ def _prefect_api(home: Path) -> Iterator[str]:
     """The URL of Prefect's API, as flows/api.py serves it to one command."""
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     with (home / "tests-api.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "flows.api"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "almanac.flows.api"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+        )
         assert process.stdout is not None
         url = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
         deadline = time.monotonic() + _TIMEOUT_S

@@ -22,9 +22,10 @@ _MAY_IMPORT = {
 }
 # Of the index, queries need what reads and what embeds a question: nothing that writes an index.
 _READ_SIDE = {
-    *("index.analyzer", "index.embedder", "index.floors", "index.lexical_search", "index.read", "index.versions", "index.vocabulary"),
-    *("index.mistral_api", "index.packing", "index.retry"),
+    f"almanac.index.{module}"
+    for module in ("analyzer", "embedder", "floors", "lexical_search", "read", "versions", "vocabulary", "mistral_api", "packing", "retry")
 }
+_PACKAGE = "almanac."
 
 
 def _imports(path: Path) -> Iterator[str]:
@@ -39,24 +40,35 @@ def _room_imports() -> Iterator[tuple[str, Path, str]]:
     for room in _MAY_IMPORT:
         for path in sorted((_ROOT / room).rglob("*.py")):
             for module in _imports(path):
-                if module.partition(".")[0] in _MAY_IMPORT:
+                if module.startswith(_PACKAGE):
                     yield room, path.relative_to(_ROOT), module
 
 
+def _room_of(module: str) -> str:
+    return module.removeprefix(_PACKAGE).partition(".")[0]
+
+
 def test_rooms_import_only_what_they_may() -> None:
-    broken = [f"{path} imports {module}" for room, path, module in _room_imports() if module.partition(".")[0] not in {room, *_MAY_IMPORT[room]}]
+    broken = [f"{path} imports {module}" for room, path, module in _room_imports() if _room_of(module) not in {room, *_MAY_IMPORT[room]}]
+    assert broken == []
+
+
+def test_rooms_are_imported_as_parts_of_the_package() -> None:
+    """In the checkout the bare name of a room may be importable, too; where Almanac is installed it is not."""
+    places = [*_MAY_IMPORT, "tests", "benchmarks"]
+    broken = [f"{path}: {m}" for place in places for path in (_ROOT / place).rglob("*.py") for m in _imports(path) if m.partition(".")[0] in _MAY_IMPORT]
     assert broken == []
 
 
 def test_queries_import_only_the_read_side_of_the_index() -> None:
-    broken = [f"{path} imports {m}" for room, path, m in _room_imports() if room == "query" and m.startswith("index") and m not in _READ_SIDE]
+    broken = [f"{path} imports {m}" for room, path, m in _room_imports() if room == "query" and _room_of(m) == "index" and m not in _READ_SIDE]
     assert broken == []
 
 
 @pytest.mark.parametrize("room", _MAY_IMPORT)
 def test_each_room_loads_from_this_checkout(room: str) -> None:
-    """Other distributions ship folders of these names: chromadb has a `schemas`. Checked from another folder, as the console script runs."""
-    code = f"import {room}; print({room}.__file__)"
+    """Checked from another folder, as the console script runs."""
+    code = f"import almanac.{room}; print(almanac.{room}.__file__)"
     found = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True).stdout.strip()
     assert Path(found) == _ROOT / room / "__init__.py"
 
@@ -69,7 +81,7 @@ def test_prefect_is_only_known_to_flows() -> None:
 
 def test_importing_the_command_line_imports_no_engine() -> None:
     """Start-up is paid at every command: `almanac versions` needs no model, no Chroma and no Prefect."""
-    code = "import cli.main, sys; print([m for m in ('torch', 'chromadb', 'prefect', 'scrapy', 'great_expectations', 'pandas') if m in sys.modules])"
+    code = "import almanac.cli.main, sys; print([m for m in ('torch', 'chromadb', 'prefect', 'scrapy', 'great_expectations', 'pandas') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 

@@ -33,7 +33,7 @@ def _answer(message: dict[str, int]) -> None:
 
 
 def _import_engines() -> None:
-    from schemas.settings import quiet_engines
+    from almanac.schemas.settings import quiet_engines
 
     quiet_engines()
     import chromadb  # noqa: F401
@@ -56,7 +56,7 @@ def _become(request: dict[str, Any]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = ["almanac", *request["arguments"]]
-    from cli.main import run
+    from almanac.cli.main import run
 
     code = run(request["arguments"])
     # The interpreter's own end, but for taking down the engines: that costs more than most commands.

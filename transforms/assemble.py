@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.items import ChunkRow, Item
-from schemas.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, chunks_table, item_of, items_table, read_batches
-from transforms.chunking.chunker import Chunker
-from transforms.compare import Brief, ItemKey
+from almanac.schemas.items import ChunkRow, Item
+from almanac.schemas.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, chunks_table, item_of, items_table, read_batches
+from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.compare import Brief, ItemKey
 
 _BATCH = 500  # items
 _BRIEF = list(Brief._fields)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from schemas.items import Item, Reject, canonical_json, sha256
+from almanac.schemas.items import Item, Reject, canonical_json, sha256
 
 
 class Deduplication:

@@ -1,8 +1,8 @@
 """The publish gate: one verdict over a run's counts and what its version finds, against what is declared and what is live."""
 
-from schemas.declaration import Declaration
-from schemas.manifest import Check, Verdict
-from schemas.reports import ItemCounts, PageCounts, Recall
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.manifest import Check, Verdict
+from almanac.schemas.reports import ItemCounts, PageCounts, Recall
 
 # Shares are quotients of small numbers, and 0.7 % as declared is a hair below 7/1000.
 _ROUNDING = 1e-9

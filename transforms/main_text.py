@@ -14,7 +14,7 @@ from typing import Any
 
 import lxml.html
 
-from transforms.simplify import BLOCKS, DEFINITIONS, has_blocks
+from almanac.transforms.simplify import BLOCKS, DEFINITIONS, has_blocks
 
 NOT_MAIN = frozenset({"nav", "header", "footer", "aside", "script", "style", "noscript", "template", "head"})
 

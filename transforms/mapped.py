@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.items import Extraction, Item, Reject
-from schemas.sources import SiteSource, Source
-from schemas.tables import TableWriter
-from transforms.clean import Clean
-from transforms.prepare import prepare_items
+from almanac.schemas.items import Extraction, Item, Reject
+from almanac.schemas.sources import SiteSource, Source
+from almanac.schemas.tables import TableWriter
+from almanac.transforms.clean import Clean
+from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # in one row group, about: what is read at a time
 

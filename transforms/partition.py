@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import lxml.etree
 import lxml.html
 
-from transforms.main_text import NOT_MAIN, main_tree
-from transforms.markdown import one_line, write_elements, write_tree
-from transforms.simplify import parse_page, simplify
+from almanac.transforms.main_text import NOT_MAIN, main_tree
+from almanac.transforms.markdown import one_line, write_elements, write_tree
+from almanac.transforms.simplify import parse_page, simplify
 
 if TYPE_CHECKING:
     from unstructured.documents.elements import Element

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from schemas.items import Draft, Item, Reject
-from schemas.sources import Source
-from schemas.templates import fill
-from transforms.clean import Clean, clean_text, clean_value
-from transforms.partition import html_to_markdown
+from almanac.schemas.items import Draft, Item, Reject
+from almanac.schemas.sources import Source
+from almanac.schemas.templates import fill
+from almanac.transforms.clean import Clean, clean_text, clean_value
+from almanac.transforms.partition import html_to_markdown
 
 
 def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iterator[Item | Reject]:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError
-from schemas.expectations import ColumnExpectation, expectations_of
-from schemas.items import Item, Reject, canonical_json
-from schemas.sources import Source
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.expectations import ColumnExpectation, expectations_of
+from almanac.schemas.items import Item, Reject, canonical_json
+from almanac.schemas.sources import Source
 
 
 @dataclass(slots=True)

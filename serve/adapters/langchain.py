@@ -6,9 +6,9 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from query import PublishedIndex
-from query.retrieve import Mode
-from serve.adapters import metadata_of
+from almanac.query import PublishedIndex
+from almanac.query.retrieve import Mode
+from almanac.serve.adapters import metadata_of
 
 
 class AlmanacRetriever(BaseRetriever):

@@ -6,10 +6,10 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from query import PublishedIndex
-from query.retrieve import Mode
-from schemas.reports import Hit, SearchResult
-from serve.adapters import metadata_of
+from almanac.query import PublishedIndex
+from almanac.query.retrieve import Mode
+from almanac.schemas.reports import Hit, SearchResult
+from almanac.serve.adapters import metadata_of
 
 _FOR_THE_MODEL = {"title", "url"}  # what stands above a passage in a prompt; the rest of the metadata is for programs
 

@@ -18,8 +18,8 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IResolutionReceiver
 from zope.interface import implementer  # type: ignore[import-untyped]  # ships no types
 
-from schemas.addresses import describe, private_kind, refusal
-from spiders.crawling.refusal import Refusal
+from almanac.schemas.addresses import describe, private_kind, refusal
+from almanac.spiders.crawling.refusal import Refusal
 
 _REMEMBERED_HOSTS = 10_000
 
@@ -106,7 +106,7 @@ def _guard() -> GuardedResolver:
 
     resolver = reactor.nameResolver
     if not isinstance(resolver, GuardedResolver):
-        raise RuntimeError("no guard over private addresses is in place: TWISTED_DNS_RESOLVER must be spiders.crawling.addresses.GuardedResolver")
+        raise RuntimeError("no guard over private addresses is in place: TWISTED_DNS_RESOLVER must be almanac.spiders.crawling.addresses.GuardedResolver")
     return resolver
 
 

@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import parsel
 
-from schemas.reports import FailedPage
-from spiders.links import Road, json_of, spread
-from spiders.mapping.embedded import find
-from spiders.reading.content import Content
+from almanac.schemas.reports import FailedPage
+from almanac.spiders.links import Road, json_of, spread
+from almanac.spiders.mapping.embedded import find
+from almanac.spiders.reading.content import Content
 
 _FAILURES = 3
 _REPEATS = 3

@@ -13,26 +13,25 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from schemas.credentials import REVEALED
-from schemas.durable import remove, write_file
-from schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
-from schemas.fingerprints import fetching_of
-from schemas.lifetime import tell_job
-from schemas.reports import CrawlOutcome, FailedPage
-from schemas.settings import project_root
-from schemas.sources import SiteSource
-from spiders.crawling.earlier import Earlier
-from spiders.crawling.job import STORAGE_FAILED, Job
-from spiders.crawling.places import keep_places
-from spiders.crawling.stats import CrawlStats, read_stats
-from spiders.journal import storage_errors
-from spiders.links import Road
-from spiders.raw import RawStore
-from spiders.urls import canonical_url, is_on_domains
+from almanac.schemas.credentials import REVEALED
+from almanac.schemas.durable import remove, write_file
+from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
+from almanac.schemas.fingerprints import fetching_of
+from almanac.schemas.lifetime import tell_job
+from almanac.schemas.reports import CrawlOutcome, FailedPage
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.crawling.job import STORAGE_FAILED, Job
+from almanac.spiders.crawling.places import keep_places
+from almanac.spiders.crawling.stats import CrawlStats, read_stats
+from almanac.spiders.journal import storage_errors
+from almanac.spiders.links import Road
+from almanac.spiders.raw import RawStore
+from almanac.spiders.urls import canonical_url, is_on_domains
 
 # After its time is up, a crawl still waits for the answers that are under way.
 GRACE_S = 90
-_PROCESS = "spiders.crawling.crawl_process"
+_PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
 _NONE = Earlier()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
@@ -128,8 +127,7 @@ def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
 def _running(job: Job) -> Iterator[subprocess.Popen[str]]:
     """The crawl's process, in a session of its own; gone when the block ends, however it ends."""
     process = subprocess.Popen(
-        [sys.executable, "-m", _PROCESS],
-        cwd=project_root(),
+        [sys.executable, "-P", "-m", _PROCESS],  # -P: nothing in the current folder stands in for a library
         stdin=subprocess.PIPE,  # it closes when this process dies, and the crawl ends with it
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""One crawl, one process: Twisted's reactor cannot start twice. `python -m spiders.crawling.crawl_process`, the job on stdin.
+"""One crawl, one process: Twisted's reactor cannot start twice. `python -m almanac.spiders.crawling.crawl_process`, the job on stdin.
 
 Progress goes to stdout as JSON lines, warnings to stderr, the outcome into the stats file that the job names. Exit codes say
 little (Scrapy ends with 0 on most failures): a crawl without a stats file has failed.
@@ -10,16 +10,16 @@ import time
 
 from scrapy.crawler import AsyncCrawlerProcess
 
-from schemas.durable import write_file
-from schemas.lifetime import job_of_parent
-from schemas.sources import SiteSource
-from spiders.crawling.crawl_settings import settings_for
-from spiders.crawling.earlier import EarlierPages
-from spiders.crawling.job import STORAGE_FAILED, Job
-from spiders.crawling.seal import seal_of
-from spiders.crawling.site_spider import SiteSpider
-from spiders.journal import Head
-from spiders.raw import RawStore
+from almanac.schemas.durable import write_file
+from almanac.schemas.lifetime import job_of_parent
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.crawl_settings import settings_for
+from almanac.spiders.crawling.earlier import EarlierPages
+from almanac.spiders.crawling.job import STORAGE_FAILED, Job
+from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.site_spider import SiteSpider
+from almanac.spiders.journal import Head
+from almanac.spiders.raw import RawStore
 
 _PROGRESS_EVERY_S = 0.2
 

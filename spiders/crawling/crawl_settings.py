@@ -5,8 +5,8 @@ The names in capitals are the project's settings (`scrapy.cfg` points here), so 
 
 from typing import Any
 
-from schemas.sources import SiteSource
-from spiders.urls import is_loopback
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.urls import is_loopback
 
 BOT_NAME = "almanac"
 USER_AGENT = "almanac"
@@ -19,7 +19,7 @@ TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 DOWNLOAD_HANDLERS = {"file": None, "ftp": None, "s3": None, "data": None}
 DOWNLOAD_VERIFY_CERTIFICATES = True
-TWISTED_DNS_RESOLVER = "spiders.crawling.addresses.GuardedResolver"
+TWISTED_DNS_RESOLVER = "almanac.spiders.crawling.addresses.GuardedResolver"
 ALLOW_PRIVATE = False  # read by the resolver
 HTTPPROXY_ENABLED = False  # a proxy looks names up itself: where it connects to, nobody here could check
 
@@ -28,7 +28,7 @@ DOWNLOAD_TIMEOUT = 30
 DOWNLOAD_MAXSIZE = 16 << 20
 DOWNLOAD_WARNSIZE = 0
 
-DOWNLOADER = "spiders.crawling.downloader.Downloader"
+DOWNLOADER = "almanac.spiders.crawling.downloader.Downloader"
 ROBOTSTXT_OBEY = True
 ROBOTSTXT_PARSER = "scrapy.robotstxt.ProtegoRobotParser"
 COOKIES_ENABLED = False
@@ -66,14 +66,14 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-    "spiders.crawling.stored.StoredPages": 50,
-    "spiders.crawling.middlewares.StrictRobots": 100,
-    "spiders.crawling.middlewares.Credentials": 350,
-    "spiders.crawling.manners.PatientRetry": 550,
-    "spiders.crawling.middlewares.DeclaredRedirects": 600,
+    "almanac.spiders.crawling.stored.StoredPages": 50,
+    "almanac.spiders.crawling.middlewares.StrictRobots": 100,
+    "almanac.spiders.crawling.middlewares.Credentials": 350,
+    "almanac.spiders.crawling.manners.PatientRetry": 550,
+    "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: what waited on the way here (for robots.txt, for its next attempt) may have waited too long.
-    "spiders.crawling.manners.Pace": 980,
-    "spiders.crawling.addresses.PrivateAddresses": 990,
+    "almanac.spiders.crawling.manners.Pace": 980,
+    "almanac.spiders.crawling.addresses.PrivateAddresses": 990,
 }
 
 

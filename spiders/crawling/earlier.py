@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from schemas.items import Page
-from spiders.journal import CrawlIndex, Entry
-from spiders.raw import RawStore
+from almanac.schemas.items import Page
+from almanac.spiders.journal import CrawlIndex, Entry
+from almanac.spiders.raw import RawStore
 
 STILL_FRESH = timedelta(hours=24)
 

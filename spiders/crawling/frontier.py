@@ -4,11 +4,11 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from schemas.items import Page
-from spiders.crawling.chain import Chain
-from spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS
-from spiders.links import Link, Road
-from spiders.urls import canonical_url
+from almanac.schemas.items import Page
+from almanac.spiders.crawling.chain import Chain
+from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS
+from almanac.spiders.links import Link, Road
+from almanac.spiders.urls import canonical_url
 
 _SMALL_DEPTH = 5
 _MIN_ROOM = 10_000

@@ -19,7 +19,7 @@ from scrapy.utils.asyncio import CallLaterResult, call_later
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.python.failure import Failure
 
-from spiders.crawling.refusal import Refusal
+from almanac.spiders.crawling.refusal import Refusal
 
 CRAWL_DELAY_MAX_S = 30.0  # a robots.txt that asks for more is crawled at this pace
 RETRY_AFTER_MAX_S = 60.0  # a host that asks for a longer rest is asked again after this one

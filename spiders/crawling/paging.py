@@ -4,8 +4,8 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from schemas.crawling import Pagination
-from spiders.urls import parameter_of, with_parameter
+from almanac.schemas.crawling import Pagination
+from almanac.spiders.urls import parameter_of, with_parameter
 
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 # How sites call the number of a page. Another parameter that happens to have its value is something else.

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import structlog
 
-from schemas.reports import FailedPage
-from schemas.sources import SiteSource
-from spiders.crawling.stats import REFUSED, CrawlStats
-from spiders.journal import CrawlIndex, Entry
-from spiders.links import Road
-from spiders.raw import Journal, RawStore
-from spiders.urls import is_on_domains
+from almanac.schemas.reports import FailedPage
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.stats import REFUSED, CrawlStats
+from almanac.spiders.journal import CrawlIndex, Entry
+from almanac.spiders.links import Road
+from almanac.spiders.raw import Journal, RawStore
+from almanac.spiders.urls import is_on_domains
 
 log = structlog.get_logger("almanac.places")
 _MET = "met"

@@ -13,9 +13,9 @@ from scrapy.exceptions import (
 from scrapy.http import Response
 from twisted.internet.error import ConnectError, ConnectionDone, ConnectionLost
 
-from spiders.crawling.refusal import Refusal
-from spiders.reading.content import is_text_type, looks_like_text
-from spiders.reading.decode import is_binary
+from almanac.spiders.crawling.refusal import Refusal
+from almanac.spiders.reading.content import is_text_type, looks_like_text
+from almanac.spiders.reading.decode import is_binary
 
 _UNREACHABLE = (
     CannotResolveHostError,

@@ -1,12 +1,12 @@
 """An earlier crawl's pages, read again without a request: for what is declared of the items has changed, and the site has just been asked."""
 
-from schemas.fingerprints import fetching_of
-from schemas.reports import CrawlOutcome, PageCounts
-from schemas.sources import SiteSource, Source
-from spiders.crawling.earlier import Earlier, is_fresh
-from spiders.crawling.seal import seal_of
-from spiders.crawling.stats import read_stats
-from spiders.raw import RawStore
+from almanac.schemas.fingerprints import fetching_of
+from almanac.schemas.reports import CrawlOutcome, PageCounts
+from almanac.schemas.sources import SiteSource, Source
+from almanac.spiders.crawling.earlier import Earlier, is_fresh
+from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.stats import read_stats
+from almanac.spiders.raw import RawStore
 
 
 def reusable_crawl(source: Source, raw: RawStore, earlier: Earlier) -> str | None:

@@ -3,8 +3,8 @@
 import base64
 import hashlib
 
-from schemas.items import canonical_json
-from schemas.sources import SiteSource
+from almanac.schemas.items import canonical_json
+from almanac.schemas.sources import SiteSource
 
 
 def seal_of(source: SiteSource) -> str:

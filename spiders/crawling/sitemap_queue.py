@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from scrapy.http import Response
 
-from schemas.reports import FailedPage
-from spiders.crawling.frontier import Frontier, Waiting
-from spiders.crawling.problems import header
-from spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
-from spiders.crawling.stats import CrawlStats
-from spiders.links import Road
+from almanac.schemas.reports import FailedPage
+from almanac.spiders.crawling.frontier import Frontier, Waiting
+from almanac.spiders.crawling.problems import header
+from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
+from almanac.spiders.crawling.stats import CrawlStats
+from almanac.spiders.links import Road
 
 
 class SitemapQueue:

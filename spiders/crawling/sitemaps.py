@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 from lxml import etree
 
-from spiders.reading.decode import decode_markup
+from almanac.spiders.reading.decode import decode_markup
 
 MAX_BYTES = 50 << 20  # unzipped; sitemaps.org allows no more
 MAX_URLS = 50_000  # of one sitemap; the same

@@ -6,12 +6,12 @@ A listing that answers 500 must not cost the pages behind it. Nothing of this is
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from schemas.items import Page
-from spiders.crawling.chain import Chain
-from spiders.crawling.earlier import EarlierPages
-from spiders.crawling.frontier import Frontier, Waiting
-from spiders.links import Link, Road
-from spiders.reading.content import Content
+from almanac.schemas.items import Page
+from almanac.spiders.crawling.chain import Chain
+from almanac.spiders.crawling.earlier import EarlierPages
+from almanac.spiders.crawling.frontier import Frontier, Waiting
+from almanac.spiders.links import Link, Road
+from almanac.spiders.reading.content import Content
 
 _PROBES = 3
 

@@ -11,9 +11,9 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
-from spiders.crawling.problems import header
-from spiders.crawling.refusal import Refusal
-from spiders.journal import Entry
+from almanac.spiders.crawling.problems import header
+from almanac.spiders.crawling.refusal import Refusal
+from almanac.spiders.journal import Entry
 
 _VALIDATORS = ("If-None-Match", "If-Modified-Since")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import dateparser  # type: ignore[import-untyped]  # ships no types
 
-from spiders.mapping.locales import is_month_first, primary
-from spiders.mapping.numbers import plain_digits, shown
+from almanac.spiders.mapping.locales import is_month_first, primary
+from almanac.spiders.mapping.numbers import plain_digits, shown
 
 _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
 _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}

@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import parsel
 from jmespath.visitor import TreeInterpreter
 
-from schemas.fields import FieldRule, Script, Selector
-from spiders.mapping.scripts import named_data, read_data
-from spiders.mapping.select import element_text, search_json, select
-from spiders.reading.content import Content
+from almanac.schemas.fields import FieldRule, Script, Selector
+from almanac.spiders.mapping.scripts import named_data, read_data
+from almanac.spiders.mapping.select import element_text, search_json, select
+from almanac.spiders.reading.content import Content
 
 _SCRIPTS = "descendant-or-self::script"
 _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.fields import FieldRule, Process
-from spiders.mapping.embedded import find
-from spiders.mapping.select import markup_of, text_of
-from spiders.mapping.values import convert
-from spiders.patterns import TooSlow, first_group
-from spiders.reading.content import Content
-from spiders.urls import spellings
+from almanac.schemas.fields import FieldRule, Process
+from almanac.spiders.mapping.embedded import find
+from almanac.spiders.mapping.select import markup_of, text_of
+from almanac.spiders.mapping.values import convert
+from almanac.spiders.patterns import TooSlow, first_group
+from almanac.spiders.reading.content import Content
+from almanac.spiders.urls import spellings
 
 _REDUCING = frozenset({"first", "last", "count", "join"})
 _SPREADING = frozenset({"split", "unique", "sort"})

@@ -7,19 +7,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schemas.addresses import private_host, refusal
-from schemas.errors import NoRecords, UsageError
-from schemas.items import Draft, Page
-from schemas.sources import SiteSource
-from spiders.crawling.crawl import crawl_site
-from spiders.crawling.middlewares import may_see_credentials
-from spiders.links import Road
-from spiders.mapping.fields import Reading
-from spiders.mapping.items import Card, map_page
-from spiders.mapping.pages import read_cards
-from spiders.raw import RawStore
-from spiders.reading.content import Content
-from spiders.urls import url_matcher
+from almanac.schemas.addresses import private_host, refusal
+from almanac.schemas.errors import NoRecords, UsageError
+from almanac.schemas.items import Draft, Page
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.middlewares import may_see_credentials
+from almanac.spiders.links import Road
+from almanac.spiders.mapping.fields import Reading
+from almanac.spiders.mapping.items import Card, map_page
+from almanac.spiders.mapping.pages import read_cards
+from almanac.spiders.raw import RawStore
+from almanac.spiders.reading.content import Content
+from almanac.spiders.urls import url_matcher
 
 _SHOWN_LINKS = 10
 

@@ -8,18 +8,18 @@ from urllib.parse import urljoin
 
 import parsel
 
-from schemas.fields import FieldRule, Selector
-from schemas.items import Draft, Markup, Reject
-from schemas.sources import FilesSource, Source
-from schemas.templates import fill
-from spiders.mapping.embedded import find
-from spiders.mapping.fields import Reading, Scope, read_fields
-from spiders.mapping.parts import Part, read_parts
-from spiders.mapping.select import markup_of
-from spiders.mapping.titles import own_title
-from spiders.reading.content import Content
-from spiders.reading.language import AUTO, language_of
-from spiders.reading.outline import outline, text_of_lines
+from almanac.schemas.fields import FieldRule, Selector
+from almanac.schemas.items import Draft, Markup, Reject
+from almanac.schemas.sources import FilesSource, Source
+from almanac.schemas.templates import fill
+from almanac.spiders.mapping.embedded import find
+from almanac.spiders.mapping.fields import Reading, Scope, read_fields
+from almanac.spiders.mapping.parts import Part, read_parts
+from almanac.spiders.mapping.select import markup_of
+from almanac.spiders.mapping.titles import own_title
+from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.language import AUTO, language_of
+from almanac.spiders.reading.outline import outline, text_of_lines
 
 Card = dict[str, Reading]
 

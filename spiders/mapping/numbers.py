@@ -5,7 +5,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
-from spiders.mapping.locales import decimal_mark
+from almanac.spiders.mapping.locales import decimal_mark
 
 # Grouped by threes with a space or an apostrophe, or digits with points and commas, which are judged below.
 NUMBER = re.compile(

@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from schemas.errors import StorageError
-from schemas.items import Extraction, Page, Reject, canonical_json, sha256
-from schemas.sources import SiteSource, Source
-from spiders.journal import Entry
-from spiders.links import Road
-from spiders.mapping.fields import Reading, Scope, read_fields
-from spiders.mapping.items import Card, MappedItem, map_parts
-from spiders.raw import RawStore
-from spiders.reading.content import Content
-from spiders.reading.language import language_of
-from spiders.urls import url_matcher
+from almanac.schemas.errors import StorageError
+from almanac.schemas.items import Extraction, Page, Reject, canonical_json, sha256
+from almanac.schemas.sources import SiteSource, Source
+from almanac.spiders.journal import Entry
+from almanac.spiders.links import Road
+from almanac.spiders.mapping.fields import Reading, Scope, read_fields
+from almanac.spiders.mapping.items import Card, MappedItem, map_parts
+from almanac.spiders.raw import RawStore
+from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.language import language_of
+from almanac.spiders.urls import url_matcher
 
 _BATCH = 1000  # items
 

@@ -7,8 +7,8 @@ from babel.numbers import get_currency_precision
 from price_parser._currencies import CURRENCY_CODES, CURRENCY_NATIONAL_SYMBOLS, CURRENCY_SYMBOLS
 from price_parser.parser import SAFE_CURRENCY_SYMBOLS
 
-from spiders.mapping.locales import decimal_mark
-from spiders.mapping.numbers import INVISIBLE, NUMBER, plain_digits, shown, to_decimal
+from almanac.spiders.mapping.locales import decimal_mark
+from almanac.spiders.mapping.numbers import INVISIBLE, NUMBER, plain_digits, shown, to_decimal
 
 _MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # words of English, and a stand-in

@@ -8,8 +8,8 @@ from inscriptis.model.config import ParserConfig
 from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 
-from spiders.mapping.select import normal_space
-from spiders.reading.markup import parse_markup
+from almanac.spiders.mapping.select import normal_space
+from almanac.spiders.reading.markup import parse_markup
 
 # Inscriptis takes these for words in a sentence.
 _UNKNOWN_BLOCKS = frozenset(

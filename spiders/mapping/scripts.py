@@ -8,7 +8,7 @@ from typing import Any
 
 import chompjs
 
-from spiders.reading.content import parse_json
+from almanac.spiders.reading.content import parse_json
 
 # Strings, comments and regular expressions are passed over, so that an assignment in one of them is none. A slash begins a regular expression
 # where no value stands before it to be divided. What is never closed ends with its line: each character is looked at once.

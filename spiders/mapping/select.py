@@ -13,8 +13,8 @@ from jmespath.visitor import TreeInterpreter
 from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
-from schemas.fields import FieldRule, Selector
-from spiders.mapping.visibility import visible_first, without_hidden_copies
+from almanac.schemas.fields import FieldRule, Selector
+from almanac.spiders.mapping.visibility import visible_first, without_hidden_copies
 
 # Text on both sides of these is set apart by a reader's eye, so it is set apart by a space.
 _BLOCKS = frozenset(

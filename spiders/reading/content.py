@@ -11,12 +11,12 @@ import parsel
 from w3lib.encoding import read_bom
 from w3lib.html import get_base_url
 
-from schemas.items import Page
-from spiders.reading.decode import decode_markup, decode_text, is_binary
-from spiders.reading.docx import read_docx
-from spiders.reading.markdown import render, split_front_matter
-from spiders.reading.markup import parse_markup
-from spiders.reading.pdf import PdfText, read_pdf
+from almanac.schemas.items import Page
+from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
+from almanac.spiders.reading.docx import read_docx
+from almanac.spiders.reading.markdown import render, split_front_matter
+from almanac.spiders.reading.markup import parse_markup
+from almanac.spiders.reading.pdf import PdfText, read_pdf
 
 Form = Literal["html", "xml", "json", "jsonl", "csv", "markdown", "plain", "pdf", "docx"]
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import lxml.html
 
-from spiders.reading.labels import label_of, labels_in_use, without_label
-from spiders.reading.outline import Line, outline, text_of_lines
+from almanac.spiders.reading.labels import label_of, labels_in_use, without_label
+from almanac.spiders.reading.outline import Line, outline, text_of_lines
 
 _QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is Greek's own
 _ASKS = re.compile(f"[{_QUESTION_MARKS}]")

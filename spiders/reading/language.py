@@ -9,7 +9,7 @@ from typing import Any
 import parsel
 from lxml import etree
 
-from spiders.reading.content import Content
+from almanac.spiders.reading.content import Content
 
 AUTO = "auto"
 UNDETERMINED = "und"

@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from spiders.reading.paragraphs import Line, join_lines
+from almanac.spiders.reading.paragraphs import Line, join_lines
 
 _MAX_PAGES = 5_000
 _MAX_CHARACTERS = 20_000_000

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import structlog
 
-from schemas.errors import NoRecords, StorageError, UsageError
-from schemas.fingerprints import fetching_of
-from schemas.items import Page
-from schemas.reports import CrawlOutcome, FailedPage
-from schemas.sources import FilesSource
-from spiders.crawling.earlier import Earlier
-from spiders.journal import CrawlIndex, Entry, Head
-from spiders.raw import Journal, RawStore
-from spiders.reading.formats import content_type, format_of, has_known_name
+from almanac.schemas.errors import NoRecords, StorageError, UsageError
+from almanac.schemas.fingerprints import fetching_of
+from almanac.schemas.items import Page
+from almanac.schemas.reports import CrawlOutcome, FailedPage
+from almanac.schemas.sources import FilesSource
+from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.journal import CrawlIndex, Entry, Head
+from almanac.spiders.raw import Journal, RawStore
+from almanac.spiders.reading.formats import content_type, format_of, has_known_name
 
 log = structlog.get_logger("almanac.files")
 _NONE = Earlier()

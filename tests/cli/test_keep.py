@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from index.lock import writer_lock
-from index.publish import publish
-from index.versions import pin_version, version_dir
-from schemas.settings import DataDir
+from almanac.index.lock import writer_lock
+from almanac.index.publish import publish
+from almanac.index.versions import pin_version, version_dir
+from almanac.schemas.settings import DataDir
 from tests.conftest import ROOT, Almanac
 from tests.index import making
 
@@ -53,7 +53,7 @@ def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: s
 
 def test_rollback_loads_no_engine_and_survives_a_pointer_that_leads_nowhere(almanac: Almanac, kb: str) -> None:
     """A second for all of it: Chroma's import alone would take that."""
-    code = "import sys; from cli.main import run; run(sys.argv[1:]); sys.exit(str({'chromadb', 'torch', 'prefect', 'scrapy'} & set(sys.modules)))"
+    code = "import sys; from almanac.cli.main import run; run(sys.argv[1:]); sys.exit(str({'chromadb', 'torch', 'prefect', 'scrapy'} & set(sys.modules)))"
     command = [sys.executable, "-c", code, "rollback", kb, "--data", str(almanac.data)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr.splitlines()[-1]) == ("shop: v0001 is live, after v0002\n", "set()")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.main import run
+from almanac.cli.main import run
 
 _DECLARED = """\
 name: kb

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from flows.diff import compare_versions
-from index.publish import finish_version
-from index.versions import version_dir
-from schemas.items import Item
-from schemas.tables import CHUNKS, DOCUMENTS, chunks_table, items_table, write_table
+from almanac.flows.diff import compare_versions
+from almanac.index.publish import finish_version
+from almanac.index.versions import version_dir
+from almanac.schemas.items import Item
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, chunks_table, items_table, write_table
 from tests.index import making
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spiders.raw import RawStore
+from almanac.spiders.raw import RawStore
 from tests.conftest import ROOT, Almanac, Finished
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def test_a_damaged_live_version_is_found_and_the_next_run_replaces_it(almanac: A
 
 def _start(almanac: Almanac, declared: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, **almanac.environment, "ALMANAC_DATA": str(almanac.data)}
-    command = [sys.executable, "-m", "cli.main", "run", declared, "--json"]
+    command = [sys.executable, "-m", "almanac.cli.main", "run", declared, "--json"]
     # Tests that run in the background of a shell have SIGINT ignored, and so would what they start.
     heeds_ctrl_c: Callable[[], Any] = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

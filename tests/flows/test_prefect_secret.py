@@ -19,8 +19,8 @@ embed: {{provider: mistral, server_url: {url}, dimension: 16}}
 _SAVE = """
 import sys
 from pathlib import Path
-from flows.api import start_api
-from schemas.settings import DataDir
+from almanac.flows.api import start_api
+from almanac.schemas.settings import DataDir
 start_api(DataDir(Path(sys.argv[1])))()
 from prefect.blocks.system import Secret
 Secret(value=sys.argv[2]).save("mistral-api-key")

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 import pytest
 
-from index.lock import lock_holder
-from schemas.tables import read_table
+from almanac.index.lock import lock_holder
+from almanac.schemas.tables import read_table
 from tests.conftest import ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
 
@@ -116,7 +116,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "PREFECT_SERVER_API_PORT": str(port),
     }
     with (data / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "flows.server"], cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log)
+        process = subprocess.Popen([sys.executable, "-m", "almanac.flows.server"], cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log)
     serving = Server(f"http://127.0.0.1:{port}/api", data, process, environment, alerts)
     try:
         _worker_of(serving)  # started last, when all else is there
@@ -212,7 +212,7 @@ def test_started_again_the_automations_are_not_touched(server: Server) -> None:
 
     before = shipped()
     assert before.keys() == {f"almanac: {what}" for what in ("gate refused", "run failed", "zombie", "crashed", *(f"{kb} is stale" for kb in _DEPLOYED))}
-    again = f"from flows.control_room import furnish; furnish({server.api.removesuffix('/api')!r})"
+    again = f"from almanac.flows.control_room import furnish; furnish({server.api.removesuffix('/api')!r})"
     subprocess.run([sys.executable, "-c", again], cwd=ROOT, env={**os.environ, **server.environment, "PREFECT_API_URL": server.api}, check=True, timeout=120)
     assert shipped() == before
 

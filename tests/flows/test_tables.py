@@ -1,8 +1,8 @@
 """What people read of a run: shares as percent, a dash for nothing, and why pages are missing."""
 
-from flows.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, summary_rows
-from schemas.manifest import Check, Verdict
-from schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
+from almanac.flows.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, summary_rows
+from almanac.schemas.manifest import Check, Verdict
+from almanac.schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
 
 _REFUSED = Verdict(
     verdict="refused",

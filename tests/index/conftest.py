@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.build import BuildJob, build_here
-from index.digest import digest_of
-from index.embedder import Vectors
-from index.floors import Floors
-from index.publish import finish_version
-from index.vectors import VectorStore, embed_missing
-from index.versions import version_dir
-from schemas.items import ChunkRow
-from schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
-from schemas.tables import CHUNKS, chunks_table, write_table
+from almanac.index.build import BuildJob, build_here
+from almanac.index.digest import digest_of
+from almanac.index.embedder import Vectors
+from almanac.index.floors import Floors
+from almanac.index.publish import finish_version
+from almanac.index.vectors import VectorStore, embed_missing
+from almanac.index.versions import version_dir
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
+from almanac.schemas.tables import CHUNKS, chunks_table, write_table
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=16, fingerprint="0123456789abcdef")
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from index.model_folder import find_model
-from schemas.declaration import Embed
-from schemas.settings import quiet_engines
+from almanac.index.model_folder import find_model
+from almanac.schemas.declaration import Embed
+from almanac.schemas.settings import quiet_engines
 
 READS = 32  # tokens
 DIMENSION = 16

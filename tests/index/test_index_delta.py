@@ -20,21 +20,22 @@ import pytest
 from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
-import index.delta
-from index.build import build_here, build_version
-from index.publish import finish_version
-from index.read import OpenVersion
-from index.vectors import VectorStore
-from index.verify import VerifyJob, verify_here, verify_version
-from index.versions import version_dir
-from schemas.durable import remove
-from schemas.errors import OperationalError
-from schemas.items import ChunkRow
-from schemas.lifetime import tell_job
-from schemas.manifest import Manifest, Verdict
-from schemas.reports import Problem
-from schemas.settings import project_root
-from schemas.tables import chunks_table, write_table
+from almanac.index import delta
+from almanac.index import rows as rows_module
+from almanac.index.build import build_here, build_version
+from almanac.index.publish import finish_version
+from almanac.index.read import OpenVersion
+from almanac.index.vectors import VectorStore
+from almanac.index.verify import VerifyJob, verify_here, verify_version
+from almanac.index.versions import version_dir
+from almanac.schemas.durable import remove
+from almanac.schemas.errors import OperationalError
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.lifetime import tell_job
+from almanac.schemas.manifest import Manifest, Verdict
+from almanac.schemas.reports import Problem
+from almanac.schemas.settings import installation
+from almanac.schemas.tables import chunks_table, write_table
 
 PASSED = Verdict(verdict="passed", checks=[])
 Content = dict[str, tuple[str, dict[str, Any], bytes]]
@@ -89,12 +90,12 @@ def problems(base: Any, version: str, manifest: Manifest | None = None, since: s
     return found
 
 
-def finish(base: Any, version: str, rows: list[ChunkRow], facts: index.delta.BuildFacts) -> Manifest:
+def finish(base: Any, version: str, rows: list[ChunkRow], facts: delta.BuildFacts) -> Manifest:
     manifest = base.manifest(version, rows, PASSED).model_copy(update={"lineage": {"build": facts.model_dump()}})
     return finish_version(base.index_dir, manifest)
 
 
-def build(base: Any, rows: list[ChunkRow], version: str = "v0002", parent: str | None = "v0001") -> index.delta.BuildFacts:
+def build(base: Any, rows: list[ChunkRow], version: str = "v0002", parent: str | None = "v0001") -> delta.BuildFacts:
     base.embed(rows)
     return build_here(base.job(version, parent), lambda *_: None)
 
@@ -305,7 +306,7 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
 def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow]) -> None:
     after = [*rows[60:], *new_rows(40)]
     base.embed(after)
-    builder = subprocess.Popen([sys.executable, "-m", "index.build"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=project_root())
+    builder = subprocess.Popen([sys.executable, "-m", "almanac.index.build"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation())
     tell_job(builder, base.job("v0002", "v0001").model_dump_json())
     assert builder.stdout is not None
     assert json.loads(builder.stdout.readline())["done"] == 60
@@ -335,11 +336,11 @@ def test_files_of_a_parent_that_a_reader_left_half_written_are_taken_back_first(
 
 
 def test_layout_of_rows_follows_the_code_that_makes_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    before = index.delta.row_layout()
+    before = delta.row_layout()
     changed = tmp_path / "rows.py"
-    changed.write_bytes(Path(index.rows.__file__).read_bytes() + b"\n")
-    monkeypatch.setattr(index.rows, "__file__", str(changed))
-    assert index.delta.row_layout() != before
+    changed.write_bytes(Path(rows_module.__file__).read_bytes() + b"\n")
+    monkeypatch.setattr(rows_module, "__file__", str(changed))
+    assert delta.row_layout() != before
 
 
 def test_manifest_hash_is_what_sha256sum_writes(base: Any) -> None:
@@ -350,9 +351,9 @@ def test_manifest_hash_is_what_sha256sum_writes(base: Any) -> None:
 
 def test_chroma_that_fails_on_a_full_disk_is_told_as_that(base: Any, rows: list[ChunkRow], monkeypatch: pytest.MonkeyPatch) -> None:
     """Chroma names no cause. Every disk counts as full here, and an id that Chroma refuses makes it fail."""
-    import index.engine
+    from almanac.index import engine
 
     folder = version_dir(base.index_dir, "v0001")
-    monkeypatch.setattr(index.engine, "_HARDLY_ANY", 1 << 62)
-    with pytest.raises(OSError, match="No space left"), index.engine.disk_full_told(folder), stock_client(folder) as collection:
+    monkeypatch.setattr(engine, "_HARDLY_ANY", 1 << 62)
+    with pytest.raises(OSError, match="No space left"), engine.disk_full_told(folder), stock_client(folder) as collection:
         collection.add(ids=[rows[0].chunk_id], embeddings=np.ones((1, 3), dtype=np.float32))

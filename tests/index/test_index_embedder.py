@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import index.precision
-from index.embedder import LocalEmbedder, describe_embedder, load_embedder
-from index.floors import Floors, default_floors
-from index.model_folder import ModelFolder
-from schemas.declaration import Embed
-from schemas.errors import DeclarationError
-from schemas.settings import project_root
+from almanac.index import precision
+from almanac.index.embedder import LocalEmbedder, describe_embedder, load_embedder
+from almanac.index.floors import Floors, default_floors
+from almanac.index.model_folder import ModelFolder
+from almanac.schemas.declaration import Embed
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.settings import installation
 
 
 def model_folder(path: Path, **pooling: object) -> Path:
@@ -30,10 +30,10 @@ def model_folder(path: Path, **pooling: object) -> Path:
 
 def test_bundled_model_is_described_without_loading_it() -> None:
     code = (
-        "import sys; from index.embedder import describe_embedder; from schemas.declaration import Embed\n"
+        "import sys; from almanac.index.embedder import describe_embedder; from almanac.schemas.declaration import Embed\n"
         "print(describe_embedder(Embed()).model_dump_json()); assert not {'torch', 'transformers', 'chromadb'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=project_root(), check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=installation(), check=True)
     info = json.loads(done.stdout)
     assert (info["model"], info["dimension"], info["metric"]) == ("all-MiniLM-L6-v2", 384, "cosine")
     assert info["revision"].startswith("53aa5117") and info["revision"].endswith("128d9db")
@@ -42,7 +42,7 @@ def test_bundled_model_is_described_without_loading_it() -> None:
 
 def test_what_lists_versions_imports_no_engine() -> None:
     code = "import sys, index.versions, index.publish, index.lock\nassert not {'torch', 'chromadb', 'pyarrow', 'numpy'} & set(sys.modules), sorted(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=project_root(), check=True)
+    subprocess.run([sys.executable, "-c", code], cwd=installation(), check=True)
 
 
 def test_unknown_model_is_a_path_and_never_a_hub_name(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_model_that_nobody_measured_refuses_nothing_by_itself(tmp_path: Path) ->
 
 def pretend_processor(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
     (folder / "cpuinfo").write_text(text)
-    monkeypatch.setattr(index.precision, "_CPU", folder / "cpuinfo")
-    monkeypatch.setattr(index.precision, "_GPU_DRIVER", folder / "no driver")
+    monkeypatch.setattr(precision, "_CPU", folder / "cpuinfo")
+    monkeypatch.setattr(precision, "_GPU_DRIVER", folder / "no driver")
 
 
 def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +156,9 @@ def test_vectors_come_in_the_order_of_the_texts_however_they_are_grouped(bundled
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not index.precision.has_bfloat16(), reason="this processor has no bfloat16")
+@pytest.mark.skipif(not precision.has_bfloat16(), reason="this processor has no bfloat16")
 def test_half_precision_makes_nearly_the_same_vectors(bundled: LocalEmbedder) -> None:
-    text = (project_root() / "docs" / "declaration.md").read_text()
+    text = (installation() / "docs" / "declaration.md").read_text()
     texts = [text[begin : begin + 600] for begin in range(0, 24_000, 600)] + MIXED
     half = load_embedder(Embed(precision="bfloat16"))
     vectors = half.embed_documents(texts)

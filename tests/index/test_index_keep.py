@@ -12,23 +12,23 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from index.forget import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
-from index.lock import writer_lock
-from index.promote import promote_version
-from index.prune import prune
-from index.publish import finish_version, publish
-from index.read import OpenVersion
-from index.rebuild import rebuild_version
-from index.vector_parts import vectors_in_use
-from index.vectors import VectorStore
-from index.verify import verify_version
-from index.versions import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
-from schemas.declaration import Declaration
-from schemas.durable import watched
-from schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
-from schemas.manifest import Counts
-from schemas.settings import DataDir
-from schemas.tables import CHUNKS, DOCUMENTS
+from almanac.index.forget import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
+from almanac.index.lock import writer_lock
+from almanac.index.promote import promote_version
+from almanac.index.prune import prune
+from almanac.index.publish import finish_version, publish
+from almanac.index.read import OpenVersion
+from almanac.index.rebuild import rebuild_version
+from almanac.index.vector_parts import vectors_in_use
+from almanac.index.vectors import VectorStore
+from almanac.index.verify import verify_version
+from almanac.index.versions import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.durable import watched
+from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
+from almanac.schemas.manifest import Counts
+from almanac.schemas.settings import DataDir
+from almanac.schemas.tables import CHUNKS, DOCUMENTS
 from tests.index import making
 from tests.index.conftest import INFO, HashEmbedder
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from index.build import build_here
-from index.lexical_facts import FACTS, LEXICAL, lexical_facts
-from index.publish import finish_version
-from index.read import OpenVersion
-from index.rebuild import rebuild_version
-from index.verify import verify_version
-from index.versions import version_dir
-from schemas.errors import DamagedVersion
-from schemas.items import ChunkRow
-from schemas.manifest import Verdict
+from almanac.index.build import build_here
+from almanac.index.lexical_facts import FACTS, LEXICAL, lexical_facts
+from almanac.index.publish import finish_version
+from almanac.index.read import OpenVersion
+from almanac.index.rebuild import rebuild_version
+from almanac.index.verify import verify_version
+from almanac.index.versions import version_dir
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.manifest import Verdict
 from tests.index.conftest import INFO, Base
 from tests.index.making import without_children
 
@@ -159,7 +159,7 @@ def test_another_analyzer_language_or_many_deletions_make_it_in_full(base: Base,
     assert segments_taken_over("v0002", "en", rows[1:])
     assert not segments_taken_over("v0003", "fr", rows)
     assert not segments_taken_over("v0004", "en", rows[50:])
-    monkeypatch.setattr("index.lexical_facts.analyzer_fingerprint", lambda: "another")
+    monkeypatch.setattr("almanac.index.lexical_facts.analyzer_fingerprint", lambda: "another")
     assert not segments_taken_over("v0005", "en", rows)
 
 

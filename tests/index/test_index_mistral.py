@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from index.embedder import RemoteEmbedder, describe_embedder, load_embedder
-from index.floors import Floors
-from index.mistral import MistralEmbedder
-from index.retry import Retry
-from index.vectors import VectorStore, embed_missing
-from schemas.declaration import Embed
-from schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
-from schemas.items import sha256
-from schemas.load import load_declaration
-from schemas.manifest import EmbedderInfo
-from schemas.tables import chunks_table, write_table
+from almanac.index.embedder import RemoteEmbedder, describe_embedder, load_embedder
+from almanac.index.floors import Floors
+from almanac.index.mistral import MistralEmbedder
+from almanac.index.retry import Retry
+from almanac.index.vectors import VectorStore, embed_missing
+from almanac.schemas.declaration import Embed
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.schemas.items import sha256
+from almanac.schemas.load import load_declaration
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.tables import chunks_table, write_table
 from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON, Exchange
 from tests.loopback.mistral import LoopbackMistral, embed_text
 

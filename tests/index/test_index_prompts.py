@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.refresh import carry_out
-from flows.run import Run
-from index.embedder import LocalEmbedder, describe_embedder
-from index.floors import default_floors
-from index.mistral import MistralEmbedder
-from index.model_folder import prompts_of
-from index.packing import estimate_tokens
-from index.tokens import count_tokens, count_truncated, max_tokens
-from index.vectors import VectorStore
-from index.versions import read_manifest
-from query import open_index
-from schemas.declaration import Embed, Prompts
-from schemas.errors import DeclarationError, EmbedderMismatch
-from schemas.load import load_declaration
-from schemas.settings import DataDir
+from almanac.flows.refresh import carry_out
+from almanac.flows.run import Run
+from almanac.index.embedder import LocalEmbedder, describe_embedder
+from almanac.index.floors import default_floors
+from almanac.index.mistral import MistralEmbedder
+from almanac.index.model_folder import prompts_of
+from almanac.index.packing import estimate_tokens
+from almanac.index.tokens import count_tokens, count_truncated, max_tokens
+from almanac.index.vectors import VectorStore
+from almanac.index.versions import read_manifest
+from almanac.query import open_index
+from almanac.schemas.declaration import Embed, Prompts
+from almanac.schemas.errors import DeclarationError, EmbedderMismatch
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir
 from tests.index.making import without_children
 from tests.index.small_models import READS, save_embedder
 from tests.loopback.mistral import LoopbackMistral

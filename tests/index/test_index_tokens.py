@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from index import tokens
-from index.tokens import count_tokens, count_truncated, count_truncated_chunks, max_tokens, token_spans
-from schemas.declaration import Embed
-from schemas.items import ChunkRow
-from schemas.tables import chunks_table, write_table
+from almanac.index import tokens
+from almanac.index.tokens import count_tokens, count_truncated, count_truncated_chunks, max_tokens, token_spans
+from almanac.schemas.declaration import Embed
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.tables import chunks_table, write_table
 
 _EMBED = Embed()
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from index.embedder import Embedder, checked_vectors
-from index.vectors import VectorStore, embed_missing
-from schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
-from schemas.items import sha256
-from schemas.manifest import EmbedderInfo
-from schemas.settings import project_root
-from schemas.tables import chunks_table, write_table
+from almanac.index.embedder import Embedder, checked_vectors
+from almanac.index.vectors import VectorStore, embed_missing
+from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
+from almanac.schemas.items import sha256
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.settings import installation
+from almanac.schemas.tables import chunks_table, write_table
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=4, fingerprint="0123456789abcdef")
 
@@ -100,7 +100,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import HashEmbedder
-from index.vectors import VectorStore, embed_missing
+from almanac.index.vectors import VectorStore, embed_missing
 
 class Dying(HashEmbedder):
     def embed_documents(self, texts):
@@ -118,7 +118,7 @@ def test_killed_embedding_resumes_without_repeating_parts(tmp_path: Path, chunk_
     chunks, vectors = tmp_path / "chunks.parquet", tmp_path / "vectors"
     write_table(chunks, chunks_table(chunk_rows(40)))
     code = KILLED.format(tests=str(Path(__file__).parent), after=after, chunks=str(chunks), vectors=str(vectors))
-    assert subprocess.run([sys.executable, "-c", code], cwd=project_root(), check=False).returncode == -9
+    assert subprocess.run([sys.executable, "-c", code], cwd=installation(), check=False).returncode == -9
 
     store = VectorStore(vectors, embedder.info)
     assert len(list(store.keys())) == 10 * after

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from cli.main import main
+from almanac.cli.main import main
 from tests.index.conftest import INFO
 from tests.proof.noting import Noting
 
@@ -24,7 +24,7 @@ class _Slow(Noting):
 
 if __name__ == "__main__":
     with (
-        patch("index.embedder.load_embedder", lambda *_: _Slow(Path(os.environ["ALMANAC_PROOF_EMBEDDED"]))),
-        patch("index.embedder.describe_embedder", lambda _: INFO),
+        patch("almanac.index.embedder.load_embedder", lambda *_: _Slow(Path(os.environ["ALMANAC_PROOF_EMBEDDED"]))),
+        patch("almanac.index.embedder.describe_embedder", lambda _: INFO),
     ):
         main()

@@ -9,15 +9,15 @@ import time
 from pathlib import Path
 from unittest.mock import patch
 
-from query import PublishedIndex, open_index
-from schemas.errors import NothingPublished
+from almanac.query import PublishedIndex, open_index
+from almanac.schemas.errors import NothingPublished
 from tests.index.conftest import INFO, HashEmbedder
 
 _HITS = 4
 
 
 def main(kb: str, data: str, out: str, *pinned: str) -> None:
-    with patch("query.published.describe_embedder", lambda _: INFO), patch("query.published.load_embedder", lambda *_: HashEmbedder()):
+    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_: HashEmbedder()):
         index = _opened(kb, data)
         if pinned:
             index = open_index(kb, data=data, version=index.search("anything").version)

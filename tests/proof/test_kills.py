@@ -17,12 +17,12 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from index.lock import lock_holder
-from index.vectors import VectorStore
-from index.verify import verify_version
-from index.versions import current_version, read_manifest, require_files, version_dir, version_names
-from schemas.settings import DataDir
-from spiders.raw import RawStore
+from almanac.index.lock import lock_holder
+from almanac.index.vectors import VectorStore
+from almanac.index.verify import verify_version
+from almanac.index.versions import current_version, read_manifest, require_files, version_dir, version_names
+from almanac.schemas.settings import DataDir
+from almanac.spiders.raw import RawStore
 from tests.conftest import ROOT
 from tests.index.conftest import INFO
 from tests.proof.base import PROOF, TORTURE

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from index.embedder import Floors
-from query.answer import Question, answer
-from query.generators import Messages
-from schemas.declaration import Declaration
-from schemas.manifest import EmbedderInfo
-from schemas.reports import Answer, Hit
+from almanac.index.embedder import Floors
+from almanac.query.answer import Question, answer
+from almanac.query.generators import Messages
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.manifest import EmbedderInfo
+from almanac.schemas.reports import Answer, Hit
 
 WORDS = ["refund", "days", "fourteen", "visa", "luggage", "kilos", "passport"]
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query.answer import UNKNOWN
-from query.context import Message, estimate_tokens, make_messages, select_passages
-from query.pathways import Pathway
-from schemas.reports import Hit
+from almanac.query.answer import UNKNOWN
+from almanac.query.context import Message, estimate_tokens, make_messages, select_passages
+from almanac.query.pathways import Pathway
+from almanac.schemas.reports import Hit
 from tests.query.answering import Says, ask, make_hit
 
 

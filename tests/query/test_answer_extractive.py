@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.embedder import Embedder, load_embedder
-from query.answer import UNKNOWN, Question, answer
-from query.sentences import sentences_of
-from schemas.declaration import Embed
-from schemas.reports import Answer, Hit
+from almanac.index.embedder import Embedder, load_embedder
+from almanac.query.answer import UNKNOWN, Question, answer
+from almanac.query.sentences import sentences_of
+from almanac.schemas.declaration import Embed
+from almanac.schemas.reports import Answer, Hit
 from tests.query.answering import ask, declared, make_hit
 
 

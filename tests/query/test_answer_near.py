@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from index.build import build_version
-from index.embedder import Embedder
-from index.lexical_search import Reading
-from index.read import OpenVersion
-from query.nearness import SUPPORT, Nearness
-from query.published import PublishedIndex
-from query.retrieve import Retriever
-from query.support import support
-from schemas.errors import UsageError
-from schemas.manifest import Verdict
-from schemas.settings import DataDir
+from almanac.index.build import build_version
+from almanac.index.embedder import Embedder
+from almanac.index.lexical_search import Reading
+from almanac.index.read import OpenVersion
+from almanac.query.nearness import SUPPORT, Nearness
+from almanac.query.published import PublishedIndex
+from almanac.query.retrieve import Retriever
+from almanac.query.support import support
+from almanac.schemas.errors import UsageError
+from almanac.schemas.manifest import Verdict
+from almanac.schemas.settings import DataDir
 from tests.index.conftest import Base, HashEmbedder, make_chunks
 from tests.query.answering import Says, ask, declared, make_hit
 

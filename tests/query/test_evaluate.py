@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from query.evaluate import measure, read_qrels, read_queries, write_run
-from schemas.errors import UsageError
+from almanac.query.evaluate import measure, read_qrels, read_queries, write_run
+from almanac.schemas.errors import UsageError
 
 
 def test_metrics_of_a_ranking_worked_out_by_hand() -> None:

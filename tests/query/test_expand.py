@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from query.expand import merge, other_wordings
-from query.retrieve import Found
-from schemas.declaration import Declaration
-from schemas.reports import Hit
+from almanac.query.expand import merge, other_wordings
+from almanac.query.retrieve import Found
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.reports import Hit
 
 
 class _Writes:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cli.questions import search
-from query import open_index
-from schemas.errors import CredentialRefused, DeclarationError
-from schemas.reports import SearchResult
-from schemas.settings import project_root
+from almanac.cli.questions import search
+from almanac.query import open_index
+from almanac.schemas.errors import CredentialRefused, DeclarationError
+from almanac.schemas.reports import SearchResult
+from almanac.schemas.settings import installation
 from tests.index.small_models import save_embedder
 from tests.loopback.faults import FAULTS, Exchange
 from tests.loopback.mistral import LoopbackMistral
@@ -76,7 +76,7 @@ def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: Lo
 
 
 def test_words_alone_need_no_vector_of_a_wording(published: SmallBase, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("query.published.load_embedder", lambda *_: pytest.fail("a model was loaded for words"))
+    monkeypatch.setattr("almanac.query.published.load_embedder", lambda *_: pytest.fail("a model was loaded for words"))
     result = _search(_declare(published, server), published, mode="lexical", k=4)
     assert {hit.title for hit in result.hits} >= {"boats"}
 
@@ -98,7 +98,7 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
 def test_a_failure_is_told_on_stderr_without_explain(published: SmallBase, server: LoopbackMistral) -> None:
     server.strike("500")
     command = ["search", _declare(published, server), _QUESTION, "--mode", "lexical", "--data", str(published.data), "--json"]
-    done = subprocess.run([sys.executable, "-m", "cli.main", *command], cwd=project_root(), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-m", "almanac.cli.main", *command], cwd=installation(), capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, json.loads(done.stdout)["explain"]) == (0, None)
     assert "the model wrote no other wordings" in done.stderr and "500" in done.stderr
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from query.filters import Column, filter_key, matching_rows, reach
-from query.published import parse_where
-from schemas.errors import UsageError
+from almanac.query.filters import Column, filter_key, matching_rows, reach
+from almanac.query.published import parse_where
+from almanac.schemas.errors import UsageError
 
 _ROWS: list[dict[str, Any]] = [
     {"name": "a", "n": 1, "tags": ["x", "y"], "price": [{"amount": "99.00", "currency": "$"}, {"amount": "7"}]},

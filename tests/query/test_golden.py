@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from flows.golden import are_kept, kept_questions, question_key
-from index.build import build_version
-from index.embedder import Embedder, Vectors
-from index.read import OpenVersion
-from index.vectors import VectorStore
-from index.versions import version_names
-from query.golden import Golden, load_golden, measure_recall
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError
-from schemas.load import load_declaration
-from schemas.manifest import Verdict
-from schemas.reports import Hit
+from almanac.flows.golden import are_kept, kept_questions, question_key
+from almanac.index.build import build_version
+from almanac.index.embedder import Embedder, Vectors
+from almanac.index.read import OpenVersion
+from almanac.index.vectors import VectorStore
+from almanac.index.versions import version_names
+from almanac.query.golden import Golden, load_golden, measure_recall
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.load import load_declaration
+from almanac.schemas.manifest import Verdict
+from almanac.schemas.reports import Hit
 from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks
 
 

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import pytest
 
-from flows.refresh import carry_out
-from flows.run import Run
-from query import open_index
-from query.golden import load_golden, measure_recall
-from schemas.load import load_declaration
-from schemas.settings import DataDir, project_root
+from almanac.flows.refresh import carry_out
+from almanac.flows.run import Run
+from almanac.query import open_index
+from almanac.query.golden import load_golden, measure_recall
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir, installation
 from tests.index.making import without_children
 
-_ROOT = project_root()
+_ROOT = installation()
 _MARGIN = 1e-6
 
 

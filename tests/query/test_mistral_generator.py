@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from index.retry import Retry
-from query.generators import MistralGenerator, load_generator
-from schemas.declaration import Generate
-from schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.index.retry import Retry
+from almanac.query.generators import MistralGenerator, load_generator
+from almanac.schemas.declaration import Generate
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
 from tests.loopback.faults import CHAT, COMMON, STREAM
 from tests.loopback.mistral import LoopbackMistral
 

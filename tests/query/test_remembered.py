@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from query.remembered import RememberingEmbedder
+from almanac.query.remembered import RememberingEmbedder
 from tests.index.conftest import HashEmbedder
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.questions import search
-from flows.road import survey
-from flows.run import Run
-from query import open_index
-from query.rerank import CrossEncoderReranker, find_reranker, load_reranker
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError, OperationalError
-from schemas.load import load_declaration
-from schemas.settings import DataDir, project_root
+from almanac.cli.questions import search
+from almanac.flows.road import survey
+from almanac.flows.run import Run
+from almanac.query import open_index
+from almanac.query.rerank import CrossEncoderReranker, find_reranker, load_reranker
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError, OperationalError
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir, installation
 from tests.index.small_models import READS, save_cross_encoder, save_embedder
 from tests.query.small_base import NOTES, SmallBase
 
@@ -125,7 +125,7 @@ def test_a_broken_reranker_stops_validate_run_and_search_at_once(models: Path, t
     base.publish(embed={"model": str(models / "embedder")})
     path = base.declare(embed={"model": str(models / "embedder")}, retrieve={"rerank": {"model": str(models / "embedder")}})
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", "validate", path, "--json"], cwd=project_root(), capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "almanac.cli.main", "validate", path, "--json"], cwd=installation(), capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
     assert "is no cross-encoder" in json.loads(done.stdout)["error"]["message"]

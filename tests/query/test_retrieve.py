@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from index.build import build_version
-from index.read import OpenVersion
-from query.retrieve import Request, Retriever
-from schemas.declaration import Declaration
-from schemas.errors import UsageError
-from schemas.items import ChunkRow
-from schemas.manifest import Verdict
+from almanac.index.build import build_version
+from almanac.index.read import OpenVersion
+from almanac.query.retrieve import Request, Retriever
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import UsageError
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.manifest import Verdict
 from tests.index.conftest import Base, HashEmbedder
 
 _PAGES: list[tuple[str, str, dict[str, Any]]] = [

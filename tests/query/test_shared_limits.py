@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.settings import project_root
+from almanac.schemas.settings import installation
 from tests.loopback.mistral import LoopbackMistral
 from tests.query.small_base import SmallBase
 
@@ -16,7 +16,7 @@ _SECONDS = 50  # that a request books
 _ASKING = """
 import sys, time
 time.sleep = lambda _: None  # what is booked counts, not the wait
-from query import open_index
+from almanac.query import open_index
 with open_index(sys.argv[1], data=sys.argv[2]) as index:
     index.search("When does the garden close?", k=1)
     index.ask("When does the garden close?", floor=-1.0)
@@ -24,7 +24,7 @@ with open_index(sys.argv[1], data=sys.argv[2]) as index:
 _EVALUATING = """
 import sys, time
 time.sleep = lambda _: None
-from cli.main import main
+from almanac.cli.main import main
 sys.argv = ["almanac", *sys.argv[1:]]
 main()
 """
@@ -34,7 +34,7 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
     elsewhere = tmp_path / "elsewhere"
     monkeypatch.setenv("MISTRAL_API_KEY", "any")
     monkeypatch.setenv("ALMANAC_DATA", str(elsewhere))
-    monkeypatch.setattr("index.rate_limit.time.sleep", lambda _: None)
+    monkeypatch.setattr("almanac.index.rate_limit.time.sleep", lambda _: None)
     base = SmallBase(tmp_path)
     limits = base.data / "limits"
     with LoopbackMistral(dimension=16) as server:
@@ -43,7 +43,7 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
         (embedding,) = limits.glob("*[!k]")
         begun, before = time.time(), float(embedding.read_text())
         processes = [
-            subprocess.Popen([sys.executable, "-c", _ASKING, path, str(base.data)], cwd=project_root(), stderr=subprocess.PIPE, text=True) for _ in range(2)
+            subprocess.Popen([sys.executable, "-c", _ASKING, path, str(base.data)], cwd=installation(), stderr=subprocess.PIPE, text=True) for _ in range(2)
         ]
         for process in processes:
             assert (process.communicate(timeout=120), process.returncode)[1] == 0
@@ -59,6 +59,6 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
         (tmp_path / "r.tsv").write_text("query-id\tdoc-id\tscore\n1\tgarden.txt\t1\n")
         booked = float(embedding.read_text())
         command = ["eval", path, "--queries", str(tmp_path / "q.jsonl"), "--qrels", str(tmp_path / "r.tsv"), "--data", str(base.data), "--json"]
-        subprocess.run([sys.executable, "-c", _EVALUATING, *command], cwd=project_root(), capture_output=True, timeout=120, check=False)
+        subprocess.run([sys.executable, "-c", _EVALUATING, *command], cwd=installation(), capture_output=True, timeout=120, check=False)
         assert float(embedding.read_text()) - booked >= _SECONDS * 0.99
     assert not elsewhere.exists(), "something was written into the default data directory"

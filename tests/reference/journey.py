@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from schemas.declaration import Declaration
-from schemas.items import Item, Reject
-from schemas.load import load_declaration
-from schemas.reports import CrawlOutcome
-from schemas.sources import SiteSource, Source
-from spiders.crawling.crawl import crawl_site
-from spiders.mapping.diagnose import require_matches
-from spiders.mapping.pages import map_pages
-from spiders.raw import RawStore
-from spiders.reading.read_files import read_files
-from transforms.deduplicate import Deduplication
-from transforms.prepare import prepare_items
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.items import Item, Reject
+from almanac.schemas.load import load_declaration
+from almanac.schemas.reports import CrawlOutcome
+from almanac.schemas.sources import SiteSource, Source
+from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.mapping.diagnose import require_matches
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.raw import RawStore
+from almanac.spiders.reading.read_files import read_files
+from almanac.transforms.deduplicate import Deduplication
+from almanac.transforms.prepare import prepare_items
 
 _HERE = Path(__file__).resolve().parent
 SHARED = _HERE.parents[2] / "shared"

@@ -5,8 +5,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from schemas.items import Item, Page
-from spiders.reading.content import Content
+from almanac.schemas.items import Item, Page
+from almanac.spiders.reading.content import Content
 from tests.reference.figures import Figure, squeeze
 from tests.reference.journey import CONTENT, served, travel
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from schemas.items import Item
+from almanac.schemas.items import Item
 from tests.reference.figures import Figure, contained, equal, squeeze
 from tests.reference.journey import CONTENT, travel
 

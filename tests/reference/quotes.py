@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.errors import NoRecords
+from almanac.schemas.errors import NoRecords
 from tests.reference.figures import Figure, equal
 from tests.reference.journey import CONTENT, Found, served, travel
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from schemas.items import Item
+from almanac.schemas.items import Item
 from tests.reference.figures import Figure
 from tests.reference.journey import CONTENT, Found, travel
 

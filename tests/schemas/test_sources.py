@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import DeclarationError
-from schemas.load import load_declaration
-from schemas.sources import SiteSource
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.load import load_declaration
+from almanac.schemas.sources import SiteSource
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ import httpx
 import pytest
 import uvicorn
 
-from flows.refresh import carry_out
-from flows.run import Run
-from schemas.load import load_declaration
-from schemas.settings import DataDir
-from serve.app import create_app
-from serve.catalog import Catalog
-from serve.settings import Settings
+from almanac.flows.refresh import carry_out
+from almanac.flows.run import Run
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir
+from almanac.serve.app import create_app
+from almanac.serve.catalog import Catalog
+from almanac.serve.settings import Settings
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from llama_index.core.schema import MetadataMode
 
-from query import PublishedIndex, open_index
-from schemas.errors import UsageError
-from serve.adapters import langchain, llamaindex, metadata_of
+from almanac.query import PublishedIndex, open_index
+from almanac.schemas.errors import UsageError
+from almanac.serve.adapters import langchain, llamaindex, metadata_of
 from tests.serve.conftest import Bases
 
 QUESTION = "When does the garden close?"

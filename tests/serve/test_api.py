@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from serve.settings import Settings
+from almanac.serve.settings import Settings
 from tests.conftest import ROOT
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import NOTES, Serving, events_of
@@ -56,7 +56,7 @@ def test_a_stream_that_breaks_ends_with_the_problem(api: httpx.Client, mistral: 
     api.post("/api/chat", json={"message": QUESTION, "kb": "guide"})  # its question's vector is not kept, the next one's neither
     mistral.strike(None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("query.generators.MistralGenerator.stream", _broken)
+        patch.setattr("almanac.query.generators.MistralGenerator.stream", _broken)
         events = events_of(api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "stream": True}))
     assert events[0][0] == "token"
     name, problem = events[-1]
@@ -74,7 +74,7 @@ def test_who_leaves_a_stream_frees_its_place(serving: Serving, monkeypatch: pyte
         finally:
             is_closed.set()
 
-    monkeypatch.setattr("query.published.PublishedIndex.stream", endless)
+    monkeypatch.setattr("almanac.query.published.PublishedIndex.stream", endless)
     with serving() as client:
         with client.stream("POST", "/api/chat", json={"message": QUESTION, "stream": True}) as response:
             assert next(response.iter_text()).startswith("event: token")
@@ -83,7 +83,7 @@ def test_who_leaves_a_stream_frees_its_place(serving: Serving, monkeypatch: pyte
 
 
 def _broken(*_: Any, **__: Any) -> Any:
-    from schemas.errors import Unreachable
+    from almanac.schemas.errors import Unreachable
 
     yield "The garden closes at five in winter. [1] "
     yield "And then, as far as one knows, it stays closed until the morning. "

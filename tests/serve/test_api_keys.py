@@ -5,9 +5,9 @@ from typing import Any
 import httpx
 import pytest
 
-from schemas.errors import UsageError
-from serve.keys import ApiKeys, is_loopback, require_safe_address
-from serve.settings import Settings
+from almanac.schemas.errors import UsageError
+from almanac.serve.keys import ApiKeys, is_loopback, require_safe_address
+from almanac.serve.settings import Settings
 from tests.serve.conftest import Serving
 from tests.serve.test_api_limits import require_problem
 

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from query.published import PublishedIndex
-from schemas.errors import DamagedVersion
-from schemas.reports import Answer
+from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.reports import Answer
 from tests.serve.conftest import Serving
 
 pytestmark = pytest.mark.xdist_group("serve")

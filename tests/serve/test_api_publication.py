@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from schemas.errors import NotFound, NothingPublished, UsageError
-from schemas.settings import DataDir
-from serve.catalog import Catalog
+from almanac.schemas.errors import NotFound, NothingPublished, UsageError
+from almanac.schemas.settings import DataDir
+from almanac.serve.catalog import Catalog
 from tests.conftest import ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import NOTES, Bases, serve_bases
@@ -99,7 +99,7 @@ def test_a_declaration_that_breaks_is_read_as_it_was(own: Bases) -> None:
 @pytest.fixture
 def process(own: Bases, mistral: LoopbackMistral) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """`almanac serve` as a shell starts it, and its address."""
-    command = [sys.executable, "-m", "cli.main", "serve", "--kb", own.guide, "--port", "0", "--data", str(own.data)]
+    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", own.guide, "--port", "0", "--data", str(own.data)]
     with subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         address = started.stdout.readline().split()[-1]

@@ -21,16 +21,16 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourcesListChanged, ToolsListChanged
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
-from flows.refresh import carry_out
-from flows.run import Run
-from query.published import PublishedIndex
-from schemas.errors import UsageError
-from schemas.load import load_declaration
-from schemas.settings import DataDir
-from serve import mcp_resources, mcp_server
-from serve.catalog import Catalog
-from serve.mcp_server import KnowledgeServer, http_app
-from serve.settings import Settings
+from almanac.flows.refresh import carry_out
+from almanac.flows.run import Run
+from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import UsageError
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir
+from almanac.serve import mcp_resources, mcp_server
+from almanac.serve.catalog import Catalog
+from almanac.serve.mcp_server import KnowledgeServer, http_app
+from almanac.serve.settings import Settings
 from tests.conftest import ROOT
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
@@ -98,7 +98,7 @@ def server(catalog: Catalog) -> KnowledgeServer:
 async def test_an_agent_over_stdio_lists_and_calls_the_search(base: Base, tmp_path: Path) -> None:
     """A process as a client starts it; nothing but messages of the protocol comes out of it."""
     heard = tmp_path / "stdout.jsonl"
-    command = f'"{sys.executable}" -m cli.main mcp --kb "{base.path}" | tee "{heard}"'
+    command = f'"{sys.executable}" -m almanac.cli.main mcp --kb "{base.path}" | tee "{heard}"'
     environment = {**os.environ, "ALMANAC_DATA": str(base.data)}  # with the key of the API
     async with Client(StdioServerParameters(command="sh", args=["-c", command], env=environment, cwd=ROOT)) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
@@ -152,7 +152,7 @@ async def test_http_refuses_other_hosts_and_pages_of_other_sites(address: str) -
 
 
 async def test_the_command_serves_http_and_ends_at_a_signal_though_somebody_listens(base: Base) -> None:
-    command = [sys.executable, "-m", "cli.main", "mcp", "--http", "--port", "0", "--kb", str(base.path), "--data", str(base.data)]
+    command = [sys.executable, "-m", "almanac.cli.main", "mcp", "--http", "--port", "0", "--kb", str(base.path), "--data", str(base.data)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -2,10 +2,10 @@
 
 import sys
 
-from schemas.lifetime import job_of_parent
-from spiders.crawling import crawl_settings
-from spiders.crawling.crawl_process import crawl
-from spiders.crawling.job import Job
+from almanac.schemas.lifetime import job_of_parent
+from almanac.spiders.crawling import crawl_settings
+from almanac.spiders.crawling.crawl_process import crawl
+from almanac.spiders.crawling.job import Job
 
 if __name__ == "__main__":
     crawl_settings.DOWNLOAD_TIMEOUT = 2

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
-from schemas.lifetime import tell_job
-from schemas.reports import CrawlOutcome
-from schemas.settings import project_root
-from schemas.sources import SiteSource
-from spiders.crawling import crawl
-from spiders.crawling.crawl import crawl_site
-from spiders.crawling.job import Job
-from spiders.mapping.inspect_url import inspect_url
-from spiders.mapping.pages import map_pages
-from spiders.raw import RawStore
+from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
+from almanac.schemas.lifetime import tell_job
+from almanac.schemas.reports import CrawlOutcome
+from almanac.schemas.settings import installation
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling import crawl
+from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.job import Job
+from almanac.spiders.mapping.inspect_url import inspect_url
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.raw import RawStore
 from tests.reference.journey import CONTENT
 from tests.spiders.conftest import Answer
 
@@ -311,8 +311,8 @@ def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(lo
         site.page(f"/{n}/below", "x", delay_s=0.05)
     declared, raw = source(site, politeness={"per_domain": 2}), RawStore(tmp_path / "raw")
     job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id="r1")
-    command = [sys.executable, "-m", "spiders.crawling.crawl_process"]
-    process = subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "almanac.spiders.crawling.crawl_process"]
+    process = subprocess.Popen(command, cwd=installation(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     tell_job(process, job.model_dump_json())
     _wait_for(lambda: len(list(raw.pages("r1"))) >= 10)
     process.kill()
@@ -330,12 +330,12 @@ def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: P
     for n in range(500):
         loopback_site.page(f"/{n}", "x", delay_s=0.2)
     program = (
-        "import sys; from pathlib import Path; from schemas.sources import SiteSource; from spiders.raw import RawStore;"
-        "from spiders.crawling.crawl import crawl_site;"
+        "import sys; from pathlib import Path; from almanac.schemas.sources import SiteSource; from almanac.spiders.raw import RawStore;"
+        "from almanac.spiders.crawling.crawl import crawl_site;"
         "crawl_site(SiteSource.model_validate_json(sys.argv[1]), RawStore(Path(sys.argv[2])), 'r1')"
     )
     declared = source(loopback_site).model_dump_json(by_alias=True, exclude_defaults=True)
-    parent = subprocess.Popen([sys.executable, "-c", program, declared, str(tmp_path)], cwd=project_root())
+    parent = subprocess.Popen([sys.executable, "-c", program, declared, str(tmp_path)], cwd=installation())
     _wait_for(lambda: loopback_site.asked["/"] > 0)
     children = _crawls_of(parent.pid)
     os.kill(parent.pid, signal.SIGKILL)
@@ -381,7 +381,7 @@ def _crawls_of(parent: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         try:
             state, ppid = (entry / "stat").read_text().rpartition(")")[2].split()[:2] if entry.name.isdigit() else ("", "")
-            if ppid == str(parent) and state != "Z" and b"spiders.crawling.crawl_process" in (entry / "cmdline").read_bytes():
+            if ppid == str(parent) and state != "Z" and b"almanac.spiders.crawling.crawl_process" in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except OSError:  # it has just ended
             continue
@@ -390,6 +390,6 @@ def _crawls_of(parent: int) -> list[int]:
 
 def _is_running(pid: int) -> bool:
     try:
-        return b"spiders.crawling.crawl_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"almanac.spiders.crawling.crawl_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False

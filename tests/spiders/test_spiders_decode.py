@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spiders.reading.decode import decode_markup, decode_text, is_binary
+from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
 
 _RUSSIAN = "Все цены указаны в рублях. Туры отправляются каждую субботу, а деньги возвращаются в течение четырнадцати дней после отмены поездки."
 _GREEK = "Οι τιμές περιλαμβάνουν διαμονή και πρωινό. Τα χρήματα επιστρέφονται εντός δεκατεσσάρων ημερών από την ακύρωση της κράτησης."

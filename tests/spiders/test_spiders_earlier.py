@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.lifetime import tell_job
-from schemas.reports import PageCounts
-from schemas.settings import project_root
-from schemas.sources import SiteSource
-from spiders.crawling.crawl import crawl_site
-from spiders.crawling.earlier import Earlier, Ending, earlier_crawls
-from spiders.crawling.job import Job
-from spiders.crawling.seal import seal_of
-from spiders.raw import RawStore
+from almanac.schemas.lifetime import tell_job
+from almanac.schemas.reports import PageCounts
+from almanac.schemas.settings import installation
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.earlier import Earlier, Ending, earlier_crawls
+from almanac.spiders.crawling.job import Job
+from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.raw import RawStore
 from tests.spiders.test_spiders_crawl import links, source
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def serve_pages(site: "Site", delay_s: float = 0.02, **keys: Any) -> None:
 def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earlier: Earlier) -> None:
     """Crawls in a process group of its own, and kills it once so many pages are stored."""
     job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, earlier=earlier)
-    command = [sys.executable, "-m", "spiders.crawling.crawl_process"]
-    with subprocess.Popen(command, cwd=project_root(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True) as process:
+    command = [sys.executable, "-m", "almanac.spiders.crawling.crawl_process"]
+    with subprocess.Popen(command, cwd=installation(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True) as process:
         tell_job(process, job.model_dump_json())
         deadline = time.monotonic() + 30
         while len(list(raw.index(run_id).in_order())) < pages:

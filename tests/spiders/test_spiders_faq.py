@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from spiders.reading.faq import Pair, pairs_of_lines, pairs_of_structured_data
-from spiders.reading.markdown import render
-from spiders.reading.markup import parse_markup
-from spiders.reading.outline import outline
+from almanac.spiders.reading.faq import Pair, pairs_of_lines, pairs_of_structured_data
+from almanac.spiders.reading.markdown import render
+from almanac.spiders.reading.markup import parse_markup
+from almanac.spiders.reading.outline import outline
 
 
 def markdown_pairs(text: str) -> list[Pair]:

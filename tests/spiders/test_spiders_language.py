@@ -2,12 +2,12 @@
 
 import pytest
 
-from schemas.declaration import Declaration
-from schemas.items import Item, Page
-from spiders.mapping.items import map_page
-from spiders.reading.content import Content
-from spiders.reading.language import detect_language, language_of
-from transforms.prepare import prepare_items
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.items import Item, Page
+from almanac.spiders.mapping.items import map_page
+from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.language import detect_language, language_of
+from almanac.transforms.prepare import prepare_items
 
 
 def _content(body: str, content_type: str = "text/html; charset=utf-8") -> Content:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from schemas.items import Page
-from schemas.sources import SiteSource
-from spiders.links import Link, Road
-from spiders.reading.content import Content
+from almanac.schemas.items import Page
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.links import Link, Road
+from almanac.spiders.reading.content import Content
 
 
 def links(body: str, **keys: Any) -> list[Link]:

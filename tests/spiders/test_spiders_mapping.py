@@ -10,12 +10,12 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from schemas.errors import NoRecords
-from schemas.items import Extraction, Page
-from schemas.sources import FilesSource, SiteSource, Source
-from spiders.mapping.diagnose import require_matches
-from spiders.mapping.pages import map_pages
-from spiders.reading.markdown import heading_of
+from almanac.schemas.errors import NoRecords
+from almanac.schemas.items import Extraction, Page
+from almanac.schemas.sources import FilesSource, SiteSource, Source
+from almanac.spiders.mapping.diagnose import require_matches
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.reading.markdown import heading_of
 
 CASES = Path(__file__).parent / "pages"
 TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".jsonl": "application/jsonl"}

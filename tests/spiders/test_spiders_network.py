@@ -21,17 +21,17 @@ import pytest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
-from schemas.addresses import private_host, private_kind
-from schemas.credentials import REVEALED
-from schemas.errors import DeclarationError, NoRecords
-from schemas.load import load_declaration
-from schemas.settings import project_root
-from schemas.sources import SiteSource
-from spiders.crawling.crawl import crawl_site
-from spiders.crawling.crawl_settings import settings_for
-from spiders.crawling.manners import RETRY_AFTER_MAX_S, retry_after_s
-from spiders.crawling.middlewares import may_see_credentials
-from spiders.raw import RawStore
+from almanac.schemas.addresses import private_host, private_kind
+from almanac.schemas.credentials import REVEALED
+from almanac.schemas.errors import DeclarationError, NoRecords
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import installation
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.crawl_settings import settings_for
+from almanac.spiders.crawling.manners import RETRY_AFTER_MAX_S, retry_after_s
+from almanac.spiders.crawling.middlewares import may_see_credentials
+from almanac.spiders.raw import RawStore
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def probe(
     job.write_text(json.dumps({"source": source, "urls": urls, "public": public, "settings": settings or {}}))
     began = time.monotonic()
     command = [sys.executable, "-m", "tests.spiders.probe", str(job)]
-    done = subprocess.run(command, cwd=project_root(), env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=installation(), env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return Probed({line.pop("url"): line for line in lines}, time.monotonic() - began, done.stderr)
@@ -555,5 +555,5 @@ def test_no_unsafe_default_of_scrapy_is_left() -> None:
     assert {scheme for scheme, handler in handlers.items() if handler} == {"http", "https"}
     assert (settings.getint("DOWNLOAD_MAXSIZE"), settings.getfloat("DOWNLOAD_TIMEOUT")) == (16 << 20, 30)
     assert settings.getint("CLOSESPIDER_TIMEOUT") == 3600 and settings["JOBDIR"] is None
-    assert settings["TWISTED_DNS_RESOLVER"] == "spiders.crawling.addresses.GuardedResolver"
+    assert settings["TWISTED_DNS_RESOLVER"] == "almanac.spiders.crawling.addresses.GuardedResolver"
     assert OSError not in settings["RETRY_EXCEPTIONS"]

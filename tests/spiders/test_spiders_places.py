@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.errors import Unreachable, UsageError
-from schemas.items import Page
-from schemas.reports import CrawlOutcome, FailedPage, PageCounts
-from schemas.sources import SiteSource
-from spiders.crawling.crawl import crawl_site, fetch_site, require_pages
-from spiders.crawling.earlier import Earlier, EarlierPages, earlier_crawls
-from spiders.crawling.places import keep_places
-from spiders.crawling.seal import seal_of
-from spiders.crawling.stats import CrawlStats, read_stats
-from spiders.journal import Head
-from spiders.mapping.pages import map_pages
-from spiders.raw import RawStore
+from almanac.schemas.errors import Unreachable, UsageError
+from almanac.schemas.items import Page
+from almanac.schemas.reports import CrawlOutcome, FailedPage, PageCounts
+from almanac.schemas.sources import SiteSource
+from almanac.spiders.crawling.crawl import crawl_site, fetch_site, require_pages
+from almanac.spiders.crawling.earlier import Earlier, EarlierPages, earlier_crawls
+from almanac.spiders.crawling.places import keep_places
+from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.stats import CrawlStats, read_stats
+from almanac.spiders.journal import Head
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.raw import RawStore
 from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import links, source
 from tests.spiders.test_spiders_earlier import kill_when

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.durable import watched
-from schemas.errors import StorageError
-from schemas.items import Page
-from spiders.journal import Entry
-from spiders.raw import RawStore
+from almanac.schemas.durable import watched
+from almanac.schemas.errors import StorageError
+from almanac.schemas.items import Page
+from almanac.spiders.journal import Entry
+from almanac.spiders.raw import RawStore
 
 
 def page(url: str, body: bytes = b"body") -> Page:

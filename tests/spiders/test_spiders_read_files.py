@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import NoRecords, StorageError, UsageError
-from schemas.reports import PageCounts
-from schemas.sources import FilesSource
-from spiders.crawling.earlier import Earlier
-from spiders.raw import RawStore
-from spiders.reading.read_files import read_files
+from almanac.schemas.errors import NoRecords, StorageError, UsageError
+from almanac.schemas.reports import PageCounts
+from almanac.schemas.sources import FilesSource
+from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.raw import RawStore
+from almanac.spiders.reading.read_files import read_files
 
 
 def files(glob: str, **keys: Any) -> FilesSource:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from schemas.fingerprints import fetching_of
-from schemas.items import Page
-from schemas.reports import PageCounts
-from schemas.sources import FilesSource, SiteSource
-from spiders.crawling.earlier import Earlier
-from spiders.crawling.reuse import pages_of, reusable_crawl
-from spiders.crawling.seal import seal_of
-from spiders.crawling.stats import CrawlStats
-from spiders.journal import Head
-from spiders.raw import RawStore
+from almanac.schemas.fingerprints import fetching_of
+from almanac.schemas.items import Page
+from almanac.schemas.reports import PageCounts
+from almanac.schemas.sources import FilesSource, SiteSource
+from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
+from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.stats import CrawlStats
+from almanac.spiders.journal import Head
+from almanac.spiders.raw import RawStore
 
 
 def site(**keys: Any) -> SiteSource:

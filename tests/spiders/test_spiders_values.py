@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.fields import FieldType
-from schemas.templates import fill
-from spiders.mapping.values import convert
+from almanac.schemas.fields import FieldType
+from almanac.schemas.templates import fill
+from almanac.spiders.mapping.values import convert
 
 
 @pytest.mark.parametrize(

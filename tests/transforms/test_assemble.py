@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.declaration import Chunk
-from schemas.items import Item
-from schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems
-from transforms.assemble import briefs_of, split_items, write_chunks, write_items
-from transforms.chunking.chunker import Chunker
-from transforms.compare import compare_items
+from almanac.schemas.declaration import Chunk
+from almanac.schemas.items import Item
+from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems
+from almanac.transforms.assemble import briefs_of, split_items, write_chunks, write_items
+from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.compare import compare_items
 
 _CHUNKER = Chunker(Chunk(by="paragraphs", size=60, overlap=10))
 

@@ -12,11 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.declaration import Chunk
-from schemas.items import Item
-from transforms.chunking.chunker import Chunker
-from transforms.chunking.layout import Span, word_spans
-from transforms.chunking.sections import Outline
+from almanac.schemas.declaration import Chunk
+from almanac.schemas.items import Item
+from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.chunking.layout import Span, word_spans
+from almanac.transforms.chunking.sections import Outline
 
 _SAMPLES = {
     "en": 'Dr. Smith arrived at 3.5 p.m. He said "Hello there!" and left. Was it late? Nobody knew; it rained. ',

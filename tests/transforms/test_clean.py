@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.clean import clean_text, clean_value
+from almanac.transforms.clean import clean_text, clean_value
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schemas.items import Item, sha256
-from transforms.compare import Brief, Change, compare_items
+from almanac.schemas.items import Item, sha256
+from almanac.transforms.compare import Brief, Change, compare_items
 
 
 def _brief(document_id: str, *, text: str = "", url: str = "", price: int = 1, at: str = "2026-02-02", source: str = "s") -> Brief:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from schemas.declaration import Declaration
-from schemas.manifest import Check, Verdict
-from schemas.reports import ItemCounts, PageCounts, Recall
-from transforms.gate import judge
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.manifest import Check, Verdict
+from almanac.schemas.reports import ItemCounts, PageCounts, Recall
+from almanac.transforms.gate import judge
 
 _NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "max_lost", "max_added", "min_recall", "max_recall_drop"]
 _PAGES = PageCounts(fetched=100)

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from schemas.declaration import Declaration
-from schemas.errors import DeclarationError
-from schemas.items import Draft, Item, Reject
-from schemas.reports import ItemCounts, PageCounts
-from transforms.deduplicate import Deduplication
-from transforms.gate import judge
-from transforms.prepare import prepare_items
-from transforms.validate import validate_items
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.items import Draft, Item, Reject
+from almanac.schemas.reports import ItemCounts, PageCounts
+from almanac.transforms.deduplicate import Deduplication
+from almanac.transforms.gate import judge
+from almanac.transforms.prepare import prepare_items
+from almanac.transforms.validate import validate_items
 
 
 def _declaration(**more: Any) -> Declaration:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.items import Item, Reject
-from schemas.tables import TableWriter
-from transforms.mapped import Mapped, MappedPages, MappedWriter
+from almanac.schemas.items import Item, Reject
+from almanac.schemas.tables import TableWriter
+from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter
 
 
 def _mapped(number: int) -> Mapped:

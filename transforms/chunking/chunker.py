@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
-from schemas.declaration import Chunk, ChunkLimits
-from schemas.items import ChunkRow, Item
-from schemas.templates import fill
-from transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
-from transforms.chunking.sections import Outline, split_by_sections
-from transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
-from transforms.chunking.topics import Embed, split_by_topic
-from transforms.chunking.windows import split_into_windows
+from almanac.schemas.declaration import Chunk, ChunkLimits
+from almanac.schemas.items import ChunkRow, Item
+from almanac.schemas.templates import fill
+from almanac.transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
+from almanac.transforms.chunking.sections import Outline, split_by_sections
+from almanac.transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
+from almanac.transforms.chunking.topics import Embed, split_by_topic
+from almanac.transforms.chunking.windows import split_into_windows
 
 TokenSpans = Callable[[str], Sequence[tuple[int, int]]]  # the characters of each token of a text, in order
 

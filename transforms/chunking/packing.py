@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from transforms.chunking.layout import Layout, Span
+from almanac.transforms.chunking.layout import Layout, Span
 
 Separator = Callable[[Layout, Span], Iterable[tuple[int, int]]]  # what lies between two pieces, inside of a span, in order
 

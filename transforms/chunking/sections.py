@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from schemas.declaration import ChunkLimits
-from transforms.chunking.layout import Layout, Span
-from transforms.chunking.separators import split_recursively
+from almanac.schemas.declaration import ChunkLimits
+from almanac.transforms.chunking.layout import Layout, Span
+from almanac.transforms.chunking.separators import split_recursively
 
 _JOINED_BY = " > "
 _LONGEST_HEADING = 300  # characters; what is longer is a paragraph that begins with a number sign

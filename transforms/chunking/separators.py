@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from schemas.declaration import ChunkLimits
-from transforms.chunking.layout import Layout, Span
-from transforms.chunking.packing import blank_lines, lines, pack, parted, pieces_of, sentences, spaces, words
+from almanac.schemas.declaration import ChunkLimits
+from almanac.transforms.chunking.layout import Layout, Span
+from almanac.transforms.chunking.packing import blank_lines, lines, pack, parted, pieces_of, sentences, spaces, words
 
 _PARAGRAPHS = (blank_lines, sentences, spaces, words)
 _RECURSIVE = (blank_lines, lines, sentences, spaces, words)

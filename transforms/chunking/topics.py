@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from schemas.declaration import ChunkLimits
-from transforms.chunking.layout import Layout, Span
-from transforms.chunking.packing import lines, pack, pieces_of, sentences, spaces, with_overlap, words
+from almanac.schemas.declaration import ChunkLimits
+from almanac.transforms.chunking.layout import Layout, Span
+from almanac.transforms.chunking.packing import lines, pack, pieces_of, sentences, spaces, with_overlap, words
 
 Embed = Callable[[list[str]], npt.NDArray[np.float32]]  # unit vectors (n, dimension) in the order of the texts
 

@@ -1,0 +1,254 @@
+"""What `almanac doctor` looks at. Each check finds one thing, says whether it is wrong, and if so, what to do."""
+
+import fcntl
+import os
+import platform
+import re
+import shutil
+import socket
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any, Literal
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from almanac.schemas.durable import exchange, sync_folder
+from almanac.schemas.errors import AlmanacError
+from almanac.schemas.settings import DataDir, Project, installation
+
+_GIB = 2**30
+_LEAST_FREE = _GIB  # a first run of some thousand pages, Prefect's database and the engines' temporary files
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_SHARED = re.compile(r"nfs|cifs|smb|9p|ceph|gluster|lustre|afs|fuse\.(sshfs|s3fs|gcsfuse|rclone|davfs)")
+_LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`note` is worth knowing and nothing to mend; `wrong` has a hint."""
+
+    name: str
+    state: Literal["ok", "note", "wrong"]
+    found: str
+    hint: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(project: Project, data: DataDir) -> list[Check]:
+    """All checks, in the order in which one mends."""
+    there = next(path for path in (data.root, *data.root.parents) if path.exists())
+    return [
+        _python(),
+        _packages(),
+        _processor(),
+        _declarations(project),
+        _disk(data, there),
+        _file_system(data, there),
+        _versions(data),
+        _browser(),
+        *_prefect(),
+    ]
+
+
+def _python() -> Check:
+    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
+        return Check("python", "wrong", found, "Python 3.11 on Linux is what every package is locked and tested for: make a virtual environment with it")
+    return Check("python", "ok", found)
+
+
+def _packages() -> Check:
+    """Everything that Almanac needs, and what that needs, against the lock."""
+    lines = (installation() / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines if line and line[0] != "#")}
+    needed = _needed("almanac")
+    other = {name: version for name, version in locked.items() if name in needed and ((found := needed[name]) is None or Version(found).public != version)}
+    if not other:
+        return Check("packages", "ok", f"almanac {needed['almanac']}; {len(needed.keys() & locked.keys())} packages, each at its locked version")
+    shown = [f"{name} {needed[name] or 'missing'}, locked {version}" for name, version in sorted(other.items())]
+    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
+    exact = " ".join(f"{name}=={version}" for name, version in sorted(other.items()))
+    return Check("packages", "wrong", "; ".join(shown[:_LISTED]) + more, f"{sys.executable} -m pip install --no-deps {exact}")
+
+
+def _needed(root: str) -> dict[str, str | None]:
+    """The name of every package that this one needs, directly or not → its installed version, None where it is missing."""
+    found: dict[str, str | None] = {}
+    waiting = [Requirement(root)]
+    met: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        requirement = waiting.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        if (name, extras) in met:
+            continue
+        met.add((name, extras))
+        installed = _installed(name)
+        found[name] = installed.version if installed else None
+        for line in (installed.requires or []) if installed else []:
+            below = Requirement(line)
+            if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+                waiting.append(below)
+    return found
+
+
+def _installed(name: str) -> Distribution | None:
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _processor() -> Check:
+    from almanac.index.precision import has_bfloat16
+
+    cores = len(os.sched_getaffinity(0))
+    if has_bfloat16():
+        return Check("processor", "ok", f"{cores} cores with native bfloat16: embed.precision may be bfloat16")
+    return Check("processor", "note", f"{cores} cores without native bfloat16: embed.precision stays float32")
+
+
+def _declarations(project: Project) -> Check:
+    from almanac.schemas.load import load_declaration
+
+    broken, paths = [], project.declarations()
+    for path in paths:
+        try:
+            load_declaration(str(path))
+        except AlmanacError as error:
+            broken.append(f"{path.name}: {error.message}")
+    if broken:
+        return Check("project", "wrong", f"{project.root}: {'; '.join(broken)}", "almanac validate KB says where each is wrong")
+    if not paths:
+        return Check("project", "note", f"{project.root}: nothing is declared in knowledge/", "almanac init NAME writes a commented declaration")
+    return Check("project", "ok", f"{project.root}: {', '.join(path.stem for path in paths)}")
+
+
+def _disk(data: DataDir, there: Path) -> Check:
+    """Free space, beside what the next version takes: it is a copy of the live one and what is new."""
+    free = shutil.disk_usage(there).free
+    largest = max((_size(live) for live in _live_versions(data)), default=0)
+    needed = max(_LEAST_FREE, 2 * largest)
+    found = f"{free / _GIB:.1f} GiB free; the largest live version takes {largest / _GIB:.1f} GiB"
+    if free < needed:
+        return Check("disk", "wrong", found, f"{needed / _GIB:.1f} GiB should be free: almanac prune KB takes away old versions, --data DIR goes elsewhere")
+    return Check("disk", "ok", found)
+
+
+def _live_versions(data: DataDir) -> Iterator[Path]:
+    for pointer in data.root.glob("index/*/CURRENT"):
+        yield pointer.parent / "versions" / pointer.read_text(encoding="utf-8").strip()
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _file_system(data: DataDir, there: Path) -> Check:
+    """Tries what every run relies on, in a folder that is gone at once."""
+    mend = "put the data directory on a local disk: --data DIR or ALMANAC_DATA"
+    if not there.is_dir():
+        return Check("data", "wrong", f"{data.root}: {there} is no folder", mend)
+    kind = _kind_of(there)
+    found = f"{data.root} on {kind}"
+    try:
+        with tempfile.TemporaryDirectory(prefix=".doctor-", dir=there) as name:
+            _try_file_system(Path(name))
+    except (OSError, sqlite3.Error) as error:
+        return Check("data", "wrong", f"{found}: {error}", mend)
+    if _SHARED.search(kind):
+        return Check("data", "note", f"{found}: a file system that machines share; only one of them may write this data directory", mend)
+    return Check("data", "ok", f"{found}: locks, synced renames, exchanged folders and SQLite work")
+
+
+def _try_file_system(folder: Path) -> None:
+    """Raises OSError or sqlite3.Error where something does not work."""
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    (folder / "a" / "file").write_bytes(b"x")
+    sync_folder(folder)
+    exchange(folder / "a", folder / "b")
+    if not (folder / "b" / "file").exists():
+        raise OSError("folders do not exchange their places")
+    with (folder / "lock").open("wb") as one, (folder / "lock").open("wb") as other:
+        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        else:
+            raise OSError("a lock can be taken twice")
+    with sqlite3.connect(folder / "try.sqlite3") as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE tried (n INTEGER)")
+    database.close()
+
+
+def _kind_of(folder: Path) -> str:
+    """The type of the file system that a folder lies on, as the kernel calls it."""
+    kinds = {}
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        before, _, after = line.partition(" - ")
+        place = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), before.split()[4])
+        kinds[Path(place)] = after.split()[0]
+    return next((kinds[place] for place in (folder, *folder.parents) if place in kinds), "an unknown file system")
+
+
+def _versions(data: DataDir) -> Check:
+    """Every live version can be read by this Almanac."""
+    from almanac.index.versions import read_manifest
+
+    unreadable, hints, live = [], [], list(_live_versions(data))
+    for version in live:
+        try:
+            read_manifest(version.parent.parent, version.name)
+        except AlmanacError as error:
+            unreadable.append(error.message)
+            hints.append(error.hint or "")
+    if unreadable:
+        return Check("versions", "wrong", "; ".join(unreadable), "; ".join(dict.fromkeys(hints)))
+    return Check("versions", "ok", ", ".join(f"{version.parent.parent.name} {version.name}" for version in live) or "nothing is published yet")
+
+
+def _browser() -> Check:
+    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        return Check("chromium", "note", "none; nothing but the tests of the chat page needs one")
+    return Check("chromium", "ok", found)
+
+
+def _prefect() -> Iterator[Check]:
+    """The server that runs report to, and the port that `almanac server` takes."""
+    from almanac.flows.api import answers
+
+    chosen = os.environ.get("PREFECT_API_URL")
+    if chosen and not answers(f"{chosen}/health"):
+        yield Check(
+            "prefect", "wrong", f"PREFECT_API_URL={chosen}, and nobody answers there", "almanac server starts one; unset it, and each run starts its own"
+        )
+    else:
+        yield Check("prefect", "ok", f"runs report to {chosen}" if chosen else "each run starts an API of its own; PREFECT_API_URL names one that is shared")
+    port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
+    address = f"http://127.0.0.1:{port}"
+    if answers(f"{address}/api/health"):
+        yield Check("port", "ok", f"a Prefect server answers at {address}")
+    elif _is_free(port):
+        yield Check("port", "ok", f"{port} is free for almanac server")
+    else:
+        yield Check("port", "wrong", f"{port}, which almanac server takes, cannot be listened at", "PREFECT_SERVER_API_PORT=N chooses another")
+
+
+def _is_free(port: str) -> bool:
+    try:
+        with socket.create_server(("127.0.0.1", int(port))):
+            return True
+    except (OSError, ValueError, OverflowError):
+        return False

@@ -1,0 +1,86 @@
+"""What a build holds: every folder with Python in it, as a part of the package `almanac`, and the files that pyproject.toml lists.
+
+A build that lacks a file fails here, not on the machine of whoever installs it.
+"""
+
+import ast
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.errors import SetupError
+
+HERE = Path(__file__).parent
+PACKAGE = "almanac"
+ROOMS = ("cli", "flows", "index", "query", "schemas", "serve", "spiders", "transforms")
+CONTENT = ("examples", "knowledge")
+
+
+class BuildWhole(build_py):
+    """Builds the package and compares it with the folders that it was built from."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """The package itself is this folder and has no modules; what lies here is setup.py."""
+        return [] if package == PACKAGE else super().find_package_modules(package, package_dir)
+
+    def run(self) -> None:
+        built = Path(self.build_lib) / PACKAGE
+        if not self.editable_mode:
+            shutil.rmtree(built, ignore_errors=True)  # what an earlier build left would ship
+        super().run()
+        if not self.editable_mode:
+            if lacking := [*_deleted(), *_unbuilt(built), *_unmatched(self.package_data), *_unresolved(built)]:
+                raise SetupError("this build would lack files:\n" + "\n".join(f"  - {finding}" for finding in lacking))
+
+
+def _files(room: str) -> Iterator[Path]:
+    """All files of a folder, relative to the checkout; caches and hidden ones are none of it."""
+    for folder, below, names in os.walk(HERE / room):
+        below[:] = sorted(name for name in below if name != "__pycache__" and not name.startswith("."))
+        yield from ((Path(folder) / name).relative_to(HERE) for name in sorted(names) if not name.startswith("."))
+
+
+def _packages() -> list[str]:
+    folders = {path.parent for room in ROOMS for path in _files(room) if path.suffix == ".py"}
+    return [PACKAGE, *sorted(".".join((PACKAGE, *folder.parts)) for folder in folders)]
+
+
+def _deleted() -> Iterator[str]:
+    """What git knows and nobody finds; only a checkout can tell."""
+    git = shutil.which("git")
+    if git and (HERE / ".git").exists():
+        known = subprocess.run([git, "ls-files", "--deleted", "--", *ROOMS, *CONTENT], cwd=HERE, capture_output=True, text=True, check=False)
+        yield from (f"{path}: is in the repository and not in this folder" for path in known.stdout.splitlines())
+
+
+def _unbuilt(built: Path) -> Iterator[str]:
+    for room in (*ROOMS, *CONTENT):
+        for path in _files(room):
+            if not (built / path).is_file():
+                yield f"{path}: is in no package; list it under [tool.setuptools.package-data] in pyproject.toml"
+
+
+def _unmatched(package_data: dict[str, list[str]]) -> Iterator[str]:
+    for package, patterns in package_data.items():
+        folder = HERE.joinpath(*package.split(".")[1:])
+        for pattern in patterns:
+            if not any(path.is_file() for path in folder.glob(pattern)):
+                yield f"{package}: nothing matches '{pattern}' of [tool.setuptools.package-data] in pyproject.toml"
+
+
+def _unresolved(built: Path) -> Iterator[str]:
+    """Modules of ours that are imported and not there."""
+    for path in sorted(built.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                target = built.joinpath(*name.split(".")[1:])
+                if name.startswith(f"{PACKAGE}.") and not (target.is_dir() or target.with_suffix(".py").is_file()):
+                    yield f"{path.relative_to(built)}: imports {name}, which is not there"
+
+
+setup(packages=_packages(), cmdclass={"build_py": BuildWhole})
