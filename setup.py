@@ -28,13 +28,14 @@ class BuildWhole(build_py):
         return [] if package == PACKAGE else super().find_package_modules(package, package_dir)
 
     def run(self) -> None:
+        if self.editable_mode:
+            super().run()
+            return
         built = Path(self.build_lib) / PACKAGE
-        if not self.editable_mode:
-            shutil.rmtree(built, ignore_errors=True)  # what an earlier build left would ship
+        shutil.rmtree(built, ignore_errors=True)  # what an earlier build left would ship
         super().run()
-        if not self.editable_mode:
-            if lacking := [*_deleted(), *_unbuilt(built), *_unmatched(self.package_data), *_unresolved(built)]:
-                raise SetupError("this build would lack files:\n" + "\n".join(f"  - {finding}" for finding in lacking))
+        if lacking := [*_deleted(), *_unbuilt(built), *_unmatched(self.package_data), *_unresolved(built)]:
+            raise SetupError("this build would lack files:\n" + "\n".join(f"  - {finding}" for finding in lacking))
 
 
 def _files(room: str) -> Iterator[Path]:

@@ -46,11 +46,13 @@ def serve(
 
 def served(catalog: "Catalog") -> Iterator[str]:
     """What can be asked, and what is published and cannot be asked because nothing declares it."""
-    names = catalog.names()
+    names, declared = catalog.names(), [path.stem for path in catalog.paths()]
     if names:
         yield f"It answers from {', '.join(names)}"
+    elif declared:
+        yield f"Nothing can be asked yet: {', '.join(declared)} have no version in {catalog.data.root}. almanac run {declared[0]} makes one"
     else:
-        yield f"Nothing can be asked yet: {catalog.project.knowledge} declares nothing that is published in {catalog.data.root}. almanac run KB publishes"
+        yield f"Nothing can be asked yet: nothing is declared in {catalog.project.knowledge}. almanac init NAME writes a commented declaration"
     if undeclared := catalog.undeclared():
         found = ", ".join(f"{name} {version}" for name, version in undeclared.items())
         yield (

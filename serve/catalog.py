@@ -49,11 +49,11 @@ class Catalog:
         self._embedders = Embedders()
         self._told: dict[str, str] = {}  # why a base cannot be asked, as it was logged
         self._lock = threading.RLock()
-        for path in self._paths() if names is not None else ():
+        for path in self.paths() if names is not None else ():
             self._read(path)
             if error := self._declared[path].error:
                 raise error
-        if self._env and not any(self._env in overlays_of(path) for path in self._paths()):
+        if self._env and not any(self._env in overlays_of(path) for path in self.paths()):
             raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
 
     def names(self) -> list[str]:
@@ -64,7 +64,7 @@ class Catalog:
         """Published in the data directory, and declared nowhere in the project: name → live version, sorted. Empty where `names` were given."""
         if self._fixed is not None:
             return {}
-        known = {one.name for one in self._declarations()} | {path.stem for path in self._paths()}
+        known = {one.name for one in self._declarations()} | {path.stem for path in self.paths()}
         names = sorted({pointer.parent.name for pointer in self.data.root.glob("index/*/CURRENT")} - known)
         return {name: self._live(name) for name in names}
 
@@ -156,7 +156,7 @@ class Catalog:
     def _declarations(self) -> list[Declaration]:
         """Those that can be read, each as its file is now."""
         with self._lock:
-            paths = self._paths()
+            paths = self.paths()
             for gone in self._declared.keys() - set(paths):
                 self._close(self._declared.pop(gone))
             for path in paths:
@@ -164,7 +164,8 @@ class Catalog:
             found = [self._declared[path].declaration for path in paths]
             return list({one.name: one for one in reversed(found) if one is not None}.values())
 
-    def _paths(self) -> list[Path]:
+    def paths(self) -> list[Path]:
+        """The files of the declarations that count, whether or not they can be read."""
         if self._fixed is not None:
             return [path.resolve() for path in self._fixed]
         return self.project.declarations()

@@ -18,6 +18,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
@@ -25,6 +26,9 @@ from filelock import FileLock
 from almanac.flows.api import answers
 
 ROOT = Path(__file__).resolve().parent.parent
+# One profile for all property tests. A deadline, and the check on slow data, fail where the machine is busy and say nothing of the code.
+hypothesis.settings.register_profile("almanac", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True)
+hypothesis.settings.load_profile("almanac")
 
 
 @dataclass(frozen=True)

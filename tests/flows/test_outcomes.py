@@ -17,6 +17,7 @@ import pytest
 
 from almanac.spiders.raw import RawStore
 from tests.conftest import ROOT, Almanac, Finished
+from tests.processes import carrying
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
@@ -238,8 +239,7 @@ def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac_alone: Almanac, tmp
     assert json.loads(out)["error"]["kind"] == "interrupted"
     assert "interrupted" in err
     assert "Traceback" not in err
-    children = subprocess.run(["pgrep", "-f", f"{almanac_alone.data}"], capture_output=True, text=True, check=False).stdout.split()
-    assert children == []
+    assert carrying(f"ALMANAC_DATA={almanac_alone.data}\0") == []
     assert almanac_alone("status", declared, "--json").json["last_run"]["exit_code"] == 130
 
 

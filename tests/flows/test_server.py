@@ -24,6 +24,7 @@ from almanac.index.lock import lock_holder
 from almanac.schemas.tables import read_table
 from tests.conftest import ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
+from tests.processes import carrying, children_of, command_line
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
@@ -116,7 +117,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "PREFECT_SERVER_API_PORT": str(port),
     }
     with (data / "log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "almanac.flows.server"], cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log)
+        command = [sys.executable, "-m", "almanac.cli.main", "server"]
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=log, stderr=log)
     serving = Server(f"http://127.0.0.1:{port}/api", data, process, environment, alerts)
     try:
         _worker_of(serving)  # started last, when all else is there
@@ -132,8 +134,7 @@ def _worker_of(server: Server) -> int:
     """The worker's process, once there is one."""
 
     def find() -> int | None:
-        listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(server.process.pid)], capture_output=True, text=True, check=False).stdout
-        return next((int(line.split()[0]) for line in listed.splitlines() if "worker start" in line), None)
+        return next((child for child in children_of(server.process.pid) if "worker start" in command_line(child)), None)
 
     worker: int = _wait_for(find, 120)
     return worker
@@ -259,18 +260,6 @@ embed: {{provider: mistral, server_url: {mistral}, dimension: 16}}
 """
 
 
-def _processes_of(run: str) -> list[int]:
-    """Those that carry the run in their environment: its own, and every child of it."""
-
-    def carries(process: Path) -> bool:
-        try:
-            return run.encode() in (process / "environ").read_bytes()
-        except OSError:
-            return False
-
-    return [int(process.name) for process in Path("/proc").iterdir() if process.name.isdecimal() and carries(process)]
-
-
 @pytest.mark.usefixtures("silent_run")  # whose ten seconds pass meanwhile
 def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_stopped(server: Server, tmp_path: Path, loopback_site: "Site") -> None:
     site, index = loopback_site, server.data / "index/slow"
@@ -280,7 +269,7 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
     declared = tmp_path / "slow.yaml"
 
     def has_left_nothing(run: str) -> bool:
-        return not _processes_of(run) and lock_holder(index) is None
+        return not carrying(run) and lock_holder(index) is None
 
     with LoopbackMistral(dimension=16, fault="late", patience_s=600) as mistral:
         declared.write_text(_SLOW.format(site=site.base, mistral=mistral.url))
@@ -305,7 +294,7 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
         _wait_for(lambda: mistral.asked, 120)
         worker = _worker_of(server)
         os.kill(worker, signal.SIGKILL)
-        for process in _processes_of(killed):
+        for process in carrying(killed):
             os.kill(process, signal.SIGKILL)
         state = server.end_of(killed)["state"]
         assert (state["type"], state["message"][:36]) == ("CRASHED", "Its process has ended without a word"), state

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.index.build import build_here
@@ -255,7 +255,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> OpenVersion:
     return _build(Base(tmp_path_factory.mktemp("small")), rows, "auto")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(query=st.text(max_size=300))
 def test_a_query_of_any_characters_is_no_error(small: OpenVersion, query: str) -> None:
     hits = small.lexical(query, 3)

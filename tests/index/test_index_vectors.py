@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.index.embedder import Embedder, checked_vectors
@@ -27,7 +27,6 @@ def unit_vectors(count: int) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@settings(deadline=None)  # files are written
 @given(st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4), st.lists(st.integers(0, 30), max_size=20))
 def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], asked: list[int]) -> None:
     """Parts may overlap, as those of two knowledge bases do; a key's vector is the same in each."""

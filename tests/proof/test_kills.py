@@ -25,6 +25,7 @@ from almanac.schemas.settings import DataDir
 from almanac.spiders.raw import RawStore
 from tests.conftest import ROOT
 from tests.index.conftest import INFO
+from tests.processes import carrying, command_line
 from tests.proof.base import PROOF, TORTURE
 from tests.proof.noting import noted
 from tests.spiders.conftest import Site, loopback_site
@@ -112,8 +113,7 @@ class Command:
 
     def processes(self) -> list[str]:
         """What still runs on behalf of this place."""
-        mark = f"ALMANAC_DATA={self.data.root}\0".encode()
-        return [_command_line(path) for path in Path("/proc").glob("[0-9]*") if mark in _environment_of(path)]
+        return [command_line(pid) for pid in carrying(f"ALMANAC_DATA={self.data.root}\0")]
 
     def stored(self) -> set[str]:
         """URLs of the pages that runs which were cut off have stored, since the last one that came to its end."""
@@ -121,20 +121,6 @@ class Command:
         crawls = raw.crawls()
         ended = max((crawl for crawl in crawls if (self.data.runs("proof") / f"{crawl}.json").is_file()), default="")
         return {url for crawl in crawls if crawl > ended for url in raw.index(crawl).urls}
-
-
-def _environment_of(process: Path) -> bytes:
-    try:
-        return (process / "environ").read_bytes()
-    except OSError:
-        return b""
-
-
-def _command_line(process: Path) -> str:
-    try:
-        return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:
-        return ""
 
 
 def test_killed_at_random_moments_a_run_ends_as_if_never_killed(tmp_path: Path, prefect_home: Path, prefect_api: str, loopback_site: Site) -> None:

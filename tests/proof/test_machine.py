@@ -200,7 +200,6 @@ def test_a_knowledge_base_is_what_a_plain_model_says(stage: Stage, tmp_path: Pat
             stateful_step_count=30 if TORTURE else 10,
             derandomize=True,
             database=None,
-            deadline=None,
             suppress_health_check=list(HealthCheck),
             # A step takes about a second: to look for a shorter failing case pays only where time does not matter.
             phases=(Phase.generate, Phase.shrink) if TORTURE else (Phase.generate,),

@@ -126,9 +126,9 @@ def test_no_bytes_are_refused(body: bytes, content_type: str) -> None:
     "body", [b"a" * 16_000_000 + b"\xe9", b"<!--" * 4_000_000 + b"\xe9", b"<meta" * 3_000_000 + b"\xe9", "Привет ".encode("cp1251") * 2_000_000]
 )
 def test_sixteen_megabytes_take_seconds(body: bytes) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     decode_markup(body, "text/html; charset=iso-8859-1")
-    assert time.monotonic() - start < 8
+    assert time.process_time() - start < 8
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,9 @@ def test_script_element_is_found_by_its_id() -> None:
     ],
 )
 def test_hostile_script_costs_seconds_at_most(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert script(text, "data") is None
-    assert time.monotonic() - began < 15
+    assert time.process_time() - began < 15
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(), lambda t: st.lists(t) | st.dictionaries(st.text(), t), max_leaves=10))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.schemas.fields import FieldType
@@ -186,7 +186,6 @@ def test_grouped_prices_keep_every_digit(cents: int, form: str, mark: str) -> No
     assert convert(text, "price", language="fr")["amount"] == f"{cents // 100}.{cents % 100:02}"
 
 
-@settings(deadline=None)  # the first date in a language loads its words
 @given(
     st.text() | st.text("0123456789.,'-−() €$kmRs/:"),
     st.sampled_from(["integer", "number", "price", "boolean", "date", "datetime", "url", "html", "text"]),

@@ -1,0 +1,139 @@
+"""`almanac doctor` finds what is wrong with a machine and says the way out; with nothing wrong it ends with 0, and it changes nothing."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from almanac.cli import checks
+from almanac.cli.main import run
+from almanac.schemas.settings import DataDir, Project
+from tests.conftest import Almanac
+from tests.index.making import make_version, without_children
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "project" / "knowledge").mkdir(parents=True)
+    monkeypatch.setenv("ALMANAC_PROJECT", str(tmp_path / "project"))
+    monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(_free_port()))
+    for name in ("ALMANAC_DATA", "PREFECT_API_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def _examined(folder: Path) -> dict[str, checks.Check]:
+    return {check.name: check for check in checks.examine(Project(folder / "project"), DataDir(folder / "project" / "data"))}
+
+
+def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, almanac: Almanac) -> None:
+    done = almanac("doctor", "--json", data=tmp_path / "project" / "data")
+    told = done.json
+    assert (done.code, told["ok"], told["project"]) == (0, True, str(tmp_path / "project"))
+    names = ["python", "packages", "processor", "project", "disk", "data", "versions", "chromium", "prefect", "port"]
+    assert [check["name"] for check in told["checks"]] == names
+    assert {check["state"] for check in told["checks"]} <= {"ok", "note"}
+    assert list((tmp_path / "project").iterdir()) == [tmp_path / "project" / "knowledge"]
+
+
+def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(taken.getsockname()[1]))
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{_free_port()}/api")
+        (tmp_path / "project" / "knowledge" / "shop.yaml").write_text("name: shop\nsauces: []\n")
+        assert run(["doctor", "--data", str(tmp_path / "project" / "knowledge" / "shop.yaml")]) == 7
+    told = " ".join(capsys.readouterr().out.split())
+    for finding in ("shop.yaml is no folder", "unknown key; did you mean sources?", "almanac validate KB", "nobody answers there", "PREFECT_SERVER_API_PORT=N"):
+        assert finding in told
+    assert "4 of 10 are wrong" in told
+
+
+def test_packages_that_differ_from_the_lock_are_named_with_the_command_that_mends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = checks._needed
+
+    def needed(root: str) -> dict[str, str | None]:
+        return {**found(root), "chromadb": "1.6.0", "tantivy": None}
+
+    monkeypatch.setattr(checks, "_needed", needed)
+    check = _examined(tmp_path)["packages"]
+    assert (check.state, check.found) == ("wrong", "chromadb 1.6.0, locked 1.5.9; tantivy missing, locked 0.27.0")
+    assert check.hint.endswith("-m pip install --no-deps chromadb==1.5.9 tantivy==0.27.0")
+
+
+def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not() -> None:
+    needed = checks._needed("almanac")
+    assert needed.keys() >= {"almanac", "prefect", "fastapi", "tokenizers", "pydantic-core"}
+    assert needed.keys().isdisjoint({"pytest", "ruff", "mypy", "llama-index-core"})
+    assert None not in needed.values()
+
+
+def test_a_full_disk_is_wrong_before_a_run_finds_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = DataDir(tmp_path / "project" / "data")
+    with without_children():
+        make_version(data, "shop", "v0001", {"http://x/1": "a text"})
+    (data.index("shop") / "CURRENT").write_text("v0001\n")
+    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**29))
+    check = _examined(tmp_path)["disk"]
+    assert (check.state, check.found.startswith("0.5 GiB free")) == ("wrong", True)
+    assert "almanac prune KB" in check.hint
+
+
+def test_a_file_system_without_what_runs_rely_on_is_found_by_trying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks.fcntl, "flock", lambda *_: None)  # as a mount without locks: whoever asks gets one
+    check = _examined(tmp_path)["data"]
+    assert (check.state, "a lock can be taken twice" in check.found) == ("wrong", True)
+    assert "--data DIR" in check.hint
+
+
+def test_a_shared_file_system_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_kind_of", lambda _: "nfs4")
+    check = _examined(tmp_path)["data"]
+    assert (check.state, "only one of them may write" in check.found) == ("note", True)
+
+
+def test_a_live_version_of_another_format_is_told_with_the_command_that_brings_it_up(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "project" / "data")
+    with without_children():
+        make_version(data, "shop", "v0001", {"http://x/1": "a text"})
+    (data.index("shop") / "CURRENT").write_text("v0001\n")
+    manifest = data.versions("shop") / "v0001" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}))
+    check = _examined(tmp_path)["versions"]
+    assert (check.state, "v0001 of 'shop' has format 2" in check.found, "almanac run shop" in check.hint) == ("wrong", True, True)
+
+
+@pytest.fixture
+def prefect() -> Iterator[int]:
+    """A port at which something says that it is healthy, as Prefect's server does."""
+
+    class Healthy(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/api/health" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Healthy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_server_that_answers_is_no_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect: int) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(prefect))
+    monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{prefect}/api")
+    found = _examined(tmp_path)
+    assert (found["port"].state, found["prefect"].state) == ("ok", "ok")
+    assert f"http://127.0.0.1:{prefect}" in found["port"].found

@@ -1,0 +1,208 @@
+"""A project is a folder of the user's: which one is found from where, what is written into it, and what is said where it lacks something."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from almanac.cli.main import run
+from almanac.query import open_index
+from almanac.schemas.errors import NotFound, NothingPublished
+from almanac.schemas.load import load_declaration
+from almanac.schemas.settings import DataDir, Project, installation
+from tests.index.making import make_version, without_children
+
+_DECLARED = "name: NAME\nsources: [{name: notes, kind: files, glob: '../notes/*.md'}]\n"
+Said = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of this machine's says which folder is meant; a command's `--project` is undone after each test."""
+    monkeypatch.setenv("ALMANAC_PROJECT", "")
+    monkeypatch.delenv("ALMANAC_DATA", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """Runs a command in this process: its exit code, and all that it printed, without line breaks."""
+
+    def say(*arguments: str) -> tuple[int, str]:
+        code = run(list(arguments))
+        captured = capsys.readouterr()
+        return code, " ".join(f"{captured.out} {captured.err}".split())
+
+    return say
+
+
+def _project(root: Path, *names: str) -> Path:
+    (root / "knowledge").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (root / "knowledge" / f"{name}.yaml").write_text(_DECLARED.replace("NAME", name))
+    return root
+
+
+def _enter(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_nearest_folder_upwards_that_declares_something_is_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outer, inner = _project(tmp_path / "outer", "shop"), _project(tmp_path / "outer" / "inner", "jobs")
+    (inner / "deeper" / "knowledge").mkdir(parents=True)  # which declares nothing
+    for folder, found in ((outer, outer), (outer / "notes" / "old", outer), (inner, inner), (inner / "deeper" / "still", inner)):
+        _enter(monkeypatch, folder)
+        assert Project.locate().root == found
+        assert DataDir.locate().root == found / "data"
+
+
+def test_overlays_alone_and_other_files_declare_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = _project(tmp_path / "project", "shop")
+    (project / "knowledge" / "shop.dev.yaml").write_text("title: Dev\n")
+    (project / "knowledge" / "notes.txt").write_text("no declaration")
+    (project / "knowledge" / "jobs.yml").write_text(_DECLARED.replace("NAME", "jobs"))
+    assert [path.name for path in Project(project).declarations()] == ["jobs.yml", "shop.yaml"]
+    _enter(monkeypatch, project)
+    assert load_declaration("jobs").name == "jobs"
+
+
+def test_beyond_the_home_directory_nothing_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _project(tmp_path, "shop")  # above the home directory
+    here = _enter(monkeypatch, tmp_path / "home" / "work")
+    assert Project.locate().root == here
+    _project(tmp_path / "home", "own")  # in it: as far as is looked
+    assert Project.locate().root == tmp_path / "home"
+    _enter(monkeypatch, tmp_path / "elsewhere" / "below")
+    assert Project.locate().root == tmp_path
+
+
+def test_an_option_counts_before_the_variable_and_the_variable_before_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    roots = {name: _project(tmp_path / name, name) for name in ("here", "variable", "option")}
+    _enter(monkeypatch, roots["here"])
+    assert said("validate", "here")[0] == 0
+    monkeypatch.setenv("ALMANAC_PROJECT", str(roots["variable"]))
+    assert said("validate", "variable")[0] == 0
+    for arguments in (("validate", "option", "--project", "../option"), ("--project", "../option", "validate", "option")):
+        monkeypatch.setenv("ALMANAC_PROJECT", str(roots["variable"]))
+        assert said(*arguments)[0] == 0
+    assert os.environ["ALMANAC_PROJECT"] == str(roots["option"])  # children are told
+
+
+def test_a_name_that_is_not_found_says_which_folder_was_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    _enter(monkeypatch, _project(tmp_path / "project", "shop", "jobs"))
+    code, told = said("run", "handbook")
+    assert code == 2
+    assert f"no knowledge base 'handbook' in {tmp_path / 'project' / 'knowledge'}" in told
+    assert "declared there: jobs, shop" in told
+    _enter(monkeypatch, tmp_path / "empty")
+    code, told = said("versions", "handbook")
+    assert (code, f"in {tmp_path / 'empty' / 'knowledge'}" in told, "almanac init handbook" in told) == (2, True, True)
+    assert list((tmp_path / "empty").iterdir()) == []
+    for arguments in (("status", "shop"), ("serve",), ("server",), ("mcp",)):
+        code, told = said(*arguments, "--project", str(tmp_path / "nowhere"))
+        assert (code, f"{tmp_path / 'nowhere'}: no such project folder" in told) == (2, True), arguments
+
+
+def test_init_writes_into_the_project_or_makes_one_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    here = _enter(monkeypatch, tmp_path / "fresh")
+    assert said("init", "shop")[0] == 0
+    assert [path.relative_to(here).as_posix() for path in here.rglob("*")] == ["knowledge", "knowledge/shop.yaml"]
+    _enter(monkeypatch, here / "notes" / "old")
+    assert said("init", "jobs")[0] == 0  # the project is further up
+    assert sorted(path.name for path in (here / "knowledge").iterdir()) == ["jobs.yaml", "shop.yaml"]
+    assert said("init", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
+    assert said("validate", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
+    pointed = next(line for line in (here / "knowledge" / "shop.yaml").read_text().splitlines() if "declaration.md" in line)
+    assert Path(pointed.removeprefix("# ").split(" lists ")[0]).is_file()
+
+
+def test_hints_name_what_the_project_declares_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = _project(tmp_path / "project", "shop")
+    _enter(monkeypatch, project / "below")
+    assert load_declaration("shop").handle == "shop"
+    assert load_declaration("../knowledge/shop.yaml").handle == "shop"
+    _enter(monkeypatch, tmp_path / "elsewhere")
+    assert load_declaration(str(project / "knowledge" / "shop.yaml")).handle == str(project / "knowledge" / "shop.yaml")
+
+
+def test_python_finds_the_project_as_commands_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = _project(tmp_path / "project", "shop")
+    _enter(monkeypatch, tmp_path / "elsewhere")
+    with pytest.raises(NotFound, match="no knowledge base 'shop'"):
+        open_index("shop")
+    with pytest.raises(NothingPublished) as raised:
+        open_index("shop", project=project)
+    assert str(project / "data") in str(raised.value)
+
+
+def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from almanac.cli.serve import served
+    from almanac.serve.catalog import Catalog
+
+    project = _project(tmp_path / "project", "shop", "jobs")
+    data = DataDir(project / "data")
+    with without_children():
+        for name in ("shop", "wiki"):
+            make_version(data, name, "v0001", {"http://x/1": "a text"})
+            (data.index(name) / "CURRENT").write_text("v0001\n")
+    _enter(monkeypatch, project)
+    (asked, undeclared) = served(Catalog(data))
+    assert asked == "It answers from shop"
+    assert f"Published in {data.root}, and not declared in {project / 'knowledge'}: wiki v0001." in undeclared
+    empty = _enter(monkeypatch, _project(tmp_path / "new", "jobs"))
+    (nothing,) = served(Catalog(DataDir(empty / "data")))
+    assert str(empty / "data") in nothing and "almanac run jobs" in nothing
+
+
+def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ruamel.yaml import YAML
+
+    from almanac.flows.deployments import deployment_files
+
+    project, data = Project(_project(tmp_path / "project", "shop", "my-jobs", "wiki")), DataDir(tmp_path / "data")
+    with (project.knowledge / "my-jobs.yaml").open("a") as file:
+        file.write('schedule: "0 5 * * *"\n')
+    (project.knowledge / "wiki.yaml").write_text("name: wiki\nsources: nonsense\n")
+
+    def entries(path: Path) -> dict[str, Any]:
+        return {one["parameters"]["kb"]: one for one in YAML(typ="safe").load(path)["deployments"]}
+
+    monkeypatch.setenv("ALMANAC_PROJECT", str(project.root))  # as the server sets it
+    (derived,) = deployment_files(project, data, "local")
+    found = entries(derived)
+    assert sorted(found) == ["my-jobs", "shop", "wiki"]
+    assert (found["my-jobs"]["entrypoint"], found["my-jobs"]["schedules"]) == (
+        "almanac.flows.deployed.my-jobs",
+        [{"cron": "0 5 * * *", "timezone": "UTC", "active": True}],
+    )
+    assert found["shop"]["schedules"] == []
+    own = project.root / "prefect.yaml"
+    own.write_text(json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": "shop"}}]}))
+    files = deployment_files(project, data, "local")
+    assert files[0] == own and sorted(entries(files[1])) == ["my-jobs", "wiki"]
+    own.write_text(json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": name}} for name in found]}))
+    assert deployment_files(project, data, "local") == [own]
+
+
+def test_examples_are_copied_where_nothing_else_is_declared_and_beside_what_is(tmp_path: Path) -> None:
+    from almanac.cli.demo import _with_examples
+
+    checkout = Project(installation())
+    assert _with_examples(checkout) == checkout
+    fresh = Project(tmp_path / "fresh")
+    assert _with_examples(fresh) == fresh
+    assert {path.stem for path in fresh.declarations()} == {path.stem for path in checkout.declarations()}
+    assert (fresh.root / "examples" / "voyago" / "site" / "tours" / "index.html").is_file()
+    (fresh.knowledge / "voyago.yaml").write_text("# mine\n")
+    (fresh.knowledge / "handbook.yaml").unlink()
+    assert _with_examples(fresh) == fresh  # a copy that was cut off is completed
+    assert ((fresh.knowledge / "voyago.yaml").read_text(), (fresh.knowledge / "handbook.yaml").is_file()) == ("# mine\n", True)
+    mine = Project(_project(tmp_path / "mine", "shop"))
+    assert _with_examples(mine).root == mine.root / "almanac-demo"
+    assert [path.stem for path in mine.declarations()] == ["shop"]

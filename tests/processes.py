@@ -1,0 +1,30 @@
+"""Which processes there are, read from /proc: what `ps` and `pgrep` print depends on the terminal, the locale and the letters of a path."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process started and that still run."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def carrying(text: str) -> list[int]:
+    """The processes in whose environment this stands: the one that was started with it, and every child of that."""
+    return [int(process.name) for process in _all() if text.encode() in _read(process / "environ")]
+
+
+def command_line(pid: int) -> str:
+    """Empty for a process that has ended."""
+    return _read(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ").decode(errors="replace")
+
+
+def _all() -> Iterator[Path]:
+    return (path for path in Path("/proc").iterdir() if path.name.isdecimal())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
