@@ -91,7 +91,7 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
             raise DamagedVersion(
                 f"{version} of '{kb}' has format {found!r}, and this almanac reads format {FORMAT}",
                 where=where,
-                hint=f"almanac run {kb} builds a version of this format from what is kept; the almanac that wrote {version} reads it still",
+                hint=_way_up(kb, version, is_newer=isinstance(found, int) and found > FORMAT),
             )
         return Manifest.model_validate(stored)
     except FileNotFoundError as error:
@@ -99,6 +99,11 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
     except (ValueError, AttributeError, ValidationError) as error:
         hint = f"almanac rollback {kb} serves an older version; almanac run {kb} builds a new one"
         raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
+
+
+def _way_up(kb: str, version: str, *, is_newer: bool) -> str:
+    build = f"almanac run {kb} builds a version of this format from what is kept, and embeds nothing again"
+    return f"install the newer almanac that wrote {version}; or {build}" if is_newer else f"{build}; the almanac that wrote {version} reads it still"
 
 
 def pin_version(index_dir: Path, version: str) -> Pin:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,16 @@ class Finished:
 
 
 class _Zygote:
-    """What commands are forked from (tests/zygote.py); started by the first of them, ended with the tests."""
+    """What commands are forked from (tests/zygote.py), with Prefect's variables as they have them; started by the first of them, ended with the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: dict[str, str]) -> None:
+        self._environment = environment
         self._process: subprocess.Popen[str] | None = None
+
+    @classmethod
+    @cache
+    def of(cls, prefect: tuple[tuple[str, str], ...]) -> "_Zygote":
+        return cls({**os.environ, **dict(prefect)})
 
     def run(self, arguments: tuple[str, ...], environment: dict[str, str]) -> Finished:
         with tempfile.NamedTemporaryFile("r", encoding="utf-8") as out, tempfile.NamedTemporaryFile("r", encoding="utf-8") as err:
@@ -58,7 +64,8 @@ class _Zygote:
     def _ask(self, request: dict[str, Any]) -> int:
         if self._process is None:
             command = [sys.executable, "-m", "tests.zygote"]
-            self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            self._process = subprocess.Popen(command, cwd=ROOT, env=self._environment, **pipes)
             atexit.register(self._process.kill)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -73,7 +80,6 @@ class _Zygote:
 
 
 _TIMEOUT_S = 300
-_zygote = _Zygote()
 
 
 class Almanac:
@@ -87,7 +93,7 @@ class Almanac:
     def __call__(self, *arguments: str, data: Path | None = None, **environment: str) -> Finished:
         variables = {**os.environ, **self.environment, "ALMANAC_DATA": str(data or self.data), **environment}
         if not self.fresh:
-            return _zygote.run(arguments, variables)
+            return _Zygote.of(tuple(sorted(pair for pair in variables.items() if pair[0].startswith("PREFECT_")))).run(arguments, variables)
         command = [sys.executable, "-m", "almanac.cli.main", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=_TIMEOUT_S)
         return Finished(done.returncode, done.stdout, done.stderr)
@@ -186,13 +192,20 @@ class Example:
     """A knowledge base after its first run."""
 
     almanac: Almanac
-    first_run: Finished
+    first_run: Finished  # of a process that a shell would start, as its children are
+    connects: Path  # what it and its children looked up and connected to, as tests/network writes it down
 
 
 @pytest.fixture(scope="session")
-def voyago(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path, serve: Serve) -> Example:
+def voyago(tmp_path_factory: pytest.TempPathFactory, prefect_home: Path, prefect_api: str, serve: Serve) -> Example:
     """The example agency, crawled from its bundled site and published. Tests that change it put it back."""
     url = serve(ROOT / "examples" / "voyago" / "site")
     data, environment = tmp_path_factory.mktemp("voyago"), {"PREFECT_HOME": str(prefect_home), "VOYAGO_URL": url}
-    first_run = Almanac(data, environment, fresh=True)("run", "voyago", "--json")
-    return Example(Almanac(data, environment), first_run)
+    connects = tmp_path_factory.mktemp("network") / "connects"
+    first_run = Almanac(data, {**environment, **watching(connects)}, fresh=True)("run", "voyago", "--json")
+    return Example(Almanac(data, {**environment, "PREFECT_API_URL": prefect_api}), first_run, connects)
+
+
+def watching(connects: Path) -> dict[str, str]:
+    """The environment in which a process writes its connects down."""
+    return {"CONNECT_LOG": str(connects), "PYTHONPATH": str(ROOT / "tests" / "network")}

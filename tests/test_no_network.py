@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Almanac, Serve
+from tests.conftest import Almanac, Example, watching
 
 pytestmark = pytest.mark.slow
 
@@ -16,22 +16,23 @@ def _watched(log: Path) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
-def test_a_whole_run_connects_to_loopback_only(tmp_path: Path, prefect_home: Path, serve: Serve) -> None:
-    log = tmp_path / "connects"
-    environment = {"CONNECT_LOG": str(log), "PYTHONPATH": str(ROOT / "tests" / "network"), "VOYAGO_URL": serve(ROOT / "examples/voyago/site")}
-    almanac = Almanac(tmp_path / "data", {**environment, "PREFECT_HOME": str(prefect_home)}, fresh=True)
-    assert almanac("run", "voyago", "--json", "--rejects-ok").code == 0
-    assert almanac("ask", "voyago", "How long does a refund take?", "--json").code == 0
-    lines = _watched(log)
-    watched = [line for line in lines if line.startswith("watching")]
-    assert len(watched) >= 6  # the command twice, Prefect's API, two crawls, builder, verifier
+@pytest.mark.xdist_group("voyago")
+def test_a_whole_run_connects_to_loopback_only(voyago: Example) -> None:
+    lines = _watched(voyago.connects)
+    assert len([line for line in lines if line.startswith("watching")]) >= 6  # the command, Prefect's API, two crawls, builder, verifier
     assert [line for line in lines if not line.startswith("watching")] == []
 
 
+@pytest.mark.xdist_group("voyago")
+def test_a_question_connects_to_nobody(voyago: Example, tmp_path: Path) -> None:
+    almanac = Almanac(voyago.almanac.data, watching(tmp_path / "connects"), fresh=True)
+    assert almanac("ask", "voyago", "How long does a refund take?", "--json").json["answered"]
+    assert [line.split()[0] for line in _watched(tmp_path / "connects")] == ["watching"]
+
+
 def test_the_watch_sees_a_connect(tmp_path: Path) -> None:
-    """The test above proves nothing unless this one passes: a look-up of another host is written down."""
+    """The tests above prove nothing unless this one passes: a look-up of another host is written down."""
     log = tmp_path / "connects"
     code = "import socket\ntry: socket.create_connection(('192.0.2.1', 9), timeout=0.1)\nexcept OSError: pass"
-    environment = {**os.environ, "CONNECT_LOG": str(log), "PYTHONPATH": str(ROOT / "tests" / "network")}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **watching(log)}, check=True)
     assert any("192.0.2.1" in line for line in _watched(log))

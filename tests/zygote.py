@@ -1,8 +1,9 @@
 """Runs commands for tests, each in a process of its own, but forked from one that has imported the engines already.
 
 Importing torch, Chroma, pandas and their kin is half of what a command costs, and says nothing about the command. A process forked from here differs from
-one started by a shell in nothing else: its environment, arguments, streams and exit code are its own. Prefect is left out, because it reads its environment
-when it is imported. One request a line on stdin, {arguments, environment, stdout, stderr}; two lines of answer on stdout, {pid} and {code}.
+one started by a shell in nothing else: its environment, arguments, streams and exit code are its own. Prefect reads its environment when it is imported, so
+what is forked from here has to have Prefect's variables as they are here; without an API among them it is left out. One request a line on stdin,
+{arguments, environment, stdout, stderr}; two lines of answer on stdout, {pid} and {code}.
 """
 
 import atexit
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -43,7 +45,15 @@ def _import_engines() -> None:
     import sentence_transformers  # noqa: F401
     import spacy  # noqa: F401
     import trafilatura  # noqa: F401
+    import unstructured.partition.html  # noqa: F401
     from transformers import BertModel  # noqa: F401
+
+    if os.environ.get("PREFECT_API_URL"):
+        from almanac.flows.environment import prepare_prefect
+        from almanac.schemas.settings import DataDir
+
+        prepare_prefect(DataDir(Path(os.environ["PREFECT_HOME"])))
+        import almanac.flows.refresh  # noqa: F401
 
 
 def _become(request: dict[str, Any]) -> NoReturn:

@@ -47,6 +47,7 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
 
 
 def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(taken.getsockname()[1]))
         monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{_free_port()}/api")

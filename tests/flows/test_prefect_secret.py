@@ -1,5 +1,6 @@
 """The key of an API from a Secret block of Prefect's, with Prefect's real API."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,26 +19,22 @@ embed: {{provider: mistral, server_url: {url}, dimension: 16}}
 """
 _SAVE = """
 import sys
-from pathlib import Path
-from almanac.flows.api import start_api
-from almanac.schemas.settings import DataDir
-start_api(DataDir(Path(sys.argv[1])))()
 from prefect.blocks.system import Secret
-Secret(value=sys.argv[2]).save("mistral-api-key")
+Secret(value=sys.argv[1]).save("mistral-api-key")
 """
 
 
-def test_run_without_a_key_takes_it_from_the_block_and_writes_it_nowhere(tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_a_key_takes_it_from_the_block_and_writes_it_nowhere(
+    almanac: Almanac, tmp_path: Path, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MISTRAL_API_KEY", raising=False)
     (tmp_path / "note.txt").write_text("A note that says something.")
-    almanac = Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home)})
     with LoopbackMistral(dimension=16) as server:
         declared = tmp_path / "small.yaml"
         declared.write_text(_DECLARATION.format(url=server.url))
         without = almanac("run", str(declared), "--json")
         assert (without.code, without.json["error"]["kind"]) == (7, "credential_refused")
-        monkeypatch.setenv("PREFECT_HOME", str(prefect_home))
-        subprocess.run([sys.executable, "-c", _SAVE, str(tmp_path / "data"), KEY], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-c", _SAVE, KEY], cwd=ROOT, env={**os.environ, **almanac.environment}, check=True)
         done = almanac("run", str(declared), "--json")
     assert (done.code, done.json["outcome"]) == (0, "published"), done.stderr
     assert len(server.asked) == 1

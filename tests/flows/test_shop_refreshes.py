@@ -86,6 +86,7 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
     """Carries out a run, and where that is asked for, the plan of it before; all real but the model and Prefect. Fails where the plan said something else."""
     monkeypatch.setenv("SITE", loopback_site.base)
     monkeypatch.setattr("almanac.spiders.crawling.crawl._PROCESS", "tests.spiders.hasty")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("almanac.flows.run.describe_embedder", lambda _: INFO)
     monkeypatch.setattr("almanac.flows.run.load_embedder", lambda *_: Noting(tmp_path / "embedded"))
     declaration = load_declaration(str(ROOT / "tests/reference/books_shop.yaml"))

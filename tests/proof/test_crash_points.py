@@ -64,15 +64,15 @@ def _changed(stage: Stage, place: Path) -> None:
 
 
 SCENARIOS = {
-    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 12),
-    "refresh": Scenario("run", _changed, 16),
-    "full refresh": Scenario("run", _changed, 6, {"full": True}),
-    "kept": Scenario("run", _changed, 4, {"publish": False}),
+    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 8),
+    "refresh": Scenario("run", _changed, 10),
+    "full refresh": Scenario("run", _changed, 4, {"full": True}),
+    "kept": Scenario("run", _changed, 3, {"publish": False}),
     "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, again={"version": "v0001"}),
-    "prune": Scenario("prune", _expired, 8),
-    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 9, {"url": "n5.txt"}),
-    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 5, {"version": "v0001"}),
-    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 5, {"version": "v0002"}, data="production"),
+    "prune": Scenario("prune", _expired, 6),
+    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 6, {"url": "n5.txt"}),
+    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 4, {"version": "v0001"}),
+    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 4, {"version": "v0002"}, data="production"),
 }
 
 
