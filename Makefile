@@ -2,16 +2,17 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTEST := pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test torture eval check format docs lock server clean
+.PHONY: help setup demo test quick torture eval check wheel format docs lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(VENV)/.installed ## a virtual environment with everything at the locked version, and `almanac` in it
 
-$(VENV)/.installed: requirements.lock pyproject.toml
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed; name it with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 2; }
 	@echo 'Setting up $(VENV): some minutes, once.'
 	@$(PYTHON) -m venv $(VENV)
@@ -22,11 +23,18 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 demo: setup ## crawl the example site on loopback, publish, ask
 	$(BIN)/almanac demo
 
-test: setup ## all tests, with coverage
+test: setup ## all tests; COVERAGE=92 measures what they cover, and fails below that
+ifdef COVERAGE
 	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m coverage run -m $(PYTEST)
 	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage report --skip-covered --precision=1
+	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
+else
+	$(BIN)/python -m $(PYTEST)
+endif
+
+quick: setup ## most tests, in a minute: while you work
+	$(BIN)/python -m $(PYTEST) -m "not slow" -q
 
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries: hours
 	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof --timeout=0
@@ -37,21 +45,25 @@ eval: setup ## retrieval quality on question sets (SETS="DIR DIR") and on the go
 check: setup ## what CI checks before the tests: style, types, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@mkdir -p $(VENV)/typing && ln -sfn ../.. $(VENV)/typing/almanac
 	$(BIN)/mypy
-	$(BIN)/python -m cli.reference --check
+	$(BIN)/python -m almanac.cli.reference --check
+
+wheel: ## build the wheel, install it in a fresh environment with the lock, and use it from an empty folder
+	PYTHON=$(PYTHON) bash .ci/wheel
 
 format: setup ## rewrite in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 docs: setup ## write docs/declaration.md and docs/commands.md from the models and commands
-	$(BIN)/python -m cli.reference
+	$(BIN)/python -m almanac.cli.reference
 
 lock: ## resolve pyproject.toml anew into requirements.lock
 	PYTHON=$(PYTHON) sh .ci/lock
 
 server: setup ## Prefect server, work pool, deployments and a worker; open http://127.0.0.1:4200
-	$(BIN)/python -m flows.server
+	$(BIN)/almanac server
 
 clean: ## remove the virtual environment and caches; data stays
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info

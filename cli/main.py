@@ -22,6 +22,7 @@ from almanac.cli.serve import serve
 from almanac.cli.server import server
 from almanac.schemas.errors import AlmanacError, StorageError, UsageError
 from almanac.schemas.load import is_declared
+from almanac.schemas.manifest import FORMAT
 from almanac.schemas.settings import quiet_engines, use_project
 
 INTERRUPTED = 130
@@ -57,7 +58,7 @@ _PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        sys.stdout.write(f"almanac {version('almanac')}\n")
+        sys.stdout.write(f"almanac {version('almanac')}, versions of format {FORMAT}\n")
         raise Exit
 
 

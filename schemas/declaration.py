@@ -383,7 +383,7 @@ class Declaration(Declared):
     gate: Gate = Field(Gate(), description="when a new version is not published")
     retention: Retention = Field(Retention(), description="what is kept of the past")
     schedule: str | None = Field(
-        None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it; prefect.yaml or cron starts them"
+        None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it, almanac server or cron starts them"
     )
 
     _path: Path = PrivateAttr(Path())
