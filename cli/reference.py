@@ -61,8 +61,8 @@ _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "Retention": (Retention, "retention"),
 }
 _COMMANDS = (
-    "demo", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish", "rollback", "verify", "rebuild", "prune", "forget",
-    "promote", "search", "ask", "eval", "export", "serve", "mcp", "doctor",
+    "demo", "doctor", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish", "rollback", "verify", "rebuild",
+    "prune", "forget", "promote", "search", "ask", "eval", "export", "serve", "mcp",
 )  # fmt: skip
 
 

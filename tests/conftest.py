@@ -99,6 +99,16 @@ class Almanac:
         return Finished(done.returncode, done.stdout, done.stderr)
 
 
+# What these fixtures make takes a second and more for each test, or several for a worker: processes, crawls, servers.
+_SLOW = {"almanac", "almanac_alone", "voyago", "loopback_site", "bases"}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks as slow what goes by a slow fixture, so that nobody has to think of it."""
+    if _SLOW.intersection(getattr(item, "fixturenames", ())):
+        item.add_marker(pytest.mark.slow)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keeps the tests of an `xdist_group` on one worker: xdist 3.8 notes the group where pytest 9.2 no longer reads it (pytest-xdist issue 1386)."""

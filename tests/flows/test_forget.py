@@ -166,6 +166,7 @@ class Killed(BaseException):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [19, pytest.param(5, marks=pytest.mark.slow)])
 def test_takedown_that_is_killed_anywhere_is_completed_by_the_next_run(made: Path, tmp_path: Path, step: int) -> None:
     """At moments before, in the middle of and after each write and removal; every so many of them."""

@@ -94,6 +94,7 @@ def test_built_version_is_whole_and_stays_so_when_it_is_read(base: Base, count: 
     assert ("index_metadata.pickle" in {Path(stored.path).name for stored in manifest.files}) == (count > 1)
 
 
+@pytest.mark.slow
 def test_builder_reports_progress_and_copies_the_processed_files(base: Base, chunk_rows: Rows) -> None:
     base.embed(chunk_rows(30))
     job = base.job()
@@ -149,6 +150,7 @@ def test_builder_refuses_a_directory_that_holds_something(base: Base, chunk_rows
         build_here(base.job(), lambda *_: None)
 
 
+@pytest.mark.slow
 def test_missing_vector_stops_the_build_and_is_named(base: Base, chunk_rows: Rows) -> None:
     rows = chunk_rows(4)
     base.embed(rows[:3])
@@ -164,6 +166,7 @@ def test_same_chunk_twice_stops_the_build(base: Base, chunk_rows: Rows) -> None:
         build_here(base.job(), lambda *_: None)
 
 
+@pytest.mark.slow
 def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base, chunk_rows: Rows) -> None:
     rows = chunk_rows(3000)
     base.embed(rows)
@@ -183,6 +186,7 @@ def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base,
     assert verify(base, manifest) == []
 
 
+@pytest.mark.slow
 def test_builder_dies_with_its_parent(base: Base, chunk_rows: Rows, tmp_path: Path) -> None:
     base.embed(chunk_rows(3000))
     (tmp_path / "job.json").write_text(base.job().model_dump_json())
@@ -314,6 +318,7 @@ def test_what_a_stock_client_changed_is_found(base: Base, tamper: Callable[[Coll
     assert expected in kinds(verify(base, manifest))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["chroma.sqlite3", "data_level0.bin", "index_metadata.pickle"])
 def test_ruined_chroma_files_are_found_and_readers_are_told(base: Base, name: str) -> None:
     manifest = base.build()

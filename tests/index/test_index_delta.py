@@ -166,6 +166,7 @@ def test_row_first_seen_at_another_time_goes_and_comes_anew(base: Any, rows: lis
     assert problems(base, "v0002", since="v0001") == problems(base, "v0002") == []
 
 
+@pytest.mark.slow
 def test_versions_made_one_from_another_hold_what_a_plain_set_holds(base: Any, rows: list[ChunkRow]) -> None:
     chance, live, coming = random.Random(4), list(rows), 9000
     for number in range(2, 7):
@@ -227,6 +228,7 @@ NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cause", "why", "damaged"), NO_DELTA.values(), ids=NO_DELTA)
 def test_full_build_where_no_delta_should_be_made(base: Any, rows: list[ChunkRow], cause: Callable[[Path], object], why: str, damaged: bool) -> None:
     cause(version_dir(base.index_dir, "v0001"))
@@ -292,6 +294,7 @@ def test_verification_of_a_delta_finds_a_table_that_is_not_what_was_built(base: 
     assert {problem.kind for problem in problems(base, "v0002", since="v0001")} == {"row_missing", "unreadable"}  # and fewer vectors than rows
 
 
+@pytest.mark.slow
 def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base: Any, rows: list[ChunkRow]) -> None:
     after = [*rows[10:], *new_rows(5)]
     base.embed(after)
@@ -303,6 +306,7 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
     assert verify_version(folder, None, base.vectors, base.job().embedder, since=version_dir(base.index_dir, "v0001")) == []
 
 
+@pytest.mark.slow
 def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow]) -> None:
     after = [*rows[60:], *new_rows(40)]
     base.embed(after)

@@ -230,6 +230,7 @@ def test_what_a_version_is_made_from_cannot_be_rebuilt_and_the_error_says_what_t
     assert list((data.index("shop") / "versions").glob(".*")) == []
 
 
+@pytest.mark.slow
 def test_rebuild_that_is_killed_anywhere_leaves_the_version_whole(made: Path, tmp_path: Path) -> None:
     def fresh(name: str) -> DataDir:
         shutil.copytree(made / "index" / "shop", tmp_path / name / "index" / "shop")

@@ -163,6 +163,7 @@ def test_another_analyzer_language_or_many_deletions_make_it_in_full(base: Base,
     assert not segments_taken_over("v0005", "en", rows)
 
 
+@pytest.mark.slow
 def test_many_changes_leave_no_file_that_nobody_needs(base: Base) -> None:
     rows = _plain(range(430))
     _build(base, rows[:400], "en").close()

@@ -55,6 +55,7 @@ def test_a_damaged_parent_costs_reading_the_parts(parent: Any, distinct_rows: li
     assert _is_as_kept(parent, "v0002")
 
 
+@pytest.mark.slow
 def test_another_vector_in_the_file_is_found_and_rebuild_mends_it(base: Base) -> None:
     base.build(count=60)
     path = version_dir(base.index_dir, "v0001") / MATRIX

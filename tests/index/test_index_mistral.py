@@ -66,6 +66,7 @@ _ALWAYS: dict[str, type[AlmanacError] | None] = {
 _FINAL = ("401", "401_echo", "402", "403", "404", "redirect", "redirect_same", "other_dimension", "400_model", "422", "422_odd")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*COMMON, *EMBEDDING])
 def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: LoopbackMistral, fault: str) -> None:
     """Never a wrong vector, and never the key."""
@@ -84,6 +85,7 @@ def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: Loopback
     assert len(server.asked) <= 2 * QUICK.attempts, "asked more often than its kind is worth"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*COMMON, *EMBEDDING])
 def test_fault_that_passes_costs_no_vector(server: LoopbackMistral, fault: str) -> None:
     server.strike(fault, times=1)

@@ -81,6 +81,7 @@ def test_words_alone_need_no_vector_of_a_wording(published: SmallBase, server: L
     assert {hit.title for hit in result.hits} >= {"boats"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "503", "429", "reset", "late", "html", "null_content", "400_model", "402"])
 def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
     published: SmallBase, server: LoopbackMistral, fault: str, caplog: pytest.LogCaptureFixture
@@ -95,6 +96,7 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
     assert "sk-loopback" not in str(result) + caplog.text
 
 
+@pytest.mark.slow
 def test_a_failure_is_told_on_stderr_without_explain(published: SmallBase, server: LoopbackMistral) -> None:
     server.strike("500")
     command = ["search", _declare(published, server), _QUESTION, "--mode", "lexical", "--data", str(published.data), "--json"]

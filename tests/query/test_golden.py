@@ -120,6 +120,7 @@ def test_no_golden_file_means_no_question() -> None:
     assert load_golden(Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})) == []
 
 
+@pytest.mark.slow
 def test_recall_is_measured_on_a_candidate_that_is_no_version_yet(tmp_path: Path) -> None:
     """With vectors that follow from the words alone, a question that is a text finds exactly that one."""
     base, rows = Base(tmp_path), make_chunks(40)

@@ -65,6 +65,7 @@ def test_reply_is_asked_for_as_declared(server: LoopbackMistral) -> None:
 _LASTING = [*((name, False) for name in {**COMMON, **CHAT}), *((name, True) for name in {**COMMON, **STREAM})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "streamed"), [one for one in _LASTING if one[0] not in _HARMLESS])
 def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: LoopbackMistral, fault: str, streamed: bool) -> None:
     server.strike(fault)
@@ -77,6 +78,7 @@ def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: Loopback
     assert KEY not in "".join(traceback.format_exception(raised.value))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [*COMMON, *CHAT])
 def test_fault_that_passes_costs_no_reply(server: LoopbackMistral, fault: str) -> None:
     server.strike(fault, times=1)

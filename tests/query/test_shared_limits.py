@@ -30,6 +30,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = tmp_path / "elsewhere"
     monkeypatch.setenv("MISTRAL_API_KEY", "any")

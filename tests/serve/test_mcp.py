@@ -95,6 +95,7 @@ def server(catalog: Catalog) -> KnowledgeServer:
     return KnowledgeServer(catalog, Settings(), version="1.2")
 
 
+@pytest.mark.slow
 async def test_an_agent_over_stdio_lists_and_calls_the_search(base: Base, tmp_path: Path) -> None:
     """A process as a client starts it; nothing but messages of the protocol comes out of it."""
     heard = tmp_path / "stdout.jsonl"
@@ -151,6 +152,7 @@ async def test_http_refuses_other_hosts_and_pages_of_other_sites(address: str) -
     assert (rebound.status_code, from_page.status_code, too_long.status_code) == (421, 403, 413)
 
 
+@pytest.mark.slow
 async def test_the_command_serves_http_and_ends_at_a_signal_though_somebody_listens(base: Base) -> None:
     command = [sys.executable, "-m", "almanac.cli.main", "mcp", "--http", "--port", "0", "--kb", str(base.path), "--data", str(base.data)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:

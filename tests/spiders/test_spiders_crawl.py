@@ -262,6 +262,7 @@ def test_robots_txt_that_fails_allows_nothing(loopback_site: "Site", tmp_path: P
     assert loopback_site.asked["/"] == 0
 
 
+@pytest.mark.slow
 def test_port_that_refuses_is_unreachable(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -67,6 +67,7 @@ def test_script_element_is_found_by_its_id() -> None:
     assert named_data(scripts[:1], "#__NEXT_DATA__") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -135,6 +135,7 @@ def test_prose_has_no_pairs() -> None:
     assert markdown_pairs("# Title\n\nA text. Is it one? It is.\n") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["<details>" * 5000, "<div>" * 50_000 + "x?", "> " * 3000 + "x", "- " * 3000 + "x", "**" * 50_000, "Q: " * 30_000, "# ?\n" * 20_000]
 )

@@ -98,6 +98,7 @@ def test_an_address_is_where_the_page_says_and_a_list_of_texts_is_one_text() -> 
     ]
 
 
+@pytest.mark.slow
 def test_pattern_without_end_costs_its_item_a_second() -> None:
     """The rest of the page goes on."""
     source = site(each={"css": "p"}, yields="records", fields={"code": {"css": "b", "pattern": "^(a|aa)+$"}, "name": {"css": "i"}})

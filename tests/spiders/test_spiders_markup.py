@@ -29,6 +29,7 @@ _HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _HOSTILE)
 def test_text_of_hostile_markup_is_kept_in_bounded_time(name: str) -> None:
     start = time.process_time()

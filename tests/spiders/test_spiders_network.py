@@ -212,6 +212,7 @@ def test_declared_private_host_ends_a_run_before_its_first_request_and_says_the_
     assert SiteSource.model_validate({**source, "politeness": {"allow_private": True}}).private_start is None
 
 
+@pytest.mark.slow
 def test_what_is_connected_to_is_what_was_checked(serve: Serve, tmp_path: Path) -> None:
     """A name that resolves to this machine, and every spelling of its addresses: not one connection is opened, nothing is retried."""
     host = serve()
@@ -225,6 +226,7 @@ def test_what_is_connected_to_is_what_was_checked(serve: Serve, tmp_path: Path) 
     assert done.seconds < 10
 
 
+@pytest.mark.slow
 def test_a_name_that_leads_inside_ends_as_refused_in_the_books(serve: Serve, tmp_path: Path) -> None:
     host = serve()
     url = host.base.replace("127.0.0.1", socket.gethostname())
@@ -273,6 +275,7 @@ def _has_any(asked: Asked) -> bool:
     return bool({"x-api-key", "cookie", "authorization"} & asked.headers.keys())
 
 
+@pytest.mark.slow
 def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp_path: Path) -> None:
     """Neither with a redirect of a page or of robots.txt, nor to another port of the host; a retry and a redirect at home keep them."""
     own, other, port = serve("127.0.0.1"), serve("127.0.0.2"), serve("127.0.0.1")
@@ -292,6 +295,7 @@ def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp
     assert own.asked[0].headers["authorization"] == "Basic YW5uOnBhc3MtNTM1OA=="
 
 
+@pytest.mark.slow
 def test_a_crawl_behind_a_password_leaves_no_trace_of_it(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while it goes on, should it be killed."""
     jobs = tmp_path / "jobs"
@@ -379,6 +383,7 @@ def test_a_url_with_a_password_is_refused_without_showing_it(tmp_path: Path) -> 
 # Manners
 
 
+@pytest.mark.slow
 def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path: Path) -> None:
     slow, quick = serve("127.0.0.1"), serve("127.0.0.2")
     rules = b"\xef\xbb\xbfUser-agent: other\nCrawl-delay: 20\n\nUser-agent: almanac\nCrawl-delay: 0.4\n"
@@ -396,6 +401,7 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
     assert max(pages) - min(pages) < 1.0
 
 
+@pytest.mark.slow
 def test_retry_after_rests_the_host_and_no_other(serve: Serve, tmp_path: Path) -> None:
     busy, other = serve("127.0.0.1"), serve("127.0.0.2")
     busy.gives("/0", 429, 200, Retry_After="2")
@@ -432,6 +438,7 @@ def test_retry_after_as_a_date() -> None:
         assert retry_after_s(Response("http://x.test/", headers={"Retry-After": moment}), now) == waited_s
 
 
+@pytest.mark.slow
 def test_only_what_may_go_better_is_tried_again(serve: Serve, tmp_path: Path) -> None:
     busy, broken = serve("127.0.0.1"), serve("127.0.0.2")
     again, final = (408, 500, 502, 504, 522, 524), (400, 401, 403, 404, 410, 501)
@@ -446,6 +453,7 @@ def test_only_what_may_go_better_is_tried_again(serve: Serve, tmp_path: Path) ->
     assert all(len(broken.times(f"/{status}")) == 1 for status in final)
 
 
+@pytest.mark.slow
 def test_lost_connections_are_tried_again(serve: Serve, tmp_path: Path) -> None:
     """Closed without an answer, and refused."""
     closing = serve()
@@ -459,6 +467,7 @@ def test_lost_connections_are_tried_again(serve: Serve, tmp_path: Path) -> None:
     assert done.found[refused]["reason"] == "DownloadConnectionRefusedError"
 
 
+@pytest.mark.slow
 def test_time_is_up_for_those_that_wait(serve: Serve, tmp_path: Path) -> None:
     """Neither a Crawl-delay nor a host that wants a long rest holds a crawl beyond its time."""
     slow, busy = serve("127.0.0.1"), serve("127.0.0.2")
@@ -473,6 +482,7 @@ def test_time_is_up_for_those_that_wait(serve: Serve, tmp_path: Path) -> None:
     assert all(found["reason"] is None for url, found in done.found.items() if url.startswith(slow.base))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "trusted"), [("IP:127.0.0.1", False), ("DNS:other.test", True)])
 def test_a_certificate_that_cannot_be_trusted_is_final(serve: Serve, tmp_path: Path, name: str, *, trusted: bool) -> None:
     """Signed by nobody who is known, or made out to another host: nothing is asked over such a connection, and nothing a second time."""
@@ -486,6 +496,7 @@ def test_a_certificate_that_cannot_be_trusted_is_final(serve: Serve, tmp_path: P
     assert (host.asked, host.connections) == ([], 1)
 
 
+@pytest.mark.slow
 def test_a_certificate_that_is_trusted_is_no_problem(serve: Serve, tmp_path: Path) -> None:
     certificate = _certificate(tmp_path, "IP:127.0.0.1")
     host = serve(tls=certificate)
@@ -518,6 +529,7 @@ def test_a_long_robots_txt_counts_up_to_500_kib(serve: Serve, tmp_path: Path) ->
     assert done.found[f"{host.base}/late"]["status"] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("hops", "allowed"), [(5, False), (6, True)])
 def test_robots_txt_is_followed_through_five_redirects(serve: Serve, tmp_path: Path, hops: int, *, allowed: bool) -> None:
     host = serve()
@@ -529,6 +541,7 @@ def test_robots_txt_is_followed_through_five_redirects(serve: Serve, tmp_path: P
     assert ("status" in done.found[f"{host.base}/x"]) is allowed
 
 
+@pytest.mark.slow
 def test_robots_txt_without_an_answer_allows_nothing(serve: Serve, tmp_path: Path) -> None:
     host = serve()
     with socket.create_server(("127.0.0.2", 0)) as silent:  # takes connections and never answers

@@ -158,6 +158,7 @@ _LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["main", "all"])
 @pytest.mark.parametrize("name", _LARGE)
 def test_large_pages_are_read_whole_in_bounded_time(name: str, part: Part) -> None:
