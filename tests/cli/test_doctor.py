@@ -46,6 +46,7 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
     assert list((tmp_path / "project").iterdir()) == [tmp_path / "project" / "knowledge"]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     with socket.create_server(("127.0.0.1", 0)) as taken:

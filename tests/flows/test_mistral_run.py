@@ -18,6 +18,8 @@ from tests.index.making import without_children
 from tests.loopback.faults import POISON
 from tests.loopback.mistral import LoopbackMistral
 
+pytestmark = pytest.mark.slow  # whole runs
+
 KEY = "sk-loopback-1234567890"
 _DECLARATION = """
 name: small
@@ -120,7 +122,6 @@ def test_plan_tells_the_cost_and_a_run_above_the_limit_embeds_nothing(base: Base
     assert base.run(price_per_million=1000, max_cost=5)["outcome"] == "published"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["400_poison", "nan_poison"])
 def test_item_of_which_a_text_is_refused_is_quarantined_whole(base: Base, fault: str) -> None:
     notes = [note(number, "A second paragraph that is long enough for a chunk.", f"{POISON} third") if number == 7 else note(number) for number in range(20)]

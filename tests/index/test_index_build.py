@@ -82,6 +82,7 @@ def kinds(problems: list[Problem]) -> set[str]:
     return {problem.kind for problem in problems}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [0, 1, 2, 1500])
 def test_built_version_is_whole_and_stays_so_when_it_is_read(base: Base, count: int) -> None:
     """1,500 rows take two batches; none, one and two rows are where Chroma's flushing is particular."""

@@ -121,6 +121,7 @@ CHANGES: dict[str, Callable[[list[ChunkRow]], list[ChunkRow]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_delta_makes_what_the_table_says_and_stays_so_when_it_is_read(
     base: Any, rows: list[ChunkRow], change: Callable[[list[ChunkRow]], list[ChunkRow]]

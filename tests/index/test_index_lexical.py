@@ -92,6 +92,7 @@ def test_equal_scores_are_in_the_order_of_ids_however_many_there_are(base: Base)
         assert len({score for _, score in hits}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 14, 600, 1150, 1200])
 def test_among_some_ids_the_order_is_the_one_of_all_hits(base: Base, size: int) -> None:
     rows = _plain(range(1200))
@@ -106,6 +107,7 @@ def test_among_some_ids_the_order_is_the_one_of_all_hits(base: Base, size: int) 
         assert opened.lexical("garden", 5, []) == opened.lexical("garden", 5, ["f" * 32, "no id at all"]) == []
 
 
+@pytest.mark.slow
 def test_rows_added_to_a_copy_score_as_in_a_full_build(base: Base, tmp_path: Path) -> None:
     rows = _plain(range(450))
     _build(base, rows[:400], "en").close()

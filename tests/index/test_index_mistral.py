@@ -102,6 +102,7 @@ def test_there_are_forty_kinds_of_fault() -> None:
     assert len({*COMMON, *EMBEDDING}) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["400_poison", "500_poison", "nan_poison", "left_out_poison"])
 @pytest.mark.parametrize("places", [[0], [37], [99], [3, 4, 60], [0, 99]])
 def test_text_that_fails_alone_keeps_no_other_back(server: LoopbackMistral, fault: str, places: list[int]) -> None:

@@ -136,6 +136,7 @@ with RateLimit(Path(sys.argv[1]), requests_per_second=50)._locked():
 """
 
 
+@pytest.mark.slow
 def test_processes_keep_the_limit_together_and_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
     def start(code: str) -> "subprocess.Popen[str]":
         return subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "limit")], cwd=installation(), stdout=subprocess.PIPE, text=True)

@@ -26,6 +26,8 @@ from tests.index.making import without_children
 from tests.index.small_models import READS, save_embedder
 from tests.loopback.mistral import LoopbackMistral
 
+pytestmark = pytest.mark.slow  # models are loaded
+
 _TEXTS = ["Horaires d'ouverture du château", "חופשה שנתית", "Tàu ra vịnh lúc tám giờ. 🛶"]
 
 
@@ -144,7 +146,6 @@ gate: {golden: golden.jsonl, min_recall: 0.0, max_recall_drop: 1.0}
 """
 
 
-@pytest.mark.slow
 def test_a_new_prompt_for_questions_embeds_questions_alone(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     for number, text in enumerate(["The garden closes at six.", "Children enter for free.", "Dogs stay outside."]):

@@ -27,6 +27,7 @@ def unit_vectors(count: int) -> Any:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4), st.lists(st.integers(0, 30), max_size=20))
 def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], asked: list[int]) -> None:
     """Parts may overlap, as those of two knowledge bases do; a key's vector is the same in each."""
@@ -112,6 +113,7 @@ embed_missing(Path({chunks!r}), VectorStore(Path({vectors!r}), embedder.info), l
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 2])
 def test_killed_embedding_resumes_without_repeating_parts(tmp_path: Path, chunk_rows: Any, embedder: Any, after: int) -> None:
     chunks, vectors = tmp_path / "chunks.parquet", tmp_path / "vectors"

@@ -176,6 +176,7 @@ def test_lock_of_a_dead_holder_is_free_at_once(base: Any) -> None:
         assert json.loads((base.index_dir / "LOCK.holder").read_text())["holder"] == "run-2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "left", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1, "holder": "run-0", "host": "elsewhere", "since": "", "process_start": "1"}']
 )

@@ -60,6 +60,7 @@ def _step(result: SearchResult, name: str) -> dict[str, Any]:
     return step
 
 
+@pytest.mark.slow
 def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: LoopbackMistral, capsys: pytest.CaptureFixture[str]) -> None:
     path = _declare(published, server)
     result = _search(path, published, k=4)

@@ -37,6 +37,7 @@ def _declared(folder: Path) -> Declaration:
     return Declaration.model_validate(declared).at(folder.parent / "kb.yaml")
 
 
+@pytest.mark.slow
 def test_a_search_follows_the_cross_encoder_and_tells_its_scores(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     base = SmallBase(tmp_path)
     (tmp_path / "models").symlink_to(models)
@@ -70,6 +71,7 @@ def test_texts_that_are_not_read_to_their_end_are_counted(models: Path) -> None:
     assert judge.count_cut("two words", []) == 0
 
 
+@pytest.mark.slow
 def test_scores_come_in_the_order_of_the_texts_whatever_their_lengths(models: Path) -> None:
     judge = CrossEncoderReranker(models / "reranker")
     texts = [f"{number} " + "word " * (number * 7 % 23) for number in range(70)]
@@ -120,6 +122,7 @@ def test_a_folder_that_holds_no_cross_encoder_is_refused_before_anything_else(mo
     assert find_reranker(_declared(models / "reranker-bare")) is not None, "an older model says it by its architecture"
 
 
+@pytest.mark.slow
 def test_a_broken_reranker_stops_validate_run_and_search_at_once(models: Path, tmp_path: Path) -> None:
     base = SmallBase(tmp_path)
     base.publish(embed={"model": str(models / "embedder")})

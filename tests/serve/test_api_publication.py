@@ -20,7 +20,7 @@ from tests.conftest import ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import NOTES, Bases, serve_bases
 
-pytestmark = pytest.mark.xdist_group("serve")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("serve")]  # in order: what one publishes, the next asks
 QUESTION = {"message": "When does the garden close in winter?", "kb": "notes"}
 
 
@@ -32,7 +32,6 @@ def own(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> B
     return own
 
 
-@pytest.mark.slow
 def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
     """Eight clients ask without a pause; each answer is of the old version or the new one, and none of the old after one of the new has begun."""
     own.write([*NOTES, ("Parrots", "blue", "Parrots live in the aviary.")])
@@ -62,7 +61,6 @@ def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
     assert not [begun for begun, _, _, version in asked if version != published and begun > first_new]
 
 
-@pytest.mark.slow
 def test_a_base_that_is_published_later_can_be_asked_then(own: Bases) -> None:
     with serve_bases(own) as client:
         assert [one["kb"] for one in client.get("/api/kbs").json()["items"]] == ["notes"]
@@ -110,7 +108,6 @@ def process(own: Bases, mistral: LoopbackMistral) -> Iterator[tuple["subprocess.
         started.kill()
 
 
-@pytest.mark.slow
 def test_a_server_that_is_told_to_end_finishes_what_it_answers(process: tuple["subprocess.Popen[str]", str], mistral: LoopbackMistral) -> None:
     started, address = process
     with httpx.Client(base_url=address, timeout=30, trust_env=False) as client, ThreadPoolExecutor(1) as pool:
@@ -132,7 +129,6 @@ def test_a_server_that_is_told_to_end_finishes_what_it_answers(process: tuple["s
     assert "boats" not in told
 
 
-@pytest.mark.slow
 def test_an_open_address_without_keys_is_no_command(tmp_path: Path) -> None:
     refused = Almanac(tmp_path, {}, fresh=True)("serve", "--host", "0.0.0.0", "--port", "0")
     assert (refused.code, "ALMANAC_API_KEYS" in refused.stderr) == (2, True)

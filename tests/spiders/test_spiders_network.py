@@ -236,6 +236,7 @@ def test_a_name_that_leads_inside_ends_as_refused_in_the_books(serve: Serve, tmp
     assert host.connections == 0
 
 
+@pytest.mark.slow
 def test_redirects_and_robots_txt_lead_to_no_private_address(serve: Serve, tmp_path: Path) -> None:
     inside, outside = serve("127.0.0.2"), serve("127.0.0.1")
     port = inside.base.rpartition(":")[2]
@@ -252,6 +253,7 @@ def test_redirects_and_robots_txt_lead_to_no_private_address(serve: Serve, tmp_p
     assert outside.paths().count("/robots.txt") == 1
 
 
+@pytest.mark.slow
 def test_a_proxy_of_the_environment_is_no_way_around(serve: Serve, tmp_path: Path) -> None:
     """A proxy looks names up and connects by itself, so that nothing could be checked: it is not asked."""
     site, proxy = serve("127.0.0.2"), serve()
@@ -516,6 +518,7 @@ def _certificate(folder: Path, name: str) -> Path:
 # robots.txt
 
 
+@pytest.mark.slow
 def test_a_long_robots_txt_counts_up_to_500_kib(serve: Serve, tmp_path: Path) -> None:
     """Also where a page may not be so large, and however far it goes on."""
     host = serve()

@@ -118,6 +118,7 @@ def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (found.pages, found.left) == (["http://x.test/1", "http://x.test/2"], 1)
 
 
+@pytest.mark.slow
 def test_what_is_too_deep_too_much_or_too_many_is_refused_and_told() -> None:
     frontier = Frontier(Road(SiteSource.model_validate({"name": "s", "kind": "site", "sitemaps": [_BASE], "limits": {"pages": 1}})))
     assert [frontier.add_sitemap(f"{_BASE}?{n}", depth) for n, depth in enumerate([0, 3, 4])] == [True, True, False]

@@ -91,6 +91,7 @@ def test_spans_keep_their_caps(text: str, chunk: Chunk, language: str) -> None:
         assert after.start >= before.end or _length(chunk, text, after.start, before.end) <= limits.overlap
 
 
+@pytest.mark.slow
 @given(_texts, _declared(), _languages)
 def test_no_letter_is_parted_from_its_marks(text: str, chunk: Chunk, language: str) -> None:
     """But where a single letter with its marks is longer than a chunk may be."""

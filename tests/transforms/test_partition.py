@@ -28,6 +28,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
+@pytest.mark.slow
 def test_main_text_keeps_headings_lists_tables_and_inline_words() -> None:
     text = html_to_markdown(_PAGE, "main")
     assert "# Refund policy" in text
@@ -45,6 +46,7 @@ def test_main_text_leaves_navigation_and_footer_out() -> None:
     assert "var a" not in text
 
 
+@pytest.mark.slow
 def test_all_keeps_what_the_page_shows() -> None:
     text = html_to_markdown(_PAGE, "all")
     assert "All tours" in text
