@@ -35,7 +35,7 @@ Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused �
 """
 
 app = typer.Typer(name="almanac", help=_HELP, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
-_PANELS: dict[str, list[tuple[str, Callable[..., None]]]] = {
+_PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
     "Declare": [("init", author.init), ("validate", author.validate), ("test-url", author.test_url)],
     "Refresh": [("run", operate.run), ("plan", operate.plan), ("status", operate.status), ("server", server)],
     "Versions": [

@@ -84,14 +84,14 @@ def test_a_full_disk_is_wrong_before_a_run_finds_out(tmp_path: Path, monkeypatch
     with without_children():
         make_version(data, "shop", "v0001", {"http://x/1": "a text"})
     (data.index("shop") / "CURRENT").write_text("v0001\n")
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: SimpleNamespace(free=2**29))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2**29))
     check = _examined(tmp_path)["disk"]
     assert (check.state, check.found.startswith("0.5 GiB free")) == ("wrong", True)
     assert "almanac prune KB" in check.hint
 
 
 def test_a_file_system_without_what_runs_rely_on_is_found_by_trying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks.fcntl, "flock", lambda *_: None)  # as a mount without locks: whoever asks gets one
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)  # as a mount without locks: whoever asks gets one
     check = _examined(tmp_path)["data"]
     assert (check.state, "a lock can be taken twice" in check.found) == ("wrong", True)
     assert "--data DIR" in check.hint
