@@ -96,6 +96,16 @@ def test_built_version_is_whole_and_stays_so_when_it_is_read(base: Base, count: 
 
 
 @pytest.mark.slow
+def test_no_file_in_the_current_folder_takes_a_librarys_place(base: Base, chunk_rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the user's folder, and may hold anything."""
+    (tmp_path / "chromadb.py").write_text("raise SystemExit('this is not the library')")
+    monkeypatch.chdir(tmp_path)
+    base.embed(chunk_rows(10))
+    build_version(base.job())
+    assert (base.job().version_dir / "chroma" / "chroma.sqlite3").is_file()
+
+
+@pytest.mark.slow
 def test_builder_reports_progress_and_copies_the_processed_files(base: Base, chunk_rows: Rows) -> None:
     base.embed(chunk_rows(30))
     job = base.job()
