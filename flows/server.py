@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 from almanac.flows.api import answers
 from almanac.flows.deployments import deployment_files
@@ -17,7 +16,7 @@ from almanac.flows.environment import prepare_prefect
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.settings import DataDir, Project, use_project
 
-_START_TIMEOUT_S = 90
+_START_TIMEOUT_S = 300
 _STOP_TIMEOUT_S = 30
 _WORKER_QUERY_S = "2"
 _POOL = "local"
@@ -44,7 +43,7 @@ def run_server(project: Project, data: DataDir) -> int:
     try:
         server = [sys.executable, "-P", "-m", "almanac.flows.prefect_server", "server", "start", "--host", "127.0.0.1", "--port", port]
         children.append(subprocess.Popen(server, cwd=project.root))
-        _wait_until(lambda: answers(f"{api}/health"), f"the Prefect server at {api}")
+        _wait_until_ready(children[0], f"{api}/health")
         _prefect(project, "--no-prompt", "work-pool", "create", _POOL, "--type", "process", "--overwrite").wait()
         for file in deployment_files(project, data, _POOL):
             if code := _prefect(project, "--no-prompt", "deploy", "--all", "--prefect-file", str(file)).wait():
@@ -84,9 +83,11 @@ def _prefect(project: Project, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-P", "-m", "prefect", *arguments], cwd=project.root)
 
 
-def _wait_until(is_ready: Callable[[], bool], what: str) -> None:
+def _wait_until_ready(server: "subprocess.Popen[bytes]", health: str) -> None:
+    """Raises OperationalError where the server ends, or does not answer in time; it has written why to stderr."""
     deadline = time.monotonic() + _START_TIMEOUT_S
-    while not is_ready():
-        if time.monotonic() > deadline:
-            raise OperationalError(f"{what} did not start within {_START_TIMEOUT_S} s", hint="is the port taken? PREFECT_SERVER_API_PORT chooses another")
+    while not answers(health):
+        if server.poll() is not None or time.monotonic() > deadline:
+            found = f"did not start within {_START_TIMEOUT_S} s" if server.poll() is None else f"ended with exit code {server.returncode}"
+            raise OperationalError(f"the Prefect server {found}", where=health, hint="is the port taken? PREFECT_SERVER_API_PORT=N chooses another")
         time.sleep(0.5)

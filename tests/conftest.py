@@ -26,6 +26,7 @@ from filelock import FileLock
 from almanac.flows.api import answers
 
 ROOT = Path(__file__).resolve().parent.parent
+PATIENCE_S = 300  # for what comes in the end: where a machine is busy that takes long, and where it comes soon, patience costs nothing
 # One profile for all property tests. A deadline, and the check on slow data, fail where the machine is busy and say nothing of the code.
 hypothesis.settings.register_profile("almanac", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True)
 hypothesis.settings.load_profile("almanac")
@@ -72,14 +73,11 @@ class _Zygote:
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         pid = json.loads(self._process.stdout.readline())["pid"]
-        limit = threading.Timer(_TIMEOUT_S, os.kill, (pid, signal.SIGKILL))
+        limit = threading.Timer(PATIENCE_S, os.kill, (pid, signal.SIGKILL))
         limit.start()
         code: int = json.loads(self._process.stdout.readline())["code"]
         limit.cancel()
         return code
-
-
-_TIMEOUT_S = 300
 
 
 class Almanac:
@@ -95,7 +93,7 @@ class Almanac:
         if not self.fresh:
             return _Zygote.of(tuple(sorted(pair for pair in variables.items() if pair[0].startswith("PREFECT_")))).run(arguments, variables)
         command = [sys.executable, "-m", "almanac.cli.main", *arguments]
-        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
         return Finished(done.returncode, done.stdout, done.stderr)
 
 
@@ -143,7 +141,7 @@ def _prefect_api(home: Path) -> Iterator[str]:
         )
         assert process.stdout is not None
         url = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while not answers(f"{url}/health"):
             assert process.poll() is None, log.name
             assert time.monotonic() < deadline, log.name

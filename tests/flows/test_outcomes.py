@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from almanac.spiders.raw import RawStore
-from tests.conftest import ROOT, Almanac, Finished
+from tests.conftest import PATIENCE_S, ROOT, Almanac, Finished
 from tests.processes import carrying
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _start(almanac: Almanac, declared: str) -> "subprocess.Popen[str]":
 
 
 def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE_S
     while not happened():
         assert process.poll() is None, "the run ended before it was stopped"
         assert time.monotonic() < deadline, "it did not come in time"

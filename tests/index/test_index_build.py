@@ -37,6 +37,7 @@ from almanac.schemas.manifest import EmbedderInfo, Manifest, Verdict
 from almanac.schemas.reports import Problem
 from almanac.schemas.settings import installation
 from almanac.schemas.tables import chunks_table, write_table
+from tests.conftest import PATIENCE_S
 
 Rows = Callable[[int], list[ChunkRow]]
 
@@ -215,7 +216,7 @@ def test_builder_dies_with_its_parent(base: Base, chunk_rows: Rows, tmp_path: Pa
     [builder] = map(int, children.read_text().split())
     os.kill(parent.pid, signal.SIGKILL)
     parent.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while is_running(builder) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not is_running(builder)

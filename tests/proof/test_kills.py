@@ -23,7 +23,7 @@ from almanac.index.verify import verify_version
 from almanac.index.versions import current_version, read_manifest, require_files, version_dir, version_names
 from almanac.schemas.settings import DataDir
 from almanac.spiders.raw import RawStore
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 from tests.index.conftest import INFO
 from tests.processes import carrying, command_line
 from tests.proof.base import PROOF, TORTURE
@@ -39,7 +39,6 @@ _PARAGRAPHS = 15  # of each page, each a record: several checkpoints
 _PART = 500
 _KILLS = 500 if TORTURE else 6
 _IN_A_ROW = (3, 4)
-_SOON_S = 20  # in which the children of whoever was killed have to be gone
 
 _DECLARATION = """
 name: proof
@@ -180,7 +179,7 @@ def _kill_and_recover(command: Command, wanted: Command, site: Site, chance: ran
 
 
 def _until_gone(command: Command) -> None:
-    deadline = time.monotonic() + _SOON_S
+    deadline = time.monotonic() + PATIENCE_S
     while left := command.processes():
         assert time.monotonic() < deadline, left
         time.sleep(0.05)

@@ -24,6 +24,7 @@ from almanac.spiders.raw import RawStore
 from almanac.spiders.reading.read_files import read_files
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.prepare import prepare_items
+from tests.conftest import PATIENCE_S
 
 _HERE = Path(__file__).resolve().parent
 SHARED = _HERE.parents[2] / "shared"
@@ -58,11 +59,11 @@ def served(site: str) -> Iterator[str]:
 
 
 def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     with socket.socket() as probe:
         while probe.connect_ex(("127.0.0.1", port)):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"nothing answers on port {port} after 20 s")
+                raise TimeoutError(f"nothing answers on port {port} after {PATIENCE_S} s")
             time.sleep(0.05)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from almanac.serve.settings import Settings
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import NOTES, Serving, events_of
 
@@ -151,7 +151,7 @@ def test_what_there_is_is_told(api: httpx.Client) -> None:
 def test_health_readiness_and_metrics(serving: Serving) -> None:
     with serving() as client:
         assert client.get("/health").json() == {"status": "ok"}
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_S
         while (ready := client.get("/ready")).status_code == 503 and time.monotonic() < deadline:
             assert ready.headers["retry-after"] == "2"
             time.sleep(0.05)

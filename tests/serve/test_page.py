@@ -22,6 +22,7 @@ from almanac.schemas.settings import DataDir
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings
+from tests.conftest import PATIENCE_S
 from tests.index.making import without_children
 from tests.loopback.faults import FAULTS, Exchange, Fault, event_line
 from tests.loopback.mistral import LoopbackMistral
@@ -34,7 +35,8 @@ _SWITCHES = [
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 _DESKTOP, _PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
-_PATIENCE_MS = 10_000
+_PATIENCE_MS = 1000 * PATIENCE_S
+expect.set_options(timeout=_PATIENCE_MS)
 _ATTACK = "<img src=x onerror=\"document.title='attacked'\">"
 _RECORDS = [
     (

@@ -26,6 +26,7 @@ from almanac.spiders.crawling.job import Job
 from almanac.spiders.mapping.inspect_url import inspect_url
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.raw import RawStore
+from tests.conftest import PATIENCE_S
 from tests.reference.journey import CONTENT
 from tests.spiders.conftest import Answer
 
@@ -369,8 +370,8 @@ def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> Non
         inspect_url(declared, f"{site.base}/nowhere", "en")
 
 
-def _wait_for(is_true: Callable[[], bool], limit_s: float = 20) -> None:
-    deadline = time.monotonic() + limit_s
+def _wait_for(is_true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
     while not is_true():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)

@@ -22,6 +22,7 @@ from almanac.spiders.crawling.earlier import Earlier, Ending, earlier_crawls
 from almanac.spiders.crawling.job import Job
 from almanac.spiders.crawling.seal import seal_of
 from almanac.spiders.raw import RawStore
+from tests.conftest import PATIENCE_S
 from tests.spiders.test_spiders_crawl import links, source
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earl
     command = [sys.executable, "-m", "almanac.spiders.crawling.crawl_process"]
     with subprocess.Popen(command, cwd=installation(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True) as process:
         tell_job(process, job.model_dump_json())
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while len(list(raw.index(run_id).in_order())) < pages:
             assert process.poll() is None and time.monotonic() < deadline, "the crawl ended before it was killed"
             time.sleep(0.01)
