@@ -1,5 +1,6 @@
 """What is deployed: all that the project's prefect.yaml says, and each declared knowledge base that it does not name, on the schedule of its declaration."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,10 @@ def _knowledge_bases_of(file: Path) -> set[str]:
 
 def _deployment(path: Path, pool: str) -> dict[str, Any]:
     """The entry of one declaration; one that cannot be read has no schedule, and its runs say what is wrong with it."""
+    flow = re.sub(r"[^A-Za-z0-9_-]", "-", path.stem).strip("_-")  # a dot would end the module's name, and an underscore begins no flow
     deployment: dict[str, Any] = {
         "name": "refresh",
-        "entrypoint": f"almanac.flows.deployed.{path.stem}",
+        "entrypoint": f"almanac.flows.deployed.{flow}",
         "parameters": {"kb": path.stem},
         "tags": ["almanac", path.stem],
         "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},

@@ -182,6 +182,9 @@ def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(
         [{"cron": "0 5 * * *", "timezone": "UTC", "active": True}],
     )
     assert found["shop"]["schedules"] == []
+    (project.knowledge / "_old.shop.yaml").write_text(_DECLARED.replace("NAME", "old-shop"))
+    assert entries(deployment_files(project, data, "local")[0])["_old.shop"]["entrypoint"] == "almanac.flows.deployed.old-shop"
+    (project.knowledge / "_old.shop.yaml").unlink()
     own = project.root / "prefect.yaml"
     own.write_text(json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": "shop"}}]}))
     files = deployment_files(project, data, "local")
