@@ -34,7 +34,7 @@ class BuildWhole(build_py):
         built = Path(self.build_lib) / PACKAGE
         shutil.rmtree(built, ignore_errors=True)  # what an earlier build left would ship
         super().run()
-        if lacking := [*_deleted(), *_unbuilt(built), *_unmatched(self.package_data), *_unresolved(built)]:
+        if lacking := [*_unbuilt(built), *_unmatched(self.package_data), *_unresolved(built)]:
             raise SetupError("this build would lack files:\n" + "\n".join(f"  - {finding}" for finding in lacking))
 
 
@@ -50,19 +50,21 @@ def _packages() -> list[str]:
     return [PACKAGE, *sorted(".".join((PACKAGE, *folder.parts)) for folder in folders)]
 
 
-def _deleted() -> Iterator[str]:
-    """What git knows and nobody finds; only a checkout can tell."""
+def _unbuilt(built: Path) -> Iterator[str]:
+    """Of the content, only what the repository knows: a checkout is a project as well, and may hold declarations of its user's."""
+    for path in (*(path for room in ROOMS for path in _files(room)), *_known_content()):
+        if not (HERE / path).is_file():
+            yield f"{path}: is in the repository and not in this folder"
+        elif not (built / path).is_file():
+            yield f"{path}: is in no package; list it under [tool.setuptools.package-data] in pyproject.toml"
+
+
+def _known_content() -> Iterator[Path]:
+    """What git knows of the examples; only a checkout can tell."""
     git = shutil.which("git")
     if git and (HERE / ".git").exists():
-        known = subprocess.run([git, "ls-files", "--deleted", "--", *ROOMS, *CONTENT], cwd=HERE, capture_output=True, text=True, check=False)
-        yield from (f"{path}: is in the repository and not in this folder" for path in known.stdout.splitlines())
-
-
-def _unbuilt(built: Path) -> Iterator[str]:
-    for room in (*ROOMS, *CONTENT):
-        for path in _files(room):
-            if not (built / path).is_file():
-                yield f"{path}: is in no package; list it under [tool.setuptools.package-data] in pyproject.toml"
+        known = subprocess.run([git, "ls-files", "-z", "--", *ROOMS, *CONTENT], cwd=HERE, capture_output=True, text=True, check=False)
+        yield from (Path(name) for name in known.stdout.split("\0") if name)
 
 
 def _unmatched(package_data: dict[str, list[str]]) -> Iterator[str]:

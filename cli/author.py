@@ -26,7 +26,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a commented declaration to start from."""
-    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8").replace("docs/declaration.md", document("declaration.md"))
+    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8")
     path = (folder or Project.locate().knowledge) / f"{name}.yaml"
     if not re.fullmatch(NAME_PATTERN, name):
         dotted = "; NAME.ENV.yaml is an overlay of NAME.yaml, written by hand" if "." in name else ""
@@ -39,7 +39,7 @@ def init(
         print_json({"kb": name, "path": str(path)})
     else:
         kb = name if folder is None else path
-        say(f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} URL; almanac run {kb}")
+        say(f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} URL; almanac run {kb}. Every key: {document('declaration.md')}")
 
 
 def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:

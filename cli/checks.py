@@ -9,7 +9,8 @@ import socket
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -21,7 +22,7 @@ from packaging.version import Version
 
 from almanac.schemas.durable import exchange, sync_folder
 from almanac.schemas.errors import AlmanacError
-from almanac.schemas.settings import DataDir, Project, installation
+from almanac.schemas.settings import DataDir, Project, environment, installation
 
 _GIB = 2**30
 _LEAST_FREE = _GIB  # a first run of some thousand pages, Prefect's database and the engines' temporary files
@@ -44,19 +45,29 @@ class Check:
 
 
 def examine(project: Project, data: DataDir) -> list[Check]:
-    """All checks, in the order in which one mends."""
-    there = next(path for path in (data.root, *data.root.parents) if path.exists())
-    return [
-        _python(),
-        _packages(),
-        _processor(),
-        _declarations(project),
-        _disk(data, there),
-        _file_system(data, there),
-        _versions(data),
-        _browser(),
-        *_prefect(),
+    """All checks, in the order in which one mends. One that fails itself is wrong, and the others go on."""
+    looked_at: list[tuple[str, Callable[[], Check]]] = [
+        ("python", _python),
+        ("packages", _packages),
+        ("processor", _processor),
+        ("project", lambda: _declarations(project)),
+        ("disk", lambda: _disk(data)),
+        ("data", lambda: _file_system(data)),
+        ("versions", lambda: _versions(project, data)),
+        ("chromium", _browser),
+        ("prefect", _prefect),
+        ("port", _port),
     ]
+    return [_guarded(name, check) for name, check in looked_at]
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except AlmanacError as error:
+        return Check(name, "wrong", f"{error.where}: {error.message}" if error.where else error.message, error.hint or "")
+    except (OSError, ValueError) as error:
+        return Check(name, "wrong", str(error), "look at what lies there, and who may read it")
 
 
 def _python() -> Check:
@@ -73,7 +84,9 @@ def _packages() -> Check:
     needed = _needed("almanac")
     other = {name: version for name, version in locked.items() if name in needed and ((found := needed[name]) is None or Version(found).public != version)}
     if not other:
-        return Check("packages", "ok", f"almanac {needed['almanac']}; {len(needed.keys() & locked.keys())} packages, each at its locked version")
+        return Check(
+            "packages", "ok", f"almanac {needed['almanac']} in {installation()}; {len(needed.keys() & locked.keys())} packages, each at its locked version"
+        )
     shown = [f"{name} {needed[name] or 'missing'}, locked {version}" for name, version in sorted(other.items())]
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
     exact = " ".join(f"{name}=={version}" for name, version in sorted(other.items()))
@@ -110,19 +123,22 @@ def _installed(name: str) -> Distribution | None:
 def _processor() -> Check:
     from almanac.index.precision import has_bfloat16
 
-    cores = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     if has_bfloat16():
         return Check("processor", "ok", f"{cores} cores with native bfloat16: embed.precision may be bfloat16")
     return Check("processor", "note", f"{cores} cores without native bfloat16: embed.precision stays float32")
 
 
 def _declarations(project: Project) -> Check:
-    from almanac.schemas.load import load_declaration
+    from almanac.schemas.load import load_as_served
 
+    project.require()
     broken, paths = [], project.declarations()
+    if project.knowledge.is_dir() and not os.access(project.knowledge, os.R_OK | os.X_OK):
+        return Check("project", "wrong", f"{project.knowledge} may not be read", "mend its permissions")
     for path in paths:
         try:
-            load_declaration(str(path))
+            load_as_served(path, environment()[0])
         except AlmanacError as error:
             broken.append(f"{path.name}: {error.message}")
     if broken:
@@ -132,8 +148,9 @@ def _declarations(project: Project) -> Check:
     return Check("project", "ok", f"{project.root}: {', '.join(path.stem for path in paths)}")
 
 
-def _disk(data: DataDir, there: Path) -> Check:
+def _disk(data: DataDir) -> Check:
     """Free space, beside what the next version takes: it is a copy of the live one and what is new."""
+    there = _nearest(data.root)
     free = shutil.disk_usage(there).free
     largest = max((_size(live) for live in _live_versions(data)), default=0)
     needed = max(_LEAST_FREE, 2 * largest)
@@ -141,6 +158,11 @@ def _disk(data: DataDir, there: Path) -> Check:
     if free < needed:
         return Check("disk", "wrong", found, f"{needed / _GIB:.1f} GiB should be free: almanac prune KB takes away old versions, --data DIR goes elsewhere")
     return Check("disk", "ok", found)
+
+
+def _nearest(path: Path) -> Path:
+    """A path that is there: this one, or the nearest above it."""
+    return next(one for one in (path, *path.parents) if one.exists())
 
 
 def _live_versions(data: DataDir) -> Iterator[Path]:
@@ -152,8 +174,9 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _file_system(data: DataDir, there: Path) -> Check:
+def _file_system(data: DataDir) -> Check:
     """Tries what every run relies on, in a folder that is gone at once."""
+    there = _nearest(data.root)
     mend = "put the data directory on a local disk: --data DIR or ALMANAC_DATA"
     if not there.is_dir():
         return Check("data", "wrong", f"{data.root}: {there} is no folder", mend)
@@ -162,6 +185,8 @@ def _file_system(data: DataDir, there: Path) -> Check:
     try:
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=there) as name:
             _try_file_system(Path(name))
+    except PermissionError as error:
+        return Check("data", "wrong", f"{found}: {error}", "mend its permissions, or choose another data directory: --data DIR or ALMANAC_DATA")
     except (OSError, sqlite3.Error) as error:
         return Check("data", "wrong", f"{found}: {error}", mend)
     if _SHARED.search(kind):
@@ -202,20 +227,29 @@ def _kind_of(folder: Path) -> str:
     return next((kinds[place] for place in (folder, *folder.parents) if place in kinds), "an unknown file system")
 
 
-def _versions(data: DataDir) -> Check:
+def _versions(project: Project, data: DataDir) -> Check:
     """Every live version can be read by this Almanac."""
-    from almanac.index.versions import read_manifest
+    from almanac.index.versions import current_version, read_manifest
+    from almanac.schemas.load import load_as_served
 
-    unreadable, hints, live = [], [], list(_live_versions(data))
-    for version in live:
+    handles = {}
+    for path in project.declarations():
+        with suppress(AlmanacError):  # said above
+            handles[load_as_served(path, environment()[0]).name] = path.stem
+    found, unreadable, hints = [], [], []
+    for pointer in sorted(data.root.glob("index/*/CURRENT")):
+        kb = pointer.parent.name
         try:
-            read_manifest(version.parent.parent, version.name)
+            version = current_version(pointer.parent)
+            found.append(f"{kb} {version and read_manifest(pointer.parent, version).version}")
         except AlmanacError as error:
             unreadable.append(error.message)
-            hints.append(error.hint or "")
+            error.about(handles.get(kb, "KB"))
+            declared = "" if kb in handles else f"; {kb} is not declared in {project.knowledge}"
+            hints.append(f"{error.hint}{declared}")
     if unreadable:
         return Check("versions", "wrong", "; ".join(unreadable), "; ".join(dict.fromkeys(hints)))
-    return Check("versions", "ok", ", ".join(f"{version.parent.parent.name} {version.name}" for version in live) or "nothing is published yet")
+    return Check("versions", "ok", ", ".join(found) or "nothing is published yet")
 
 
 def _browser() -> Check:
@@ -225,25 +259,27 @@ def _browser() -> Check:
     return Check("chromium", "ok", found)
 
 
-def _prefect() -> Iterator[Check]:
-    """The server that runs report to, and the port that `almanac server` takes."""
+def _prefect() -> Check:
+    """The server that runs report to."""
     from almanac.flows.api import answers
 
     chosen = os.environ.get("PREFECT_API_URL")
     if chosen and not answers(f"{chosen}/health"):
-        yield Check(
-            "prefect", "wrong", f"PREFECT_API_URL={chosen}, and nobody answers there", "almanac server starts one; unset it, and each run starts its own"
-        )
-    else:
-        yield Check("prefect", "ok", f"runs report to {chosen}" if chosen else "each run starts an API of its own; PREFECT_API_URL names one that is shared")
+        hint = "almanac server starts one; unset it, and each run starts its own"
+        return Check("prefect", "wrong", f"PREFECT_API_URL={chosen}, and no Prefect server answers there", hint)
+    return Check("prefect", "ok", f"runs report to {chosen}" if chosen else "each run starts an API of its own; PREFECT_API_URL names one that is shared")
+
+
+def _port() -> Check:
+    """The port that `almanac server` takes."""
+    from almanac.flows.api import answers
+
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
-    address = f"http://127.0.0.1:{port}"
-    if answers(f"{address}/api/health"):
-        yield Check("port", "ok", f"a Prefect server answers at {address}")
-    elif _is_free(port):
-        yield Check("port", "ok", f"{port} is free for almanac server")
-    else:
-        yield Check("port", "wrong", f"{port}, which almanac server takes, cannot be listened at", "PREFECT_SERVER_API_PORT=N chooses another")
+    if answers(f"http://127.0.0.1:{port}/api/health"):
+        return Check("port", "ok", f"a Prefect server answers at http://127.0.0.1:{port}")
+    if _is_free(port):
+        return Check("port", "ok", f"{port} is free for almanac server")
+    return Check("port", "wrong", f"{port}, which almanac server takes, cannot be listened at", "PREFECT_SERVER_API_PORT=N chooses another")
 
 
 def _is_free(port: str) -> bool:

@@ -84,15 +84,19 @@ def demo(data: Data = None) -> None:
 
 def _with_examples(project: Project) -> Project:
     """A project that declares the examples. Where this one does not, they are copied: into it where it declares nothing else, or into a folder of their own."""
-    declared = {path.stem for path in project.declarations()}
-    if declared >= _QUESTIONS.keys():
-        return project
-    if declared - _QUESTIONS.keys():
+    ours = installation() / "knowledge"
+    declared = {path.name for path in project.declarations() if path.read_bytes() == _content(ours / path.name)}
+    if project.root != installation() and declared < {path.name for path in project.declarations()}:
         return _with_examples(Project(project.root / "almanac-demo"))
-    for name in ("examples", "knowledge"):  # in this order: what is declared has its content
-        shutil.copytree(installation() / name, project.root / name, dirs_exist_ok=True, copy_function=_copy_if_new)
-    say(f"The examples are declared in {project.knowledge}, and their content lies in {project.root / 'examples'}")
+    if len(declared) < len(_QUESTIONS):
+        for name in ("examples", "knowledge"):  # in this order: what is declared has its content
+            shutil.copytree(installation() / name, project.root / name, dirs_exist_ok=True, copy_function=_copy_if_new)
+        say(f"The examples are declared in {project.knowledge}, and their content lies in {project.root / 'examples'}")
     return project
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def _copy_if_new(source: str, target: str) -> None:

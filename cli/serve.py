@@ -46,13 +46,17 @@ def serve(
 
 def served(catalog: "Catalog") -> Iterator[str]:
     """What can be asked, and what is published and cannot be asked because nothing declares it."""
-    names, declared = catalog.names(), [path.stem for path in catalog.paths()]
+    broken = catalog.unreadable()
+    names = [name for name in catalog.names() if name not in broken]
+    waiting = [path.stem for path in catalog.paths() if path.stem not in (*names, *broken)] if not names else []
     if names:
         yield f"It answers from {', '.join(names)}"
-    elif declared:
-        yield f"Nothing can be asked yet: {', '.join(declared)} have no version in {catalog.data.root}. almanac run {declared[0]} makes one"
-    else:
+    elif waiting:
+        yield f"Nothing can be asked yet: {', '.join(waiting)} have no version in {catalog.data.root}. almanac run {waiting[0]} makes one"
+    elif not broken:
         yield f"Nothing can be asked yet: nothing is declared in {catalog.project.knowledge}. almanac init NAME writes a commented declaration"
+    for name, reason in broken.items():
+        yield f"{name} cannot be asked: {reason}"
     if undeclared := catalog.undeclared():
         found = ", ".join(f"{name} {version}" for name, version in undeclared.items())
         yield (

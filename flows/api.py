@@ -5,12 +5,12 @@ has said its last word, and it starts while this process still imports.
 """
 
 import atexit
+import http.client
 import os
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2):
             return True
-    except (urllib.error.URLError, OSError):
+    except (OSError, ValueError, http.client.HTTPException):  # nobody, no address, or something that speaks no HTTP
         return False
 
 

@@ -29,6 +29,15 @@ def furnish(ui: str) -> None:
     log.info("automations", names=", ".join(names), alerts="by webhook" if webhook else "nobody is called: ALMANAC_ALERT_WEBHOOK is not set")
 
 
+def remove_undeclared(declared: set[str]) -> None:
+    """Removes the deployments of knowledge bases that are declared no more: their schedules would start runs that can only fail."""
+    with get_client(sync_client=True) as client:
+        for deployment in client.read_deployments(limit=_PAGE):
+            if "almanac" in deployment.tags and deployment.parameters.get("kb") not in declared:
+                client.delete_deployment(deployment.id)
+                log.warning("a deployment whose knowledge base is declared no more is removed", kb=deployment.parameters.get("kb"))
+
+
 def bury(work_pool: str) -> None:
     """Marks the runs of a worker that is no more."""
     if dead := mark_dead_runs(work_pool):

@@ -4,10 +4,10 @@ from typing import Any
 
 from prefect import Flow
 
-from almanac.flows.refresh import flow_of
+from almanac.flows.refresh import flow_of as _flow_of
 
 
 def __getattr__(name: str) -> "Flow[..., Any]":
     if name.startswith("_"):
         raise AttributeError(name)
-    return flow_of(name)
+    return _flow_of(name)

@@ -11,9 +11,9 @@ import sys
 import time
 
 from almanac.flows.api import answers
-from almanac.flows.deployments import deployment_files
+from almanac.flows.deployments import deployed_names, deployment_files
 from almanac.flows.environment import prepare_prefect
-from almanac.schemas.errors import OperationalError
+from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.settings import DataDir, Project, use_project
 
 _START_TIMEOUT_S = 300
@@ -27,10 +27,13 @@ _WORKER_PAUSE_S = 2  # before one that died is started again
 def run_server(project: Project, data: DataDir) -> int:
     """Runs server and worker as children, both in the project's folder; they end with this process, unless it is killed with -9. Returns an exit code."""
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
+    if not (port.isdecimal() and 0 < int(port) < 65536):
+        raise UsageError(f"'{port}' is no port", where="PREFECT_SERVER_API_PORT", hint="a number from 1 to 65535; unset, it is 4200")
     ui = f"http://127.0.0.1:{port}"
     api = f"{ui}/api"
     prepare_prefect(data)
     use_project(project.root)
+    os.environ["PYTHONSAFEPATH"] = "1"  # the worker starts runs in the project's folder, and nothing in it stands in for a library
     os.environ.update(PREFECT_API_URL=api, PREFECT_UI_URL=ui, PREFECT_UI_API_URL=api)
     os.environ.update(PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
     if answers(f"{api}/health"):
@@ -48,13 +51,13 @@ def run_server(project: Project, data: DataDir) -> int:
         for file in deployment_files(project, data, _POOL):
             if code := _prefect(project, "--no-prompt", "deploy", "--all", "--prefect-file", str(file)).wait():
                 return code
-        from almanac.flows.control_room import bury, furnish  # Prefect reads its settings when it is imported
+        from almanac.flows.control_room import bury, furnish, remove_undeclared  # Prefect reads its settings when it is imported
 
+        remove_undeclared(deployed_names(project))
         furnish(ui)
         bury(_POOL)
         children.append(_start_worker(project))
-        first = next((path.stem for path in project.declarations()), "KB")
-        sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run {first}/refresh · Ctrl-C ends server and worker\n")
+        sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run KB/refresh · Ctrl-C ends server and worker\n")
         while (ended := children[0].poll()) is None:
             if children[1].poll() is not None:
                 bury(_POOL)

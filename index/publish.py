@@ -117,7 +117,7 @@ def _version_before(index_dir: Path) -> str:
                 return name
         except DamagedVersion as error:
             _log.warning("version_skipped", kb=index_dir.name, version=name, error=error.message)
-    raise NotFound(f"no version older than {pointer} to go back to", where=str(index_dir), hint=f"almanac versions {index_dir.name} lists what there is")
+    raise NotFound(f"no version older than {pointer} to go back to", where=str(index_dir), hint="almanac versions KB lists what there is")
 
 
 def _stable_files(folder: Path) -> Iterator[Path]:

@@ -258,9 +258,8 @@ class OpenVersion:
         return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
 
     def _damaged(self, error: Exception) -> DamagedVersion:
-        kb = self.manifest.kb
         return DamagedVersion(
             f"{self.manifest.version} cannot be read: {error}",
             where=str(version_dir(self._index_dir, self._version)),
-            hint=f"almanac verify {kb} {self.manifest.version} says what is wrong; almanac rollback {kb} serves an older version",
+            hint=f"almanac verify KB {self.manifest.version} says what is wrong; almanac rollback KB serves an older version",
         )

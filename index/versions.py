@@ -91,18 +91,18 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
             raise DamagedVersion(
                 f"{version} of '{kb}' has format {found!r}, and this almanac reads format {FORMAT}",
                 where=where,
-                hint=_way_up(kb, version, is_newer=isinstance(found, int) and found > FORMAT),
+                hint=_way_up(version, is_newer=isinstance(found, int) and found > FORMAT),
             )
         return Manifest.model_validate(stored)
     except FileNotFoundError as error:
-        raise NotFound(f"no version '{version}' of '{kb}' any more", where=where, hint=f"almanac versions {kb} lists what there is") from error
+        raise NotFound(f"no version '{version}' of '{kb}' any more", where=where, hint="almanac versions KB lists what there is") from error
     except (ValueError, AttributeError, ValidationError) as error:
-        hint = f"almanac rollback {kb} serves an older version; almanac run {kb} builds a new one"
+        hint = "almanac rollback KB serves an older version; almanac run KB builds a new one"
         raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
 
 
-def _way_up(kb: str, version: str, *, is_newer: bool) -> str:
-    build = f"almanac run {kb} builds a version of this format from what is kept, and embeds nothing again"
+def _way_up(version: str, *, is_newer: bool) -> str:
+    build = "almanac run KB builds a version of this format from what is kept"
     return f"install the newer almanac that wrote {version}; or {build}" if is_newer else f"{build}; the almanac that wrote {version} reads it still"
 
 
@@ -132,7 +132,7 @@ def current_version(index_dir: Path) -> str | None:
         raise DamagedVersion(
             f"CURRENT says '{version}', and there is no complete version of that name",
             where=str(index_dir / POINTER),
-            hint=f"almanac rollback {index_dir.name} goes back to an older one; almanac versions {index_dir.name} lists them",
+            hint="almanac rollback KB goes back to an older one; almanac versions KB lists them",
         )
     return version
 
@@ -150,7 +150,7 @@ def resolve_version(index_dir: Path, version: str | None = None) -> str:
 def require_published(index_dir: Path) -> None:
     """Raises NothingPublished before the first version is live; whether the pointer leads anywhere is not looked at."""
     if read_pointer(index_dir) is None:
-        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=f"almanac run {index_dir.name}")
+        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint="almanac run KB")
 
 
 def next_version(index_dir: Path) -> str:
@@ -195,6 +195,6 @@ def require_files(folder: Path, manifest: Manifest, *, called: Path | None = Non
         raise DamagedVersion(
             f"{manifest.version} is damaged: {wrong.relative_to(folder)} {size}",
             where=str(called or folder),
-            hint=f"almanac verify {manifest.kb} {manifest.version} says what is wrong; almanac rebuild {manifest.kb} {manifest.version} mends what can be "
-            f"made again; almanac rollback {manifest.kb} serves an older version",
+            hint=f"almanac verify KB {manifest.version} says what is wrong; almanac rebuild KB {manifest.version} mends what can be "
+            "made again; almanac rollback KB serves an older version",
         )

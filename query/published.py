@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from almanac.index.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.read import OpenVersion
-from almanac.index.versions import current_version, report_versions, resolve_version
+from almanac.index.versions import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answer import History, Question, answer, stream_answer
 from almanac.query.compose import compose_query
 from almanac.query.expand import PATIENCE, expand, merge
@@ -61,6 +61,12 @@ def open_index(
 def live_version(data: DataDir, name: str) -> str | None:
     """The version of a knowledge base that is live, or None before the first. Raises DamagedVersion where the pointer leads nowhere."""
     return current_version(data.index(name))
+
+
+def readable_version(data: DataDir, name: str) -> str | None:
+    """As `live_version`. Raises DamagedVersion where this Almanac cannot read it, such as one of another format."""
+    version = live_version(data, name)
+    return version and read_manifest(data.index(name), version).version
 
 
 class Embedders:

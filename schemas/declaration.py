@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, field_
 from pydantic_core import PydanticCustomError
 
 from almanac.schemas.model import Declared
-from almanac.schemas.settings import Project
 from almanac.schemas.sources import Source
 
 
@@ -388,6 +387,7 @@ class Declaration(Declared):
 
     _path: Path = PrivateAttr(Path())
     _env: str | None = PrivateAttr(None)
+    _handle: str | None = PrivateAttr(None)
 
     @field_validator("schedule")
     @classmethod
@@ -431,7 +431,7 @@ class Declaration(Declared):
     @property
     def handle(self) -> str:
         """What commands call it by: its name where it lies under `knowledge/`, else its path; and the environment, where there is one."""
-        name = self.path.stem if self.path.parent == Project.locate().knowledge else str(self.path)
+        name = self._handle or str(self.path)
         return f"{name} --env {self.env}" if self.env else name
 
     @property
@@ -445,7 +445,7 @@ class Declaration(Declared):
         """Hash of what is declared, after environment variables; comments and layout do not count."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
 
-    def at(self, path: Path, env: str | None = None) -> "Declaration":
-        """The same, knowing its file and environment."""
-        self._path, self._env = path, env
+    def at(self, path: Path, env: str | None = None, handle: str | None = None) -> "Declaration":
+        """The same, knowing its file and environment, and what commands call it where that is not the path."""
+        self._path, self._env, self._handle = path, env, handle
         return self

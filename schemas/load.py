@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 from almanac.schemas.model import Declared
-from almanac.schemas.overlays import SUFFIXES, base_of, find_overlay, with_overlay
+from almanac.schemas.overlays import SUFFIXES, base_of, find_overlay, overlays_of, with_overlay
 from almanac.schemas.settings import Project, document, environment
 from almanac.schemas.tree import Keys, Node, dotted, plain, read_tree
 
@@ -50,12 +50,13 @@ def is_declared(kb: str) -> bool:
     """Whether there is a declaration of that name, or at that path."""
     try:
         return find_declaration(kb).is_file()
-    except UsageError:
+    except (UsageError, OSError):  # such as a name that no file can have
         return False
 
 
 def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> Declaration:
     """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV; an empty `env` asks for none."""
+    project = project or Project.locate()
     path = find_declaration(kb, project)
     tree = read_tree(path)
     if not isinstance(tree.value, dict):
@@ -66,9 +67,18 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
         tree = with_overlay(tree, overlay)
     declared = _beside(path, plain(tree))
     try:
-        return Declaration.model_validate(declared).at(path.resolve(), env or None)
+        return Declaration.model_validate(declared).at(path.resolve(), env or None, handle=path.stem if _lies_in(project, path) else None)
     except ValidationError as error:
         raise _teach(path, overlay, tree, declared, error.errors()) from error
+
+
+def _lies_in(project: Project, path: Path) -> bool:
+    return path.absolute().parent.resolve() == project.knowledge.resolve()
+
+
+def load_as_served(path: Path, env: str) -> Declaration:
+    """A declaration as a server of many reads it: with the overlay of `env` where it has one, and else without."""
+    return load_declaration(str(path), env if env in overlays_of(path) else "")
 
 
 def _beside(path: Path, declared: Any) -> Any:

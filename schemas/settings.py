@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from almanac.schemas.errors import NotFound, StorageError
+from almanac.schemas.errors import NotFound, StorageError, UsageError
 from almanac.schemas.overlays import SUFFIXES, base_of
 
 # Everything here answers offline and reports to nobody. It has to be set before an engine is imported.
@@ -53,7 +53,7 @@ class Project:
         """
         chosen = option or os.environ.get(_PROJECT)
         if chosen:
-            return cls(Path(chosen).expanduser().resolve())
+            return cls(_absolute(chosen))
         here = cls(Path.cwd())
         return next((project for project in here._and_above() if project.declarations()), here)
 
@@ -68,10 +68,12 @@ class Project:
     def declarations(self) -> list[Path]:
         """The files under `knowledge/` that declare a knowledge base, sorted by name; overlays are left out."""
         found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
-        return sorted((path for path in found if base_of(path) is None), key=lambda path: path.name)
+        return sorted((path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None), key=lambda path: path.name)
 
     def require(self) -> None:
-        """Raises NotFound where there is no such folder."""
+        """Raises NotFound where there is no such folder, UsageError where it is the installation and no checkout."""
+        if _is_only_installed(self.root):
+            raise UsageError("is where Almanac is installed, and only read", where=str(self.root), hint="take another folder: --project DIR")
         if not self.root.is_dir():
             raise NotFound("no such project folder", where=str(self.root), hint=f"check --project or {_PROJECT}; almanac init NAME --project DIR makes one")
 
@@ -81,14 +83,26 @@ class Project:
         except RuntimeError:  # this user has none
             home = None
         for folder in (self.root, *self.root.parents):
-            yield Project(folder)
+            if not _is_only_installed(folder):
+                yield Project(folder)
             if folder == home:
                 return
 
 
 def use_project(root: Path | str) -> None:
     """Makes a folder the project of this process and of its children."""
-    os.environ[_PROJECT] = str(Path(root).expanduser().resolve())
+    os.environ[_PROJECT] = str(_absolute(root))
+
+
+def _absolute(path: Path | str) -> Path:
+    try:
+        return Path(path).expanduser().resolve()
+    except RuntimeError as error:
+        raise UsageError(f"no such home directory: {error}", where=str(path), hint="write the whole path") from error
+
+
+def _is_only_installed(folder: Path) -> bool:
+    return folder == installation() and not (folder / "pyproject.toml").is_file()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,7 @@ class DataDir:
     def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
         """The option, else ALMANAC_DATA, else `data/` of the project."""
         chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
-        return cls(Path(chosen).expanduser().resolve())
+        return cls(_absolute(chosen))
 
     def raw(self, kb: str, source: str) -> Path:
         return self.root / "raw" / kb / source

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from almanac.query.published import Embedders, PublishedIndex, live_version
+from almanac.query.published import Embedders, PublishedIndex, live_version, readable_version
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
 from almanac.schemas.load import find_declaration, load_declaration
@@ -64,9 +64,25 @@ class Catalog:
         """Published in the data directory, and declared nowhere in the project: name → live version, sorted. Empty where `names` were given."""
         if self._fixed is not None:
             return {}
-        known = {one.name for one in self._declarations()} | {path.stem for path in self.paths()}
+        known = {one.name for one in self._declarations()} | {path.stem for path in self._unread()}
         names = sorted({pointer.parent.name for pointer in self.data.root.glob("index/*/CURRENT")} - known)
         return {name: self._live(name) for name in names}
+
+    def unreadable(self) -> dict[str, str]:
+        """What is declared and cannot be asked for another reason than having no version: its name → the reason."""
+        found = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
+        for one in self._declarations():
+            try:
+                readable_version(self.data, one.name)
+            except AlmanacError as error:
+                found[one.name] = error.message
+        return found
+
+    def _unread(self) -> list[Path]:
+        """The files that could never be read as declarations."""
+        with self._lock:
+            self._declarations()
+            return [path for path in self.paths() if self._declared[path].declaration is None]
 
     def _live(self, name: str) -> str:
         try:
@@ -180,7 +196,7 @@ class Catalog:
         known = self._declared.setdefault(path, _Declared(stamp))
         known.stamp, known.error = stamp, None
         try:
-            declaration = load_declaration(str(path), self._env if overlay else "")
+            declaration = load_declaration(str(path), self._env if overlay else "", self.project)
         except AlmanacError as error:
             known.error = error
             _log.warning("declaration_skipped", file=path.name, error=str(error))

@@ -27,6 +27,11 @@ from almanac.flows.api import answers
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300  # for what comes in the end: where a machine is busy that takes long, and where it comes soon, patience costs nothing
+# Nothing of a developer's shell decides what a test finds; the checkout is the project, wherever pytest is started.
+for _name in [name for name in os.environ if name.startswith(("ALMANAC_", "PREFECT_")) and name != "ALMANAC_TORTURE"]:
+    del os.environ[_name]
+os.environ.pop("INDEX_NAME", None)
+os.environ["ALMANAC_PROJECT"] = str(ROOT)
 # One profile for all property tests. A deadline, and the check on slow data, fail where the machine is busy and say nothing of the code.
 hypothesis.settings.register_profile("almanac", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True)
 hypothesis.settings.load_profile("almanac")

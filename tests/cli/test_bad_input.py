@@ -39,7 +39,7 @@ def _refused(done: Finished, code: int, kind: str, *says: str) -> dict[str, Any]
 
 def _nothing_published(almanac: Almanac, kb: str) -> None:
     assert almanac("versions", kb, "--json").json["versions"] == []
-    _refused(almanac("search", kb, "anything", "--json"), 2, "nothing_published", "almanac run shop")
+    _refused(almanac("search", kb, "anything", "--json"), 2, "nothing_published", f"almanac run {kb}")
 
 
 def test_an_unknown_knowledge_base(almanac: Almanac) -> None:

@@ -55,7 +55,8 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, 
         (tmp_path / "project" / "knowledge" / "shop.yaml").write_text("name: shop\nsauces: []\n")
         assert run(["doctor", "--data", str(tmp_path / "project" / "knowledge" / "shop.yaml")]) == 7
     told = " ".join(capsys.readouterr().out.split())
-    for finding in ("shop.yaml is no folder", "unknown key; did you mean sources?", "almanac validate KB", "nobody answers there", "PREFECT_SERVER_API_PORT=N"):
+    findings = ("shop.yaml is no folder", "unknown key; did you mean sources?", "almanac validate KB", "no Prefect server answers", "PREFECT_SERVER_API_PORT=N")
+    for finding in findings:
         assert finding in told
     assert "4 of 10 are wrong" in told
 
@@ -111,7 +112,10 @@ def test_a_live_version_of_another_format_is_told_with_the_command_that_brings_i
     manifest = data.versions("shop") / "v0001" / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 2}))
     check = _examined(tmp_path)["versions"]
-    assert (check.state, "v0001 of 'shop' has format 2" in check.found, "almanac run shop" in check.hint) == ("wrong", True, True)
+    assert (check.state, "v0001 of 'shop' has format 2" in check.found) == ("wrong", True)
+    assert "almanac run KB" in check.hint and "shop is not declared in" in check.hint
+    (tmp_path / "project" / "knowledge" / "wiki.yaml").write_text("name: shop\nsources: [{name: notes, kind: files, glob: '*.md'}]\n")
+    assert "almanac run wiki builds a version of this format" in _examined(tmp_path)["versions"].hint  # as commands call it
 
 
 @pytest.fixture
@@ -139,3 +143,36 @@ def test_a_server_that_answers_is_no_taken_port(tmp_path: Path, monkeypatch: pyt
     found = _examined(tmp_path)
     assert (found["port"].state, found["prefect"].state) == ("ok", "ok")
     assert f"http://127.0.0.1:{prefect}" in found["port"].found
+
+
+@pytest.mark.parametrize("address", ["no port", "99999999", "0x50"])
+def test_nonsense_in_the_environment_is_a_finding_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_PORT", address)
+    monkeypatch.setenv("PREFECT_API_URL", address)
+    found = _examined(tmp_path)
+    assert (found["port"].state, found["prefect"].state) == ("wrong", "wrong")
+    assert run(["server"]) == 2
+
+
+def test_a_port_at_which_something_else_speaks_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(server.getsockname()[1]))
+        assert _examined(tmp_path)["port"].state == "wrong"
+
+
+def test_what_cannot_be_looked_at_is_wrong_and_the_rest_is_looked_at(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "project" / "data")
+    data.index("shop").mkdir(parents=True)
+    (data.index("shop") / "CURRENT").write_bytes(b"\xff\xfe")
+    found = _examined(tmp_path)
+    assert (found["versions"].state, found["data"].state, found["port"].state) == ("wrong", "ok", "ok")
+    (tmp_path / "project").rename(tmp_path / "moved")
+    missing = _examined(tmp_path)["project"]
+    assert (missing.state, "no such project folder" in missing.found) == ("wrong", True)

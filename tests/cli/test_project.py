@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing of this machine's says which folder is meant; a command's `--project` is undone after each test."""
     monkeypatch.setenv("ALMANAC_PROJECT", "")
     monkeypatch.delenv("ALMANAC_DATA", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))  # whatever lies above is not looked at
 
 
 @pytest.fixture
@@ -66,6 +66,8 @@ def test_overlays_alone_and_other_files_declare_nothing(tmp_path: Path, monkeypa
     project = _project(tmp_path / "project", "shop")
     (project / "knowledge" / "shop.dev.yaml").write_text("title: Dev\n")
     (project / "knowledge" / "notes.txt").write_text("no declaration")
+    (project / "knowledge" / "folder.yaml").mkdir()
+    (project / "knowledge" / ".#shop.yaml").symlink_to("somebody@somewhere.1")  # an editor's lock
     (project / "knowledge" / "jobs.yml").write_text(_DECLARED.replace("NAME", "jobs"))
     assert [path.name for path in Project(project).declarations()] == ["jobs.yml", "shop.yaml"]
     _enter(monkeypatch, project)
@@ -73,6 +75,7 @@ def test_overlays_alone_and_other_files_declare_nothing(tmp_path: Path, monkeypa
 
 
 def test_beyond_the_home_directory_nothing_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     _project(tmp_path, "shop")  # above the home directory
     here = _enter(monkeypatch, tmp_path / "home" / "work")
     assert Project.locate().root == here
@@ -118,8 +121,6 @@ def test_init_writes_into_the_project_or_makes_one_here(tmp_path: Path, monkeypa
     assert sorted(path.name for path in (here / "knowledge").iterdir()) == ["jobs.yaml", "shop.yaml"]
     assert said("init", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
     assert said("validate", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
-    pointed = next(line for line in (here / "knowledge" / "shop.yaml").read_text().splitlines() if "declaration.md" in line)
-    assert Path(pointed.removeprefix("# ").split(" lists ")[0]).is_file()
 
 
 def test_hints_name_what_the_project_declares_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +128,9 @@ def test_hints_name_what_the_project_declares_by_its_name(tmp_path: Path, monkey
     _enter(monkeypatch, project / "below")
     assert load_declaration("shop").handle == "shop"
     assert load_declaration("../knowledge/shop.yaml").handle == "shop"
+    (tmp_path / "link").symlink_to(project)
+    _enter(monkeypatch, tmp_path / "link")
+    assert load_declaration("shop").handle == "shop"
     _enter(monkeypatch, tmp_path / "elsewhere")
     assert load_declaration(str(project / "knowledge" / "shop.yaml")).handle == str(project / "knowledge" / "shop.yaml")
 
@@ -155,6 +159,11 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
     (asked, undeclared) = served(Catalog(data))
     assert asked == "It answers from shop"
     assert f"Published in {data.root}, and not declared in {project / 'knowledge'}: wiki v0001." in undeclared
+    manifest = data.versions("shop") / "v0001" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 1}))
+    (project / "knowledge" / "jobs.yaml").write_text("name: [")
+    lines = list(served(Catalog(data)))
+    assert [line.split(":")[0] for line in lines[:2]] == ["jobs cannot be asked", "shop cannot be asked"] and "has format 1" in lines[1]
     empty = _enter(monkeypatch, _project(tmp_path / "new", "jobs"))
     (nothing,) = served(Catalog(DataDir(empty / "data")))
     assert str(empty / "data") in nothing and "almanac run jobs" in nothing
@@ -182,9 +191,13 @@ def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(
         [{"cron": "0 5 * * *", "timezone": "UTC", "active": True}],
     )
     assert found["shop"]["schedules"] == []
-    (project.knowledge / "_old.shop.yaml").write_text(_DECLARED.replace("NAME", "old-shop"))
-    assert entries(deployment_files(project, data, "local")[0])["_old.shop"]["entrypoint"] == "almanac.flows.deployed.old-shop"
-    (project.knowledge / "_old.shop.yaml").unlink()
+    odd = ("_old.shop", "old-shop", "日本", "中国")
+    for stem in odd:
+        (project.knowledge / f"{stem}.yaml").write_text(_DECLARED.replace("NAME", "odd"))
+    names = [entries(deployment_files(project, data, "local")[0])[stem]["entrypoint"].rpartition(".")[2] for stem in odd]
+    assert len({*names}) == len(odd) and all(re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in names)
+    for stem in odd:
+        (project.knowledge / f"{stem}.yaml").unlink()
     own = project.root / "prefect.yaml"
     own.write_text(json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": "shop"}}]}))
     files = deployment_files(project, data, "local")
@@ -202,10 +215,53 @@ def test_examples_are_copied_where_nothing_else_is_declared_and_beside_what_is(t
     assert _with_examples(fresh) == fresh
     assert {path.stem for path in fresh.declarations()} == {path.stem for path in checkout.declarations()}
     assert (fresh.root / "examples" / "voyago" / "site" / "tours" / "index.html").is_file()
-    (fresh.knowledge / "voyago.yaml").write_text("# mine\n")
     (fresh.knowledge / "handbook.yaml").unlink()
     assert _with_examples(fresh) == fresh  # a copy that was cut off is completed
-    assert ((fresh.knowledge / "voyago.yaml").read_text(), (fresh.knowledge / "handbook.yaml").is_file()) == ("# mine\n", True)
-    mine = Project(_project(tmp_path / "mine", "shop"))
-    assert _with_examples(mine).root == mine.root / "almanac-demo"
-    assert [path.stem for path in mine.declarations()] == ["shop"]
+    assert (fresh.knowledge / "handbook.yaml").is_file()
+    for name in ("shop", "products"):  # also where it is called as an example is
+        mine = Project(_project(tmp_path / name, name))
+        assert _with_examples(mine).root == mine.root / "almanac-demo"
+        assert [path.stem for path in mine.declarations()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("cron", "is_scheduled"),
+    [("0 5 * * 1-5", True), ("30 2 1 * *", True), ("0 5 LW * *", False), ("0 5 * * 5L", False), ("0 5 1 * */2", False), ("*/10 * * * * *", False)],
+)
+def test_a_schedule_that_prefect_reads_otherwise_is_not_handed_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cron: str, is_scheduled: bool) -> None:
+    """Declarations follow one dialect of cron and Prefect another: neither a run at the wrong time, nor a server that does not start."""
+    from almanac.flows.deployments import _deployment
+
+    project = _enter(monkeypatch, _project(tmp_path / "project", "shop"))
+    with (project / "knowledge" / "shop.yaml").open("a") as file:
+        file.write(f'schedule: "{cron}"\n')
+    assert [one["cron"] for one in _deployment(project / "knowledge" / "shop.yaml", "local")["schedules"]] == ([cron] if is_scheduled else [])
+
+
+def test_where_only_some_have_an_overlay_the_others_are_read_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from almanac.flows.deployments import _deployment
+
+    project = _enter(monkeypatch, _project(tmp_path / "project", "shop", "jobs"))
+    (project / "knowledge" / "shop.dev.yaml").write_text("title: Shop in development\n")
+    monkeypatch.setenv("ALMANAC_ENV", "dev")
+    shop, jobs = (_deployment(project / "knowledge" / f"{name}.yaml", "local") for name in ("shop", "jobs"))
+    assert (shop["description"], shop["parameters"]) == ("Shop in development", {"kb": "shop"})
+    assert (jobs["description"], jobs["parameters"]) == ("jobs", {"kb": "jobs", "env": ""})
+
+
+def test_the_installation_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    """It holds the examples' declarations, and is only read. A checkout is one."""
+    installed = _project(tmp_path / "site-packages" / "almanac", "handbook")
+    monkeypatch.setattr("almanac.schemas.settings.installation", lambda: installed)
+    here = _enter(monkeypatch, installed / "docs")
+    assert Project.locate().root == here
+    code, told = said("status", "handbook", "--project", str(installed))
+    assert (code, "only read" in told) == (2, True)
+    (installed / "pyproject.toml").touch()
+    assert Project.locate().root == installed
+
+
+def test_names_and_folders_that_cannot_be_are_usage_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    _enter(monkeypatch, tmp_path / "empty")
+    assert said("ask", "unknown", "why " * 100)[0] == 2
+    assert said("versions", "shop", "--project", "~nobody-of-that-name/x")[0] == 2

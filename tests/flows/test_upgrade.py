@@ -27,7 +27,7 @@ def test_a_version_of_an_older_format_is_refused_until_a_run_has_brought_it_up(t
         _set_format(index_dir, FORMAT - 1)
         with pytest.raises(DamagedVersion, match="has format 2, and this almanac reads format 3") as raised:
             read_manifest(index_dir, "v0001")
-        assert "almanac run proof builds a version of this format" in str(raised.value.hint)
+        assert "almanac run KB builds a version of this format" in str(raised.value.hint)
         report = run(place)
     assert (report["outcome"], report["version"], report["chunks"]["embedded"]) == ("published", "v0002", 0)
     assert read_manifest(index_dir, "v0002").digest == before.digest
@@ -41,4 +41,4 @@ def test_a_version_of_a_newer_format_asks_for_the_newer_almanac(tmp_path: Path) 
     _set_format(index_dir, FORMAT + 1)
     with pytest.raises(DamagedVersion) as raised:
         read_manifest(index_dir, "v0001")
-    assert str(raised.value.hint).startswith("install the newer almanac that wrote v0001; or almanac run proof")
+    assert str(raised.value.hint).startswith("install the newer almanac that wrote v0001; or almanac run KB")

@@ -339,7 +339,7 @@ def test_ruined_chroma_files_are_found_and_readers_are_told(base: Base, name: st
     assert "unreadable" in kinds(verify_in_child(base, manifest))
     with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(DamagedVersion) as raised:
         version.query(np.full(16, 0.25, dtype=np.float32), 3)
-    assert "almanac verify notes" in (raised.value.hint or "")
+    assert "almanac verify KB" in (raised.value.hint or "")
 
 
 def test_panic_of_chroma_is_a_damaged_version_for_readers_and_verifiers(base: Base) -> None:

@@ -44,7 +44,7 @@ def test_nothing_published_says_what_to_do(base: Any) -> None:
     for ask in (resolve_version, rollback):
         with pytest.raises(NothingPublished) as raised:
             ask(base.index_dir)
-        assert raised.value.hint == "almanac run notes"
+        assert raised.value.hint == "almanac run KB"
 
 
 def test_published_version_is_the_current_one(base: Any) -> None:
@@ -85,7 +85,7 @@ def test_pointer_to_a_missing_version_is_damage_and_rollback_mends_it(base: Any)
     point_to(base.index_dir, "v0007")
     with pytest.raises(DamagedVersion) as raised:
         resolve_version(base.index_dir)
-    assert "almanac rollback notes" in (raised.value.hint or "")
+    assert "almanac rollback KB" in (raised.value.hint or "")
     assert rollback(base.index_dir) == "v0001"
     assert current_version(base.index_dir) == "v0001"
 
@@ -264,7 +264,7 @@ def test_version_of_another_format_stops_nothing_but_its_own_reading(base: Any) 
     assert next_version(base.index_dir) == "v0004"
     with pytest.raises(DamagedVersion, match="format 1") as raised:
         resolve_version(base.index_dir, "v0003")
-    assert "almanac run notes" in (raised.value.hint or "")
+    assert "almanac run KB" in (raised.value.hint or "")
     assert rollback(base.index_dir) == "v0001"
 
 
