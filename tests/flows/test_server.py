@@ -205,6 +205,19 @@ def test_a_refusal_is_red_and_one_alert_tells_of_it(server: Server, tmp_path: Pa
     assert state["message"] == "v0001 is kept · min_items 8 (limit 100) · nothing is live"
 
 
+def test_what_is_declared_no_more_is_deployed_no_more(server: Server) -> None:
+    flow = server.post("/flows/", {"name": "gone"})["id"]
+    for tags in (["almanac", "gone"], ["somebody else's"]):
+        server.post("/deployments/", {"name": tags[0], "flow_id": flow, "parameters": {"kb": "gone"}, "tags": tags})
+    code = f"from almanac.flows.control_room import remove_undeclared; remove_undeclared({_DEPLOYED!r})"
+    environment = {**os.environ, **server.environment, "PREFECT_API_URL": server.api}
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=PATIENCE_S)
+    left = [(one["name"], one["parameters"]["kb"]) for one in server.post("/deployments/filter", {})]
+    assert sorted(left) == sorted([("somebody else's", "gone"), *(("refresh", kb) for kb in _DEPLOYED)])
+    (other,) = (one["id"] for one in server.post("/deployments/filter", {}) if one["parameters"]["kb"] == "gone")
+    server.ask("DELETE", f"/deployments/{other}")
+
+
 def test_started_again_the_automations_are_not_touched(server: Server) -> None:
     """A touched one would forget what it waits for."""
 
