@@ -16,6 +16,8 @@ from almanac.schemas.settings import DataDir, Project
 from tests.conftest import Almanac
 from tests.index.making import make_version, without_children
 
+pytestmark = pytest.mark.slow  # each looks at 273 packages
+
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,7 +48,6 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
     assert list((tmp_path / "project").iterdir()) == [tmp_path / "project" / "knowledge"]
 
 
-@pytest.mark.slow
 def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -145,6 +145,7 @@ def test_python_finds_the_project_as_commands_do(tmp_path: Path, monkeypatch: py
     assert str(project / "data") in str(raised.value)
 
 
+@pytest.mark.slow
 def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from almanac.cli.serve import served
     from almanac.serve.catalog import Catalog
@@ -169,6 +170,7 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
     assert str(empty / "data") in nothing and "almanac run jobs" in nothing
 
 
+@pytest.mark.slow
 def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ruamel.yaml import YAML
 
@@ -224,6 +226,7 @@ def test_examples_are_copied_where_nothing_else_is_declared_and_beside_what_is(t
         assert [path.stem for path in mine.declarations()] == [name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cron", "is_scheduled"),
     [("0 5 * * 1-5", True), ("30 2 1 * *", True), ("0 5 LW * *", False), ("0 5 * * 5L", False), ("0 5 1 * */2", False), ("*/10 * * * * *", False)],

@@ -18,6 +18,8 @@ from tests.loopback.faults import FAULTS, Exchange
 from tests.loopback.mistral import LoopbackMistral
 from tests.query.small_base import SmallBase
 
+pytestmark = pytest.mark.slow  # a model is saved and loaded
+
 _QUESTION = "When does it shut?"
 _WORDINGS = ["Closing time of the garden", "When do the boats leave?"]
 
@@ -60,7 +62,6 @@ def _step(result: SearchResult, name: str) -> dict[str, Any]:
     return step
 
 
-@pytest.mark.slow
 def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: LoopbackMistral, capsys: pytest.CaptureFixture[str]) -> None:
     path = _declare(published, server)
     result = _search(path, published, k=4)
@@ -82,7 +83,6 @@ def test_words_alone_need_no_vector_of_a_wording(published: SmallBase, server: L
     assert {hit.title for hit in result.hits} >= {"boats"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["500", "503", "429", "reset", "late", "html", "null_content", "400_model", "402"])
 def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
     published: SmallBase, server: LoopbackMistral, fault: str, caplog: pytest.LogCaptureFixture
@@ -97,7 +97,6 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
     assert "sk-loopback" not in str(result) + caplog.text
 
 
-@pytest.mark.slow
 def test_a_failure_is_told_on_stderr_without_explain(published: SmallBase, server: LoopbackMistral) -> None:
     server.strike("500")
     command = ["search", _declare(published, server), _QUESTION, "--mode", "lexical", "--data", str(published.data), "--json"]
