@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, Literal
@@ -93,6 +94,7 @@ def _packages() -> Check:
     return Check("packages", "wrong", "; ".join(shown[:_LISTED]) + more, f"{sys.executable} -m pip install --no-deps {exact}")
 
 
+@cache
 def _needed(root: str) -> dict[str, str | None]:
     """The name of every package that this one needs, directly or not → its installed version, None where it is missing."""
     found: dict[str, str | None] = {}

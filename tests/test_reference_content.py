@@ -20,6 +20,7 @@ from almanac.schemas.reports import EvalResult
 from almanac.schemas.settings import DataDir
 from tests.conftest import ROOT, Almanac
 from tests.index.making import without_children
+from tests.proof.base import TORTURE
 from tests.reference.journey import SHARED, served
 from tests.reference.measure import MEASURES
 
@@ -92,9 +93,9 @@ def test_dense_retrieval_reaches_the_published_figure(xquad: Callable[[str], Pub
 
 
 @pytest.mark.xdist_group("xquad")
-@pytest.mark.parametrize("language", _SETS)
+@pytest.mark.parametrize("language", _SETS if TORTURE else ("en", "vi"))
 def test_both_sides_together_are_no_worse_than_the_better_one(xquad: Callable[[str], PublishedIndex], tmp_path: Path, language: str) -> None:
-    """Also in Spanish and Vietnamese, which the embedder does not know."""
+    """Also in Vietnamese, which the embedder does not know; in Spanish under `make torture`."""
     pinned = _SETS[language]
     corpus = file_sha256(_XQUAD / language / "corpus.jsonl")[:8]
     assert corpus == pinned.corpus, f"the corpus is not that of the floor (now {corpus}): measure and pin anew"
