@@ -111,6 +111,7 @@ def _state(data: DataDir) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_nothing_of_a_forgotten_page_is_left_anywhere_and_all_else_is_as_it_was(data: DataDir) -> None:
     result = forget_url(data, DECLARATION, URL, "asked for by its author")
     assert result.model_dump() == {"kb": "shop", "url": URL, "versions": ["v0002", "v0001"], "items": 1, "chunks": 1, "vectors": 1, "pages": 1}

@@ -230,6 +230,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -278,6 +279,7 @@ ALTERED_BY_SQL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ALTERED_BY_SQL.values(), ids=ALTERED_BY_SQL)
 def test_what_was_altered_in_the_database_is_found(base: Base, statement: str) -> None:
     manifest = base.build()
@@ -396,6 +398,7 @@ def test_reader_gives_cosines_best_first_and_equal_ones_by_id(base: Base, chunk_
         assert [cosine for _, cosine in hits] == sorted((cosine for _, cosine in hits), reverse=True)
 
 
+@pytest.mark.slow
 def test_reader_finds_every_row_where_a_text_stands_often(base: Base, chunk_rows: Rows) -> None:
     """150 rows of 1,500 have one vector: HNSW alone loses some of the others."""
     manifest = base.build(count=1500)

@@ -276,6 +276,7 @@ def _alter_vector(collection: Collection, chunk_id: str) -> None:
     collection.update(ids=[chunk_id], embeddings=np.full((1, 16), 0.25, dtype=np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tamper", "expected"),
     [(_delete, "row_missing"), (_add, "row_foreign"), (_alter_text, "row_altered"), (_alter_metadata, "row_altered"), (_alter_vector, "vector_altered")],

@@ -28,6 +28,7 @@ def model_folder(path: Path, **pooling: object) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_bundled_model_is_described_without_loading_it() -> None:
     code = (
         "import sys; from almanac.index.embedder import describe_embedder; from almanac.schemas.declaration import Embed\n"

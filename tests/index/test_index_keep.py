@@ -158,6 +158,7 @@ def _moments(work: Any) -> int:
     return len(reached)
 
 
+@pytest.mark.slow
 def test_pruning_that_is_killed_anywhere_ends_where_one_that_was_not_does(made: Path, tmp_path: Path) -> None:
     def fresh(name: str) -> DataDir:
         shutil.copytree(made, tmp_path / name)

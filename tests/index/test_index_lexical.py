@@ -119,6 +119,7 @@ def test_rows_added_to_a_copy_score_as_in_a_full_build(base: Base, tmp_path: Pat
     assert _problems(base, "v0002") == set()
 
 
+@pytest.mark.slow
 def test_rows_deleted_from_a_copy_are_gone_and_the_order_stays(base: Base, tmp_path: Path) -> None:
     """What is deleted counts in frequencies until its segment is written anew, so scores are near, and not equal."""
     rows = _plain(range(420))
@@ -148,6 +149,7 @@ def _files(base: Base, version: str) -> set[str]:
     return {path.name for path in (version_dir(base.index_dir, version) / LEXICAL).iterdir() if not path.name.startswith(".")}
 
 
+@pytest.mark.slow
 def test_another_analyzer_language_or_many_deletions_make_it_in_full(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _plain(range(400))
     _build(base, rows, "en").close()
@@ -177,6 +179,7 @@ def test_many_changes_leave_no_file_that_nobody_needs(base: Base) -> None:
     assert _problems(base, "v0013") == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".term", ".idx", ".fast", "meta.json", FACTS])
 def test_a_flipped_byte_is_found_and_rebuild_mends_it(base: Base, suffix: str) -> None:
     rows = _plain(range(40))

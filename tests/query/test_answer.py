@@ -25,6 +25,7 @@ def _stream(question: str, hits: list[Hit], generator: Says | None, mode: str = 
     return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, confident=0.9, generator=generator))
 
 
+@pytest.mark.slow
 def test_model_is_held_to_what_it_cites() -> None:
     answer = ask("When is a refund paid?", _HITS, generator=Says("A refund is paid within fourteen days [1]. Bags are free [2][8]."))
     assert (answer.answered, answer.pathway, answer.citation) == (True, "kb-only", "Source: The rules")
@@ -41,6 +42,7 @@ def test_confidence_is_low_in_the_lower_half_and_where_the_passage_says_somethin
     assert [(s.marker, s.confidence) for s in answer.sources] == [("[3]", "low"), ("[1]", "low")]
 
 
+@pytest.mark.slow
 def test_quote_of_a_statement_in_other_words_is_found_by_embedding() -> None:
     hits = [make_hit(1, "Bring a visa. Nobody pays for twenty kilos.")]
     assert ask("x", hits, generator=Says("Luggagekilos [1].")).sources[0].quote == "Nobody pays for twenty kilos."

@@ -42,6 +42,7 @@ _POOL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "question", "answer"),
     [

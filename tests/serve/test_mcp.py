@@ -308,6 +308,7 @@ async def test_a_workspace_sees_nothing_of_another(catalog: Catalog) -> None:
                 await client.read_resource(uri)
 
 
+@pytest.mark.slow
 async def test_a_new_version_is_served_and_told_without_a_restart(base: Base, server: KnowledgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_server, "_LOOK_EVERY_S", 0.05)
     async with Client(server) as client, client.listen(tools_list_changed=True, resources_list_changed=True) as events:

@@ -14,6 +14,7 @@ def _content(body: str, content_type: str = "text/html; charset=utf-8") -> Conte
     return Content(Page("http://x/", body.encode(), 200, content_type))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "text"),
     [

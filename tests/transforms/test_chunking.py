@@ -307,6 +307,7 @@ def test_limits_that_do_not_fit_are_refused(declared: dict[str, Any], says: str)
         Chunk(**declared)
 
 
+@pytest.mark.slow
 def test_a_very_long_text_without_line_breaks_takes_linear_time() -> None:
     text = "日本語。" * 20_000
     began = time.process_time()

@@ -39,6 +39,7 @@ def test_main_text_keeps_headings_lists_tables_and_inline_words() -> None:
     assert "Tiền được hoàn lại trong vòng mười bốn ngày" in text
 
 
+@pytest.mark.slow
 def test_main_text_leaves_navigation_and_footer_out() -> None:
     text = html_to_markdown(_PAGE, "main")
     assert "All tours" not in text
@@ -54,6 +55,7 @@ def test_all_keeps_what_the_page_shows() -> None:
     assert "var a" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["", "   ", "<html></html>", "<html><body><script>x()</script></body></html>"])
 @pytest.mark.parametrize("part", ["main", "all"])
 def test_a_page_without_text_gives_none(page: str, part: str) -> None:
