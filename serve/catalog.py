@@ -69,13 +69,14 @@ class Catalog:
         return {name: self._live(name) for name in names}
 
     def unreadable(self) -> dict[str, str]:
-        """What is declared and cannot be asked for another reason than having no version: its name → the reason."""
+        """What is declared and cannot be asked for another reason than having no version: its name → the reason and the way out."""
         found = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
         for one in self._declarations():
             try:
                 readable_version(self.data, one.name)
             except AlmanacError as error:
-                found[one.name] = error.message
+                error.about(one.handle)
+                found[one.name] = f"{error.message} → {error.hint}"
         return found
 
     def _unread(self) -> list[Path]:

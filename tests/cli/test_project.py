@@ -165,6 +165,7 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
     (project / "knowledge" / "jobs.yaml").write_text("name: [")
     lines = list(served(Catalog(data)))
     assert [line.split(":")[0] for line in lines[:2]] == ["jobs cannot be asked", "shop cannot be asked"] and "has format 1" in lines[1]
+    assert "almanac run shop builds a version of this format" in lines[1]
     empty = _enter(monkeypatch, _project(tmp_path / "new", "jobs"))
     (nothing,) = served(Catalog(DataDir(empty / "data")))
     assert str(empty / "data") in nothing and "almanac run jobs" in nothing
