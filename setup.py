@@ -16,7 +16,7 @@ from setuptools.errors import SetupError
 
 HERE = Path(__file__).parent
 PACKAGE = "almanac"
-ROOMS = ("cli", "flows", "index", "query", "schemas", "serve", "spiders", "transforms")
+ROOMS = ("cli", "core", "flows", "index", "query", "schemas", "serve", "spiders", "transforms")
 CONTENT = ("examples", "knowledge")
 
 

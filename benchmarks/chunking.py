@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from ruamel.yaml import YAML
 
+from almanac.core.logs import log_through_stdlib
 from almanac.query import PublishedIndex, open_index
-from almanac.query.retrieve import Mode, Request
-from almanac.schemas.items import file_sha256
-from almanac.schemas.logs import log_through_stdlib
+from almanac.query.retrieval.retriever import Mode, Request
+from almanac.schemas.hashing import file_sha256
 from benchmarks.evaluation import retriever_for, run_below_prefect
 
 

@@ -100,10 +100,10 @@ def _bare(arguments: argparse.Namespace) -> None:
 
 
 def _almanac(arguments: argparse.Namespace) -> None:
-    from almanac.schemas.sources import SiteSource
+    from almanac.schemas.declaration.source import SiteSource
     from almanac.spiders.crawling.crawl import crawl_site
     from almanac.spiders.mapping.pages import map_pages
-    from almanac.spiders.raw import RawStore
+    from almanac.spiders.store.raw import RawStore
 
     fields = {
         "name": {"css": "h1", "required": True},

@@ -19,20 +19,21 @@ import numpy as np
 import pytrec_eval
 from ruamel.yaml import YAML
 
-from almanac.index.embedder import Vectors
+from almanac.core.load import load_declaration
+from almanac.core.logs import log_through_stdlib
+from almanac.core.settings import DataDir, installation
+from almanac.index.embedding.embedder import Vectors
 from almanac.query import PublishedIndex, open_index
-from almanac.query.compose import compose_query
-from almanac.query.evaluate import measure, read_qrels, read_queries
-from almanac.query.fusion import fuse
-from almanac.query.golden import load_golden, measure_recall
-from almanac.query.rerank import load_reranker
-from almanac.query.retrieve import Request, Retriever
-from almanac.query.weights import dense_weight
-from almanac.schemas.declaration import Declaration, Retrieve
-from almanac.schemas.items import file_sha256, sha256
-from almanac.schemas.load import load_declaration
-from almanac.schemas.logs import log_through_stdlib
-from almanac.schemas.settings import DataDir, installation
+from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries
+from almanac.query.evaluation.golden import load_golden, measure_recall
+from almanac.query.models.rerank import load_reranker
+from almanac.query.retrieval.fusion import fuse
+from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.weights import dense_weight
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.retrieve import Retrieve
+from almanac.schemas.hashing import file_sha256, sha256
 
 _CHOSE_WEIGHTS = "xquad"  # the folder of the sets that did, one half of their questions each
 _WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -114,8 +115,8 @@ def _declared(folder: Path, scratch: Path) -> Path:
 
 def run_below_prefect(declaration: Declaration | Path | str, data: Path) -> None:
     """Below Prefect: its server would cost more than a small set."""
+    from almanac.flows.pipeline.run import Run
     from almanac.flows.refresh import carry_out
-    from almanac.flows.run import Run
 
     declared = declaration if isinstance(declaration, Declaration) else load_declaration(str(declaration), "")
     outcome = carry_out(Run(declared, DataDir.locate(data)), rejects_ok=True)["outcome"]

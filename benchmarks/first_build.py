@@ -110,14 +110,14 @@ def _data(folder: Path, precision: str) -> Path:
 
 def _bare(folder: Path) -> None:
     """The other side: `encode` of what the first command embedded; its vectors are kept for the comparison."""
-    from almanac.schemas.settings import quiet_engines
+    from almanac.core.settings import quiet_engines
 
     quiet_engines()
     import numpy as np
     from sentence_transformers import SentenceTransformer
 
-    from almanac.index.model_folder import find_model
-    from almanac.schemas.declaration import Embed
+    from almanac.index.embedding.model_folder import find_model
+    from almanac.schemas.declaration.embed import Embed
 
     texts = _embedded(next(folder.glob("data-*")))
     model = SentenceTransformer(str(find_model(Embed()).path), device="cpu", local_files_only=True)
@@ -142,9 +142,9 @@ def _embedded(data: Path) -> dict[str, str]:
 def _worst_cosine(folder: Path, precision: str) -> float:
     import numpy as np
 
-    from almanac.index.embedder import describe_embedder
-    from almanac.index.vectors import VectorStore
-    from almanac.schemas.declaration import Embed
+    from almanac.index.embedding.embedder import describe_embedder
+    from almanac.index.vectors.store import VectorStore
+    from almanac.schemas.declaration.embed import Embed
 
     with np.load(folder / "bare.npz") as bare:
         info = describe_embedder(Embed.model_validate({"precision": precision}))

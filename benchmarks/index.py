@@ -24,17 +24,18 @@ from typing import Any
 
 import numpy as np
 
-from almanac.index.build import BuildJob, build_version
-from almanac.index.digest import digest_of
-from almanac.index.publish import finish_version, publish, rollback
-from almanac.index.read import OpenVersion
-from almanac.index.vectors import VectorStore
-from almanac.index.verify import verify_version
-from almanac.index.versions import current_version, read_manifest, version_dir
+from almanac.core.logs import log_through_stdlib
+from almanac.core.tables import CHUNKS, chunks_table, read_table, write_table
+from almanac.index.build.builder import build_version
+from almanac.index.build.digest import digest_of
+from almanac.index.build.job import BuildJob
+from almanac.index.reader import OpenVersion
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.publish import finish_version, publish, rollback
+from almanac.index.versions.store import current_version, read_manifest, version_dir
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.logs import log_through_stdlib
 from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
-from almanac.schemas.tables import CHUNKS, chunks_table, read_table, write_table
 
 _INFO = EmbedderInfo(provider="benchmark", model="made-up", revision="1", dimension=384, fingerprint="benchmark0000000")
 _CHANGED = 100  # one chunk of so many goes, and as many come
@@ -129,7 +130,7 @@ def _prepared(step: str, folder: Path) -> Callable[[], dict[str, float]]:
         return lambda: {"digest": len(digest_of(table, _INFO.fingerprint))}
     if step == "rollback":
         return lambda: {"to": float(rollback(index_dir)[1:])}
-    import almanac.index.engine  # noqa: F401
+    import almanac.index.chroma.client  # noqa: F401
 
     return lambda: _ask(index_dir)
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from almanac.index.embedder import load_embedder
-from almanac.index.read import OpenVersion
-from almanac.query.retrieve import Request, Retriever
+from almanac.core.logs import log_through_stdlib
+from almanac.index.embedding.embedder import load_embedder
+from almanac.index.reader import OpenVersion
+from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.logs import log_through_stdlib
 from benchmarks.index import MAKE, command, machine, make_version
 
 _K = 10

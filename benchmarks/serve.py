@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from almanac.schemas.settings import installation
+from almanac.core.settings import installation
 from benchmarks.index import machine
 
 _QUESTIONS = (
@@ -36,9 +36,9 @@ _PUBLISH = """
 import sys
 from pathlib import Path
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir, quiet_engines
+from almanac.flows.pipeline.run import Run
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir, quiet_engines
 
 quiet_engines()
 report = carry_out(Run(load_declaration(sys.argv[1], ""), DataDir(Path(sys.argv[2]))))

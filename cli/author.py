@@ -8,14 +8,16 @@ import typer
 
 from almanac.cli.options import KB, Env, Json
 from almanac.cli.output import print_json, print_table, say
-from almanac.schemas.declaration import NAME_PATTERN, Declaration
-from almanac.schemas.durable import write_file
+from almanac.core.durable import write_file
+from almanac.core.load import load_declaration
+from almanac.core.settings import Project, document
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.knowledge_base import NAME_PATTERN
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.urls import http_url
 from almanac.schemas.errors import UsageError
-from almanac.schemas.items import Item, canonical_json
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import Project, document
-from almanac.schemas.sources import SiteSource
-from almanac.schemas.urls import http_url
+from almanac.schemas.hashing import canonical_json
+from almanac.schemas.items import Item
 
 
 def init(
@@ -64,15 +66,15 @@ def _golden_questions(declaration: Declaration) -> int:
     """How many there are; a line that cannot be meant is an error of the declaration's."""
     if declaration.gate.golden is None:
         return 0
-    from almanac.query.golden import load_golden
+    from almanac.query.evaluation.golden import load_golden
 
     return len(load_golden(declaration))
 
 
 def _require_models(declaration: Declaration) -> None:
     """The folders of the declared models hold such models; none is loaded."""
-    from almanac.index.embedder import describe_embedder
-    from almanac.query.rerank import find_reranker
+    from almanac.index.embedding.embedder import describe_embedder
+    from almanac.query.models.rerank import find_reranker
 
     describe_embedder(declaration.embed)
     find_reranker(declaration)
@@ -120,7 +122,7 @@ def _source_for(declaration: Declaration, url: str, name: str | None) -> SiteSou
     """The named site, or the one whose rules fit the URL best."""
     from urllib.parse import urlsplit
 
-    from almanac.spiders.urls import url_matcher
+    from almanac.spiders.selecting.urls import url_matcher
 
     try:
         http_url(url)

@@ -21,9 +21,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from almanac.schemas.durable import exchange, sync_folder
+from almanac.core.durable import exchange, sync_folder
+from almanac.core.settings import DataDir, Project, environment, installation
 from almanac.schemas.errors import AlmanacError
-from almanac.schemas.settings import DataDir, Project, environment, installation
 
 _GIB = 2**30
 _LEAST_FREE = _GIB  # a first run of some thousand pages, Prefect's database and the engines' temporary files
@@ -123,7 +123,7 @@ def _installed(name: str) -> Distribution | None:
 
 
 def _processor() -> Check:
-    from almanac.index.precision import has_bfloat16
+    from almanac.index.embedding.precision import has_bfloat16
 
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     if has_bfloat16():
@@ -132,7 +132,7 @@ def _processor() -> Check:
 
 
 def _declarations(project: Project) -> Check:
-    from almanac.schemas.load import load_as_served
+    from almanac.core.load import load_as_served
 
     project.require()
     broken, paths = [], project.declarations()
@@ -231,8 +231,8 @@ def _kind_of(folder: Path) -> str:
 
 def _versions(project: Project, data: DataDir) -> Check:
     """Every live version can be read by this Almanac."""
-    from almanac.index.versions import current_version, read_manifest
-    from almanac.schemas.load import load_as_served
+    from almanac.core.load import load_as_served
+    from almanac.index.versions.store import current_version, read_manifest
 
     handles = {}
     for path in project.declarations():
@@ -263,7 +263,7 @@ def _browser() -> Check:
 
 def _prefect() -> Check:
     """The server that runs report to."""
-    from almanac.flows.api import answers
+    from almanac.flows.server.api import answers
 
     chosen = os.environ.get("PREFECT_API_URL")
     if chosen and not answers(f"{chosen}/health"):
@@ -274,7 +274,7 @@ def _prefect() -> Check:
 
 def _port() -> Check:
     """The port that `almanac server` takes."""
-    from almanac.flows.api import answers
+    from almanac.flows.server.api import answers
 
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
     if answers(f"http://127.0.0.1:{port}/api/health"):

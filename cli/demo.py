@@ -14,8 +14,8 @@ import typer
 
 from almanac.cli.options import Data
 from almanac.cli.output import print_table, say
+from almanac.core.settings import DataDir, Project, installation, use_project
 from almanac.schemas.reports import Recall, RunReport
-from almanac.schemas.settings import DataDir, Project, installation, use_project
 
 _PORT = 8765
 _QUESTIONS = {  # for each, one that its content answers and one that it does not
@@ -52,7 +52,7 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 
 def demo(data: Data = None) -> None:
     """Serve the bundled site on loopback, run the example knowledge bases, ask them their golden questions."""
-    from almanac.flows.api import start_api
+    from almanac.flows.server.api import start_api
 
     project, here = _with_examples(Project.locate()), Path.cwd()
     use_project(project.root)
@@ -107,7 +107,7 @@ def _copy_if_new(source: str, target: str) -> None:
 def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Recall, int]:
     """Whether the one question is answered and the other is not; what is found of the golden questions, among how many hits."""
     from almanac.query import open_index
-    from almanac.query.golden import load_golden, measure_recall
+    from almanac.query.evaluation.golden import load_golden, measure_recall
 
     with open_index(kb, data=folder.root, env="") as index:
         replies = [index.ask(question) for question in questions]

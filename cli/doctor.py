@@ -12,7 +12,7 @@ _SHOWN = {"ok": "ok", "note": "note", "wrong": "WRONG"}
 def doctor(data: Data = None, as_json: Json = False) -> None:
     """Look at Python, packages, processor, disk, data directory, browser and Prefect: what is wrong, and the way out. Changes nothing."""
     from almanac.cli.checks import examine
-    from almanac.schemas.settings import DataDir, Project
+    from almanac.core.settings import DataDir, Project
 
     project = Project.locate()
     folder = DataDir.locate(data, project)

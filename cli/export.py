@@ -11,14 +11,14 @@ from typing import IO, Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from almanac.index.vectors import VectorStore
-from almanac.index.versions import read_manifest, version_dir
+from almanac.core.durable import write_file
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.index.vectors.store import VectorStore
+from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.durable import write_file
 from almanac.schemas.errors import UsageError
-from almanac.schemas.items import canonical_json
-from almanac.schemas.settings import DataDir
-from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.schemas.hashing import canonical_json
 
 What = Literal["chunks", "documents", "records", "vectors"]
 Format = Literal["jsonl", "csv", "parquet"]

@@ -8,14 +8,14 @@ import typer
 
 from almanac.cli.options import KB, BeforeArgument, Data, Env, Json, VersionArgument
 from almanac.cli.output import print_json, print_table, say
-from almanac.index import versions as stored
-from almanac.index.lock import writer_lock
-from almanac.index.pins import alone_with
-from almanac.index.publish import publish as move_pointer
-from almanac.index.publish import rollback as move_back
-from almanac.schemas.load import load_declaration
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.index.versions import store as stored
+from almanac.index.versions.lock import writer_lock
+from almanac.index.versions.pins import alone_with
+from almanac.index.versions.publish import publish as move_pointer
+from almanac.index.versions.publish import rollback as move_back
 from almanac.schemas.reports import ItemChange, VerifyResult
-from almanac.schemas.settings import DataDir
 
 _SHOWN = 50  # changed items in a table; --json has all
 
@@ -54,7 +54,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what version B has that A has not: items, chunks, and the rules that changed."""
-    from almanac.flows.diff import compare_versions
+    from almanac.flows.reporting.diff import compare_versions
 
     name = load_declaration(kb, env).name
     result = compare_versions(DataDir.locate(data).index(name), since, to)
@@ -120,8 +120,8 @@ def _say_moved(kb: str, current: str, previous: str | None, *, as_json: bool) ->
 
 def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Compare a version with its manifest, its tables and the kept vectors, row by row."""
-    from almanac.index.vector_parts import vectors_in_use
-    from almanac.index.verify import verify_version
+    from almanac.index.vectors.retention import vectors_in_use
+    from almanac.index.verify.verifier import verify_version
 
     name = load_declaration(kb, env).name
     folder = DataDir.locate(data)
@@ -150,8 +150,8 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
 
 def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Make a version anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
-    from almanac.index.rebuild import rebuild_version
-    from almanac.index.vector_parts import vectors_in_use
+    from almanac.index.upkeep.rebuild import rebuild_version
+    from almanac.index.vectors.retention import vectors_in_use
 
     name = load_declaration(kb, env).name
     folder = DataDir.locate(data)
@@ -168,7 +168,7 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
 
 def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
-    from almanac.flows.retention import apply_retention
+    from almanac.flows.pipeline.retention import apply_retention
 
     declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)
@@ -193,7 +193,7 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
-    from almanac.flows.forget import forget_url
+    from almanac.flows.pipeline.takedown import forget_url
 
     declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)
@@ -219,7 +219,7 @@ def promote(
     as_json: Json = False,
 ) -> None:
     """Copy a verified version into another data directory, verify it there, and publish it."""
-    from almanac.index.promote import promote_version
+    from almanac.index.upkeep.promote import promote_version
 
     name = load_declaration(kb, env).name
     target = DataDir.locate(to)

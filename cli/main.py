@@ -20,10 +20,10 @@ from almanac.cli.options import Project
 from almanac.cli.output import configure_logs, print_error, print_json, reserve_stdout
 from almanac.cli.serve import serve
 from almanac.cli.server import server
+from almanac.core.load import is_declared
+from almanac.core.settings import quiet_engines, use_project
 from almanac.schemas.errors import AlmanacError, StorageError, UsageError
-from almanac.schemas.load import is_declared
 from almanac.schemas.manifest import FORMAT
-from almanac.schemas.settings import quiet_engines, use_project
 
 INTERRUPTED = 130
 _HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.

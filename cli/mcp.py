@@ -27,8 +27,8 @@ def mcp(
     with redirect_stdout(sys.stderr):  # what an engine prints while it is imported is no message of the protocol
         import anyio
 
+        from almanac.core.settings import DataDir, Project
         from almanac.schemas.errors import UsageError
-        from almanac.schemas.settings import DataDir, Project
         from almanac.serve.catalog import Catalog
         from almanac.serve.mcp_server import KnowledgeServer, http_app, serve_stdio
         from almanac.serve.settings import Settings

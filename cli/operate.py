@@ -10,13 +10,13 @@ import typer
 
 from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
-from almanac.flows.tables import GATE_COLUMNS, LOST_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows
-from almanac.index import versions as stored
-from almanac.index.lock import lock_holder, require_free
-from almanac.schemas.load import load_declaration
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir, quiet_engines
+from almanac.flows.reporting.tables import GATE_COLUMNS, LOST_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows
+from almanac.index.versions import store as stored
+from almanac.index.versions.lock import lock_holder, require_free
 from almanac.schemas.reports import RunReport, Status
 from almanac.schemas.scope import Scope
-from almanac.schemas.settings import DataDir, quiet_engines
 
 _SHOWN = 50
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
@@ -43,7 +43,7 @@ def run(
     folder.require_writable()
     require_free(folder.index(declaration.name))
 
-    from almanac.flows.api import start_api
+    from almanac.flows.server.api import start_api
 
     wait_until_ready = start_api(folder)
     from almanac.flows.refresh import refresh, summary_line
@@ -112,7 +112,7 @@ def _say_what_to_do(report: RunReport, handle: str) -> None:
 
 def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what a run would do now: pages, items, texts to embed, tokens, cost, and what the gate would say. Touches nothing."""
-    from almanac.flows.plan import plan as plan_run
+    from almanac.flows.pipeline.plan import plan as plan_run
 
     declaration = load_declaration(kb, env)
     result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
@@ -128,7 +128,7 @@ def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, da
 
 def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what is live, what ran last, what runs now and what comes next."""
-    from almanac.flows.run import last_run
+    from almanac.flows.pipeline.run import last_run
 
     declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
+from almanac.core.logs import log_through_stdlib
 from almanac.schemas.errors import AlmanacError
-from almanac.schemas.logs import log_through_stdlib
 
 _stdout: IO[str] | None = None
 

@@ -86,7 +86,7 @@ def evaluate(
 ) -> None:
     """Measure retrieval on a question set: nDCG, recall, MRR by trec_eval's definitions."""
     from almanac.query import open_index
-    from almanac.query.evaluate import evaluate as measure
+    from almanac.query.evaluation.evaluate import evaluate as measure
 
     with open_index(kb, data=data, version=version, env=env) as index:
         result = measure(index, queries, qrels, mode=mode, run_file=run_file)

@@ -12,27 +12,19 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from almanac.schemas.crawling import Follow, Limits, Listing, Pagination, Politeness
-from almanac.schemas.credentials import Auth
-from almanac.schemas.declaration import (
-    Chunk,
-    Declaration,
-    Embed,
-    Expectation,
-    Gate,
-    Generate,
-    Index,
-    Prompts,
-    Rerank,
-    Retention,
-    Retrieve,
-    Tags,
-    Validate,
-)  # fmt: skip
-from almanac.schemas.fields import FieldRule, Script, Selector
-from almanac.schemas.model import Declared
-from almanac.schemas.settings import installation
-from almanac.schemas.sources import FilesSource, SiteSource
+from almanac.core.settings import installation
+from almanac.schemas.declaration import Declaration  # fmt: skip
+from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
+from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.declaration.credentials import Auth
+from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
+from almanac.schemas.declaration.fields import FieldRule, Script, Selector
+from almanac.schemas.declaration.gate import Expectation, Gate, Validate  # fmt: skip
+from almanac.schemas.declaration.generate import Generate  # fmt: skip
+from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
+from almanac.schemas.declaration.source import FilesSource, SiteSource
+from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
 
 _SECTIONS: dict[str, tuple[type[Declared], str]] = {
     "The knowledge base": (Declaration, ""),

@@ -25,7 +25,7 @@ def serve(
     data: Data = None,
 ) -> None:
     """Answer over HTTP, with a chat page at /, from every knowledge base that has a published version."""
-    from almanac.schemas.settings import DataDir, Project
+    from almanac.core.settings import DataDir, Project
     from almanac.serve.catalog import Catalog
     from almanac.serve.server import serve as run
     from almanac.serve.settings import Settings

@@ -5,8 +5,8 @@ from almanac.cli.options import Data
 
 def server(data: Data = None) -> int:
     """Schedule and watch: Prefect's server and UI, a deployment for each knowledge base of the project, and a worker, until Ctrl-C."""
-    from almanac.flows.server import run_server
-    from almanac.schemas.settings import DataDir, Project
+    from almanac.core.settings import DataDir, Project
+    from almanac.flows.server.start import run_server
 
     project = Project.locate()
     project.require()

@@ -8,9 +8,20 @@ from typing import Any
 import structlog
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
-from almanac.flows.chart import as_data_uri, draw_bars
-from almanac.flows.history import COLUMNS, Made, history_panels, history_rows
-from almanac.flows.tables import GATE_COLUMNS, LOST_COLUMNS, as_records, diff_rows, gate_rows, gate_title, lost_rows, plan_rows, retrieval_rows, summary_rows
+from almanac.flows.reporting.chart import as_data_uri, draw_bars
+from almanac.flows.reporting.history import COLUMNS, Made, history_panels, history_rows
+from almanac.flows.reporting.tables import (
+    GATE_COLUMNS,
+    LOST_COLUMNS,
+    as_records,
+    diff_rows,
+    gate_rows,
+    gate_title,
+    lost_rows,
+    plan_rows,
+    retrieval_rows,
+    summary_rows,
+)
 from almanac.schemas.items import Reject
 from almanac.schemas.reports import DiffResult, PlanResult, Recall, RunReport
 

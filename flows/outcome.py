@@ -9,7 +9,7 @@ from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
 from almanac.flows.artifacts import shown_if_possible
-from almanac.flows.tables import percent
+from almanac.flows.reporting.tables import percent
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
 from almanac.schemas.manifest import Check
 from almanac.schemas.reports import Outcome, RunReport

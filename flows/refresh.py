@@ -15,34 +15,34 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 
-from almanac.flows import steps
+from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
+from almanac.core.load import load_declaration
+from almanac.core.logs import log_through_stdlib
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.artifacts import show_diff, show_history, show_plan, show_rejects, show_retrieval, show_summary, show_validation, show_version
-from almanac.flows.diff import compare_versions
-from almanac.flows.forget import complete_takedowns
-from almanac.flows.golden import question_key
-from almanac.flows.history import history_of
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import NotFine, announce, state_of, state_of_error
-from almanac.flows.plan import foresee
+from almanac.flows.pipeline import steps
+from almanac.flows.pipeline.plan import foresee
+from almanac.flows.pipeline.question_vectors import question_key
+from almanac.flows.pipeline.retention import apply_retention
+from almanac.flows.pipeline.run import Run, utc_now
+from almanac.flows.pipeline.state import remember
+from almanac.flows.pipeline.survey import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
+from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.flows.progress import show_progress
-from almanac.flows.retention import apply_retention
-from almanac.flows.road import Do, finished_before, is_live, judge_run, passed, plainly, refused_before, survey
-from almanac.flows.run import Run, utc_now
+from almanac.flows.reporting.diff import compare_versions
+from almanac.flows.reporting.history import history_of
 from almanac.flows.secrets import take_key_from_prefect
-from almanac.flows.state import remember
-from almanac.index.delta import BuildFacts
-from almanac.index.lock import Lease, writer_lock
-from almanac.index.vector_parts import vectors_in_use
-from almanac.index.versions import discard_unfinished, next_version, version_dir
-from almanac.schemas.durable import REMOVED, TEMPORARY, remove, sweep
+from almanac.index.build.delta import BuildFacts
+from almanac.index.vectors.retention import vectors_in_use
+from almanac.index.versions.lock import Lease, writer_lock
+from almanac.index.versions.store import discard_unfinished, next_version, version_dir
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, Retriable, as_storage_error
-from almanac.schemas.load import load_declaration
-from almanac.schemas.logs import log_through_stdlib
 from almanac.schemas.manifest import Counts, Manifest
 from almanac.schemas.reports import Outcome, RunReport
 from almanac.schemas.scope import Scope
-from almanac.schemas.settings import DataDir
-from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS
 
 log = structlog.get_logger("almanac.refresh")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")

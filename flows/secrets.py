@@ -8,8 +8,8 @@ from typing import Any
 
 import structlog
 
+from almanac.core.settings import mistral_api_key
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.settings import mistral_api_key
 
 BLOCK = "mistral-api-key"
 _log = structlog.get_logger("almanac.secrets")

@@ -1,1 +1,1 @@
-"""Embeds, keeps vectors, builds a version, verifies, publishes and rolls back. `index.read` is what `query` uses."""
+"""Embeds, keeps vectors, builds a version, verifies, publishes and rolls back. `index.reader` is what `query` uses."""

@@ -9,23 +9,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from almanac.index.embedder import Embedder, describe_embedder, load_embedder
-from almanac.index.read import OpenVersion
-from almanac.index.versions import current_version, read_manifest, report_versions, resolve_version
-from almanac.query.answer import History, Question, answer, stream_answer
-from almanac.query.compose import compose_query
-from almanac.query.expand import PATIENCE, expand, merge
-from almanac.query.generators import Generator, load_generator
-from almanac.query.held import HeldVersions
-from almanac.query.pathways import require_mode
-from almanac.query.remembered import RememberingEmbedder
-from almanac.query.rerank import Reranker, find_reranker, load_reranker
-from almanac.query.retrieve import Found, Mode, Request, Retriever
-from almanac.schemas.declaration import Declaration, Embed
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir, Project, quiet_engines
+from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
+from almanac.index.reader import OpenVersion
+from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
+from almanac.query.answering.answer import History, Question, answer, stream_answer
+from almanac.query.answering.pathways import require_mode
+from almanac.query.models.embedding_cache import RememberingEmbedder
+from almanac.query.models.generators import Generator, load_generator
+from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
+from almanac.query.open_versions import HeldVersions
+from almanac.query.retrieval.query_expansion import PATIENCE, expand, merge
+from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.retriever import Found, Mode, Request, Retriever
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import EmbedderMismatch, UsageError
-from almanac.schemas.load import load_declaration
 from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
-from almanac.schemas.settings import DataDir, Project, quiet_engines
 
 _IDLE_S = 60.0  # for which a version that was asked for by name waits to be asked for again
 

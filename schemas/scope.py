@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.urls import http_url
 from almanac.schemas.errors import UsageError
-from almanac.schemas.sources import SiteSource
-from almanac.schemas.urls import http_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import structlog
 
+from almanac.core.load import find_declaration, load_declaration
+from almanac.core.overlays import overlays_of
+from almanac.core.settings import DataDir, Project, environment, index_name
 from almanac.query.published import Embedders, PublishedIndex, live_version, readable_version
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
-from almanac.schemas.load import find_declaration, load_declaration
-from almanac.schemas.overlays import overlays_of
-from almanac.schemas.settings import DataDir, Project, environment, index_name
 
 _SHOWN = 80  # characters of a name that nobody knows
 _log = structlog.get_logger("almanac.catalog")

@@ -6,7 +6,7 @@ from typing import Any
 from mcp.shared.uri_template import UriTemplate
 from mcp_types import Resource, ResourceTemplate
 
-from almanac.query.retrieve import Retriever
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NotFound, UsageError
 from almanac.serve.catalog import Catalog

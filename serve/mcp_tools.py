@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from almanac.query.language import language_name
+from almanac.query.answering.language import language_name
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Manifest

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from almanac.query.pathways import Mode as AnswerMode
-from almanac.query.retrieve import Mode as SearchMode
+from almanac.query.answering.pathways import Mode as AnswerMode
+from almanac.query.retrieval.retriever import Mode as SearchMode
 from almanac.schemas.reports import ListedDocument
 from almanac.serve.problems import Problem
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Self
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from almanac.core.settings import document
 from almanac.schemas.errors import UsageError
-from almanac.schemas.settings import document
 
 _Count = Annotated[int, Field(ge=1)]
 _Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]

@@ -23,7 +23,7 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
-from almanac.flows.api import answers
+from almanac.flows.server.api import answers
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300  # for what comes in the end: where a machine is busy that takes long, and where it comes soon, patience costs nothing
@@ -138,11 +138,11 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def _prefect_api(home: Path) -> Iterator[str]:
-    """The URL of Prefect's API, as flows/api.py serves it to one command."""
+    """The URL of Prefect's API, as flows/server/api.py serves it to one command."""
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     with (home / "tests-api.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "almanac.flows.api"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            [sys.executable, "-m", "almanac.flows.server.api"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
         )
         assert process.stdout is not None
         url = f"http://127.0.0.1:{int(process.stdout.readline())}/api"

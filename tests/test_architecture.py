@@ -4,27 +4,45 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 _ROOT = Path(__file__).resolve().parent.parent
 # Which rooms a room may import; what nobody lists may be imported by nobody.
+_GROUND = {"schemas", "core"}
 _MAY_IMPORT = {
     "schemas": set(),
-    "spiders": {"schemas"},
-    "transforms": {"schemas"},
-    "index": {"schemas"},
-    "query": {"schemas", "index"},
-    "serve": {"schemas", "query"},
-    "flows": {"schemas", "spiders", "transforms", "index", "query"},
-    "cli": {"schemas", "spiders", "transforms", "index", "query", "serve", "flows"},
+    "core": {"schemas"},
+    "spiders": _GROUND,
+    "transforms": _GROUND,
+    "index": _GROUND,
+    "query": {*_GROUND, "index"},
+    "serve": {*_GROUND, "query"},
+    "flows": {*_GROUND, "spiders", "transforms", "index", "query"},
+    "cli": {*_GROUND, "spiders", "transforms", "index", "query", "serve", "flows"},
+}
+# The folders of a room from the ground up; "" are the modules that lie in the room itself. A folder imports only those before it.
+_FLOORS = {
+    "schemas": ("declaration", ""),
+    "core": ("",),
+    "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
+    "transforms": ("chunking", ""),
+    "index": ("mistral", "embedding", "vectors", "lexical", "chroma", "versions", "build", "verify", "upkeep", ""),
+    "query": ("models", "retrieval", "answering", "", "evaluation"),
+    "serve": ("page", "", "adapters"),
+    "flows": ("pipeline", "reporting", "", "server"),
+    "cli": ("",),
 }
 # Of the index, queries need what reads and what embeds a question: nothing that writes an index.
 _READ_SIDE = {
     f"almanac.index.{module}"
-    for module in ("analyzer", "embedder", "floors", "lexical_search", "read", "versions", "vocabulary", "mistral_api", "packing", "retry")
-}
+    for module in (
+        "reader", "versions.store", "lexical.analyzer", "lexical.reader", "embedding.embedder", "embedding.score_thresholds",
+        "embedding.subword_fertility", "mistral.client", "mistral.batching", "mistral.retry",
+    )
+}  # fmt: skip
 _PACKAGE = "almanac."
 
 
@@ -51,6 +69,65 @@ def _room_of(module: str) -> str:
 def test_rooms_import_only_what_they_may() -> None:
     broken = [f"{path} imports {module}" for room, path, module in _room_imports() if _room_of(module) not in {room, *_MAY_IMPORT[room]}]
     assert broken == []
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    """Every module of the package by its name without `almanac.`; a package goes by the name of its folder."""
+    paths = [path.relative_to(_ROOT) for room in _MAY_IMPORT for path in (_ROOT / room).rglob("*.py")]
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
+
+
+def _imported_modules() -> dict[str, set[str]]:
+    """Every module and those of ours that it imports, also where that happens within a function or for its types alone."""
+    modules = _modules()
+    arrows: dict[str, set[str]] = {module: set() for module in modules}
+    for module, path in modules.items():
+        for node in ast.walk(ast.parse((_ROOT / path).read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [name if (name := f"{node.module}.{alias.name}").removeprefix(_PACKAGE) in modules else node.module for alias in node.names]
+            arrows[module] |= {name.removeprefix(_PACKAGE) for name in names if name.startswith(_PACKAGE)} - {module}
+    return arrows
+
+
+def _floor(module: str) -> int:
+    room, *inner = _modules()[module].parts
+    return _FLOORS[room].index(inner[0] if len(inner) > 1 else "")
+
+
+def test_every_folder_of_a_room_has_its_floor() -> None:
+    folders = {(path.parts[0], path.parts[1] if len(path.parts) > 2 else "") for path in _modules().values()}
+    assert folders == {(room, folder) for room, floors in _FLOORS.items() for folder in floors}
+
+
+def test_nothing_points_up_inside_a_room() -> None:
+    """Read from its first folder to its last, a room uses only what has been read. A module-level `__init__` counts with the room's own modules."""
+    arrows = [(module, other) for module, others in _imported_modules().items() for other in others if _room_of(module) == _room_of(other)]
+    assert [f"{module} imports {other}" for module, other in arrows if _floor(other) > _floor(module)] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    arrows = _imported_modules()
+    left = dict(arrows)
+    while free := {module for module, others in left.items() if not others & left.keys()}:
+        left = {module: others for module, others in left.items() if module not in free}
+    assert left == {}
+
+
+def test_the_pipeline_knows_no_prefect() -> None:
+    """Neither by name nor through another module: a refresh can be carried out, and explained, without Prefect."""
+    code = (
+        "import sys, pathlib, importlib\n"
+        "for path in sorted(pathlib.Path('flows/pipeline').glob('*.py')):\n"
+        "    importlib.import_module(f'almanac.flows.pipeline.{path.stem}')\n"
+        "print(sorted(name for name in sys.modules if name.partition('.')[0] == 'prefect'))"
+    )
+    named = [str(path) for path in (_ROOT / "flows" / "pipeline").rglob("*.py") for module in _imports(path) if module.partition(".")[0] == "prefect"]
+    assert named == []
+    assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
 def test_rooms_are_imported_as_parts_of_the_package() -> None:

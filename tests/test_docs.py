@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from almanac.schemas.sources import Source
+from almanac.schemas.declaration.source import Source
 from tests.conftest import ROOT
 
 _BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/sources.md").read_text(encoding="utf-8"), re.DOTALL)

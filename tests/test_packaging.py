@@ -15,7 +15,7 @@ import pytest
 from almanac.cli.main import run
 from tests.conftest import ROOT
 
-_ROOMS = ("cli", "flows", "index", "query", "schemas", "serve", "spiders", "transforms", "knowledge", "examples")
+_ROOMS = ("cli", "core", "flows", "index", "query", "schemas", "serve", "spiders", "transforms", "knowledge", "examples")
 _FILES = ("pyproject.toml", "setup.py", "README.md", "NOTICE", "requirements.lock", "docs")
 Build = Callable[[Path], tuple[set[str], str]]
 
@@ -60,12 +60,12 @@ def test_a_wheel_holds_every_file_of_every_room_and_nothing_else(source: Path, b
 
 @pytest.mark.slow
 def test_a_build_that_would_lack_a_file_fails_and_names_it(source: Path, build: Build) -> None:
-    (source / "query" / "prompts" / "new.txt").write_text("not listed")
+    (source / "query" / "answering" / "prompts" / "new.txt").write_text("not listed")
     (source / "serve" / "page" / "static" / "app.js").unlink()
     (source / "transforms" / "mapped.py").unlink()
     names, told = build(source)
     assert names == set()
-    assert "query/prompts/new.txt: is in no package" in told
+    assert "query/answering/prompts/new.txt: is in no package" in told
     assert "almanac.serve.page: nothing matches 'static/app.js'" in told
     assert "imports almanac.transforms.mapped, which is not there" in told
 

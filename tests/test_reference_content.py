@@ -9,15 +9,15 @@ from typing import NamedTuple
 import pytest
 from ruamel.yaml import YAML
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
 from almanac.query import PublishedIndex, open_index
-from almanac.query.evaluate import evaluate
-from almanac.query.retrieve import Mode
-from almanac.schemas.items import file_sha256
-from almanac.schemas.load import load_declaration
+from almanac.query.evaluation.evaluate import evaluate
+from almanac.query.retrieval.retriever import Mode
+from almanac.schemas.hashing import file_sha256
 from almanac.schemas.reports import EvalResult
-from almanac.schemas.settings import DataDir
 from tests.conftest import ROOT, Almanac
 from tests.index.making import without_children
 from tests.proof.base import TORTURE

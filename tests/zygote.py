@@ -35,7 +35,7 @@ def _answer(message: dict[str, int]) -> None:
 
 
 def _import_engines() -> None:
-    from almanac.schemas.settings import quiet_engines
+    from almanac.core.settings import quiet_engines
 
     quiet_engines()
     import chromadb  # noqa: F401
@@ -49,8 +49,8 @@ def _import_engines() -> None:
     from transformers import BertModel  # noqa: F401
 
     if os.environ.get("PREFECT_API_URL"):
+        from almanac.core.settings import DataDir
         from almanac.flows.environment import prepare_prefect
-        from almanac.schemas.settings import DataDir
 
         prepare_prefect(DataDir(Path(os.environ["PREFECT_HOME"])))
         import almanac.flows.refresh  # noqa: F401

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, chunks_table, item_of, items_table, read_batches
 from almanac.schemas.items import ChunkRow, Item
-from almanac.schemas.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, chunks_table, item_of, items_table, read_batches
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import Brief, ItemKey
 

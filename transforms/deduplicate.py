@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from almanac.schemas.items import Item, Reject, canonical_json, sha256
+from almanac.schemas.hashing import canonical_json, sha256
+from almanac.schemas.items import Item, Reject
 
 
 class Deduplication:

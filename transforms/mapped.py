@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from almanac.core.tables import TableWriter
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Extraction, Item, Reject
-from almanac.schemas.sources import SiteSource, Source
-from almanac.schemas.tables import TableWriter
 from almanac.transforms.clean import Clean
 from almanac.transforms.prepare import prepare_items
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
+from almanac.core.templates import fill
+from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Draft, Item, Reject
-from almanac.schemas.sources import Source
-from almanac.schemas.templates import fill
 from almanac.transforms.clean import Clean, clean_text, clean_value
 from almanac.transforms.partition import html_to_markdown
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.source import Source
 from almanac.schemas.errors import DeclarationError
-from almanac.schemas.expectations import ColumnExpectation, expectations_of
-from almanac.schemas.items import Item, Reject, canonical_json
-from almanac.schemas.sources import Source
+from almanac.schemas.hashing import canonical_json
+from almanac.schemas.items import Item, Reject
+from almanac.transforms.expectations import ColumnExpectation, expectations_of
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from almanac.query import PublishedIndex
-from almanac.query.retrieve import Mode
+from almanac.query.retrieval.retriever import Mode
 from almanac.serve.adapters import metadata_of
 
 

@@ -7,7 +7,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from almanac.query import PublishedIndex
-from almanac.query.retrieve import Mode
+from almanac.query.retrieval.retriever import Mode
 from almanac.schemas.reports import Hit, SearchResult
 from almanac.serve.adapters import metadata_of
 

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 import parsel
 
 from almanac.schemas.reports import FailedPage
-from almanac.spiders.links import Road, json_of, spread
-from almanac.spiders.mapping.embedded import find
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.links import Road, json_of, spread
 
 _FAILURES = 3
 _REPEATS = 3

@@ -13,21 +13,21 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from almanac.schemas.credentials import REVEALED
-from almanac.schemas.durable import remove, write_file
+from almanac.core.durable import remove, write_file
+from almanac.core.fingerprints import fetching_of
+from almanac.core.lifetime import tell_job
+from almanac.schemas.declaration.credentials import REVEALED
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
-from almanac.schemas.fingerprints import fetching_of
-from almanac.schemas.lifetime import tell_job
 from almanac.schemas.reports import CrawlOutcome, FailedPage
-from almanac.schemas.sources import SiteSource
-from almanac.spiders.crawling.earlier import Earlier
 from almanac.spiders.crawling.job import STORAGE_FAILED, Job
-from almanac.spiders.crawling.places import keep_places
+from almanac.spiders.crawling.page_carryover import keep_places
+from almanac.spiders.crawling.previous_crawls import Earlier
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
-from almanac.spiders.journal import storage_errors
-from almanac.spiders.links import Road
-from almanac.spiders.raw import RawStore
-from almanac.spiders.urls import canonical_url, is_on_domains
+from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.urls import canonical_url, is_on_domains
+from almanac.spiders.store.journal import storage_errors
+from almanac.spiders.store.raw import RawStore
 
 # After its time is up, a crawl still waits for the answers that are under way.
 GRACE_S = 90

@@ -10,16 +10,16 @@ import time
 
 from scrapy.crawler import AsyncCrawlerProcess
 
-from almanac.schemas.durable import write_file
-from almanac.schemas.lifetime import job_of_parent
-from almanac.schemas.sources import SiteSource
+from almanac.core.durable import write_file
+from almanac.core.lifetime import job_of_parent
+from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.crawl_settings import settings_for
-from almanac.spiders.crawling.earlier import EarlierPages
 from almanac.spiders.crawling.job import STORAGE_FAILED, Job
-from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.previous_crawls import EarlierPages
+from almanac.spiders.crawling.requester_fingerprint import seal_of
 from almanac.spiders.crawling.site_spider import SiteSpider
-from almanac.spiders.journal import Head
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.journal import Head
+from almanac.spiders.store.raw import RawStore
 
 _PROGRESS_EVERY_S = 0.2
 

@@ -5,8 +5,8 @@ The names in capitals are the project's settings (`scrapy.cfg` points here), so 
 
 from typing import Any
 
-from almanac.schemas.sources import SiteSource
-from almanac.spiders.urls import is_loopback
+from almanac.schemas.declaration.source import SiteSource
+from almanac.spiders.selecting.urls import is_loopback
 
 BOT_NAME = "almanac"
 USER_AGENT = "almanac"
@@ -69,10 +69,10 @@ DOWNLOADER_MIDDLEWARES = {
     "almanac.spiders.crawling.stored.StoredPages": 50,
     "almanac.spiders.crawling.middlewares.StrictRobots": 100,
     "almanac.spiders.crawling.middlewares.Credentials": 350,
-    "almanac.spiders.crawling.manners.PatientRetry": 550,
+    "almanac.spiders.crawling.throttle.PatientRetry": 550,
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: what waited on the way here (for robots.txt, for its next attempt) may have waited too long.
-    "almanac.spiders.crawling.manners.Pace": 980,
+    "almanac.spiders.crawling.throttle.Pace": 980,
     "almanac.spiders.crawling.addresses.PrivateAddresses": 990,
 }
 

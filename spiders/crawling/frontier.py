@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.chain import Chain
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS
-from almanac.spiders.links import Link, Road
-from almanac.spiders.urls import canonical_url
+from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.urls import canonical_url
 
 _SMALL_DEPTH = 5
 _MIN_ROOM = 10_000

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.crawling.previous_crawls import Earlier
 
 STORAGE_FAILED = 74  # the exit code that says so: EX_IOERR
 

@@ -12,11 +12,11 @@ from scrapy.http import Request, Response
 from scrapy.robotstxt import ProtegoRobotParser, RobotParser
 from scrapy.utils.httpobj import urlparse_cached
 
-from almanac.schemas.sources import SiteSource
-from almanac.spiders.crawling.manners import pace_of
+from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.refusal import Refusal
-from almanac.spiders.crawling.seal import declared_headers
-from almanac.spiders.urls import is_on_domains
+from almanac.spiders.crawling.requester_fingerprint import declared_headers
+from almanac.spiders.crawling.throttle import pace_of
+from almanac.spiders.selecting.urls import is_on_domains
 
 _ALLOW_ALL = b""
 _DISALLOW_ALL = b"User-agent: *\nDisallow: /\n"

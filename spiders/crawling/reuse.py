@@ -1,12 +1,12 @@
 """An earlier crawl's pages, read again without a request: for what is declared of the items has changed, and the site has just been asked."""
 
-from almanac.schemas.fingerprints import fetching_of
+from almanac.core.fingerprints import fetching_of
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.reports import CrawlOutcome, PageCounts
-from almanac.schemas.sources import SiteSource, Source
-from almanac.spiders.crawling.earlier import Earlier, is_fresh
-from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.previous_crawls import Earlier, is_fresh
+from almanac.spiders.crawling.requester_fingerprint import seal_of
 from almanac.spiders.crawling.stats import read_stats
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.raw import RawStore
 
 
 def reusable_crawl(source: Source, raw: RawStore, earlier: Earlier) -> str | None:

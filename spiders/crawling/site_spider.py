@@ -18,24 +18,24 @@ from scrapy.exceptions import CloseSpider, StopDownload
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import FailedPage, PageCounts
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling.chain import Chain, marks_of
-from almanac.spiders.crawling.earlier import EarlierPages
+from almanac.spiders.crawling.fallback_pages import StandIns
 from almanac.spiders.crawling.frontier import Frontier, Waiting
-from almanac.spiders.crawling.paging import numbered_next
+from almanac.spiders.crawling.previous_crawls import EarlierPages
 from almanac.spiders.crawling.problems import header, problem_of, reason_of
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
 from almanac.spiders.crawling.sitemaps import MAX_BYTES
-from almanac.spiders.crawling.stand_in import StandIns
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
-from almanac.spiders.journal import Entry
-from almanac.spiders.links import Link, Road
-from almanac.spiders.raw import Journal
 from almanac.spiders.reading.content import Content, is_text_type
-from almanac.spiders.urls import is_on_domains
+from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.pagination import numbered_next
+from almanac.spiders.selecting.urls import is_on_domains
+from almanac.spiders.store.journal import Entry
+from almanac.spiders.store.raw import Journal
 
 # How servers answer a number beyond the last page.
 _NO_SUCH_NUMBER = frozenset({400, 404, 410, 416, 422})

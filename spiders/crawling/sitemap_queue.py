@@ -9,7 +9,7 @@ from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.problems import header
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
 from almanac.spiders.crawling.stats import CrawlStats
-from almanac.spiders.links import Road
+from almanac.spiders.selecting.links import Road
 
 
 class SitemapQueue:

@@ -3,7 +3,7 @@
 from pydantic import Field, ValidationError
 
 from almanac.schemas.reports import CrawlOutcome
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.raw import RawStore
 
 # What a site or a declaration does not let a crawl have; such a page loses its place.
 REFUSED = frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied", "private_address", "forgotten"})

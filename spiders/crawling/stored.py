@@ -13,7 +13,7 @@ from scrapy.http import Request, Response
 
 from almanac.spiders.crawling.problems import header
 from almanac.spiders.crawling.refusal import Refusal
-from almanac.spiders.journal import Entry
+from almanac.spiders.store.journal import Entry
 
 _VALIDATORS = ("If-None-Match", "If-Modified-Since")
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page
-from almanac.schemas.sources import SiteSource, Source
-from almanac.spiders.mapping.scripts import named_data
-from almanac.spiders.mapping.select import element_text
 from almanac.spiders.reading.content import Content
-from almanac.spiders.urls import url_matcher
+from almanac.spiders.selecting.scripts import named_data
+from almanac.spiders.selecting.selectors import element_text
+from almanac.spiders.selecting.urls import url_matcher
 
 _HINT = "has the site changed? almanac test-url KB URL shows what each rule finds on a page"
 _FILES_HINT = "fields of files read columns and keys by name ({json: name}), and Markdown, HTML and DOCX by css or xpath"

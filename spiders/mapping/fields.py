@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from almanac.schemas.fields import FieldRule, Process
-from almanac.spiders.mapping.embedded import find
-from almanac.spiders.mapping.select import markup_of, text_of
+from almanac.schemas.declaration.fields import FieldRule, Process
 from almanac.spiders.mapping.values import convert
-from almanac.spiders.patterns import TooSlow, first_group
 from almanac.spiders.reading.content import Content
-from almanac.spiders.urls import spellings
+from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.patterns import TooSlow, first_group
+from almanac.spiders.selecting.selectors import markup_of, text_of
+from almanac.spiders.selecting.urls import spellings
 
 _REDUCING = frozenset({"first", "last", "count", "join"})
 _SPREADING = frozenset({"split", "unique", "sort"})

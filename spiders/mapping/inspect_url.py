@@ -7,19 +7,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from almanac.schemas.addresses import private_host, refusal
+from almanac.schemas.declaration.addresses import private_host, refusal
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.middlewares import may_see_credentials
-from almanac.spiders.links import Road
 from almanac.spiders.mapping.fields import Reading
 from almanac.spiders.mapping.items import Card, map_page
 from almanac.spiders.mapping.pages import read_cards
-from almanac.spiders.raw import RawStore
 from almanac.spiders.reading.content import Content
-from almanac.spiders.urls import url_matcher
+from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.urls import url_matcher
+from almanac.spiders.store.raw import RawStore
 
 _SHOWN_LINKS = 10
 

@@ -8,18 +8,18 @@ from urllib.parse import urljoin
 
 import parsel
 
-from almanac.schemas.fields import FieldRule, Selector
+from almanac.core.templates import fill
+from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
-from almanac.schemas.sources import FilesSource, Source
-from almanac.schemas.templates import fill
-from almanac.spiders.mapping.embedded import find
 from almanac.spiders.mapping.fields import Reading, Scope, read_fields
 from almanac.spiders.mapping.parts import Part, read_parts
-from almanac.spiders.mapping.select import markup_of
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import AUTO, language_of
 from almanac.spiders.reading.outline import outline, text_of_lines
+from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.selectors import markup_of
 
 Card = dict[str, Reading]
 

@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import StorageError
-from almanac.schemas.items import Extraction, Page, Reject, canonical_json, sha256
-from almanac.schemas.sources import SiteSource, Source
-from almanac.spiders.journal import Entry
-from almanac.spiders.links import Road
+from almanac.schemas.hashing import canonical_json, sha256
+from almanac.schemas.items import Extraction, Page, Reject
 from almanac.spiders.mapping.fields import Reading, Scope, read_fields
 from almanac.spiders.mapping.items import Card, MappedItem, map_parts
-from almanac.spiders.raw import RawStore
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import language_of
-from almanac.spiders.urls import url_matcher
+from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.urls import url_matcher
+from almanac.spiders.store.journal import Entry
+from almanac.spiders.store.raw import RawStore
 
 _BATCH = 1000  # items
 

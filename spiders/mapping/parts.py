@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from almanac.schemas.fields import FieldRule, Selector
+from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Reject
-from almanac.schemas.sources import FilesSource, Source
-from almanac.spiders.links import spread
-from almanac.spiders.mapping.embedded import described_by_json_ld, find
 from almanac.spiders.reading.content import Content, media_type, parse_json
 from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
 from almanac.spiders.reading.outline import outline
+from almanac.spiders.selecting.embedded import described_by_json_ld, find
+from almanac.spiders.selecting.links import spread
 
 _CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _SNIFFED = 4096

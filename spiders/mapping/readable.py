@@ -8,8 +8,8 @@ from inscriptis.model.config import ParserConfig
 from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 
-from almanac.spiders.mapping.select import normal_space
 from almanac.spiders.reading.markup import parse_markup
+from almanac.spiders.selecting.selectors import normal_space
 
 # Inscriptis takes these for words in a sentence.
 _UNKNOWN_BLOCKS = frozenset(

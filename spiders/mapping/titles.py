@@ -4,10 +4,10 @@ from typing import Any
 
 import parsel
 
-from almanac.spiders.mapping.select import element_text
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.markdown import heading_of
-from almanac.spiders.urls import file_stem
+from almanac.spiders.selecting.selectors import element_text
+from almanac.spiders.selecting.urls import file_stem
 
 
 def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> str:

@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from almanac.schemas.fields import FieldType
+from almanac.schemas.declaration.fields import FieldType
 from almanac.spiders.mapping.dates import read_date
 from almanac.spiders.mapping.numbers import plain_digits, read_number, shown
 from almanac.spiders.mapping.prices import read_price
 from almanac.spiders.mapping.readable import readable_text
-from almanac.spiders.mapping.select import normal_space
+from almanac.spiders.selecting.selectors import normal_space
 
 _TRUE = frozenset(
     {"true", "yes", "y", "1", "on", "in stock", "available", "oui", "vrai", "en stock", "disponible", "có", "còn hàng", "đúng", "ja", "sí", "si", "כן", "במלאי"}

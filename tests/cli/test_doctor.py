@@ -12,7 +12,7 @@ import pytest
 
 from almanac.cli import checks
 from almanac.cli.main import run
-from almanac.schemas.settings import DataDir, Project
+from almanac.core.settings import DataDir, Project
 from tests.conftest import Almanac
 from tests.index.making import make_version, without_children
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from almanac.index.lock import writer_lock
-from almanac.index.publish import publish
-from almanac.index.versions import pin_version, version_dir
-from almanac.schemas.settings import DataDir
+from almanac.core.settings import DataDir
+from almanac.index.versions.lock import writer_lock
+from almanac.index.versions.publish import publish
+from almanac.index.versions.store import pin_version, version_dir
 from tests.conftest import ROOT, Almanac
 from tests.index import making
 

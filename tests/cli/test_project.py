@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from almanac.cli.main import run
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir, Project, installation
 from almanac.query import open_index
 from almanac.schemas.errors import NotFound, NothingPublished
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir, Project, installation
 from tests.index.making import make_version, without_children
 
 _DECLARED = "name: NAME\nsources: [{name: notes, kind: files, glob: '../notes/*.md'}]\n"
@@ -175,7 +175,7 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
 def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ruamel.yaml import YAML
 
-    from almanac.flows.deployments import deployment_files
+    from almanac.flows.server.deployments import deployment_files
 
     project, data = Project(_project(tmp_path / "project", "shop", "my-jobs", "wiki")), DataDir(tmp_path / "data")
     with (project.knowledge / "my-jobs.yaml").open("a") as file:
@@ -234,7 +234,7 @@ def test_examples_are_copied_where_nothing_else_is_declared_and_beside_what_is(t
 )
 def test_a_schedule_that_prefect_reads_otherwise_is_not_handed_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cron: str, is_scheduled: bool) -> None:
     """Declarations follow one dialect of cron and Prefect another: neither a run at the wrong time, nor a server that does not start."""
-    from almanac.flows.deployments import _deployment
+    from almanac.flows.server.deployments import _deployment
 
     project = _enter(monkeypatch, _project(tmp_path / "project", "shop"))
     with (project / "knowledge" / "shop.yaml").open("a") as file:
@@ -243,7 +243,7 @@ def test_a_schedule_that_prefect_reads_otherwise_is_not_handed_to_it(tmp_path: P
 
 
 def test_where_only_some_have_an_overlay_the_others_are_read_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from almanac.flows.deployments import _deployment
+    from almanac.flows.server.deployments import _deployment
 
     project = _enter(monkeypatch, _project(tmp_path / "project", "shop", "jobs"))
     (project / "knowledge" / "shop.dev.yaml").write_text("title: Shop in development\n")
@@ -256,7 +256,7 @@ def test_where_only_some_have_an_overlay_the_others_are_read_without(tmp_path: P
 def test_the_installation_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
     """It holds the examples' declarations, and is only read. A checkout is one."""
     installed = _project(tmp_path / "site-packages" / "almanac", "handbook")
-    monkeypatch.setattr("almanac.schemas.settings.installation", lambda: installed)
+    monkeypatch.setattr("almanac.core.settings.installation", lambda: installed)
     here = _enter(monkeypatch, installed / "docs")
     assert Project.locate().root == here
     code, told = said("status", "handbook", "--project", str(installed))

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from almanac.flows.diff import compare_versions
-from almanac.index.publish import finish_version
-from almanac.index.versions import version_dir
+from almanac.core.tables import CHUNKS, DOCUMENTS, chunks_table, items_table, write_table
+from almanac.flows.reporting.diff import compare_versions
+from almanac.index.versions.publish import finish_version
+from almanac.index.versions.store import version_dir
 from almanac.schemas.items import Item
-from almanac.schemas.tables import CHUNKS, DOCUMENTS, chunks_table, items_table, write_table
 from tests.index import making
 
 

@@ -11,21 +11,21 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from almanac.flows.forget import complete_takedowns, forget_url
-from almanac.flows.retention import apply_retention
-from almanac.index.forget import forgotten_urls, takedowns
-from almanac.index.publish import publish
-from almanac.index.vector_parts import vectors_in_use
-from almanac.index.vectors import VectorStore
-from almanac.index.verify import verify_version
-from almanac.index.versions import discard_unfinished, read_manifest, version_dir, version_names
+from almanac.core.durable import watched
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.retention import apply_retention
+from almanac.flows.pipeline.takedown import complete_takedowns, forget_url
+from almanac.index.upkeep.takedown import forgotten_urls, takedowns
+from almanac.index.vectors.retention import vectors_in_use
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.publish import publish
+from almanac.index.versions.store import discard_unfinished, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.durable import watched
 from almanac.schemas.errors import NotFound, RunLocked
 from almanac.schemas.items import Page
 from almanac.schemas.reports import RunReport
-from almanac.schemas.settings import DataDir
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.raw import RawStore
 from tests.index import making
 from tests.index.conftest import INFO
 
@@ -152,7 +152,7 @@ def test_a_url_that_nobody_knows_is_refused_with_those_near_it(data: DataDir) ->
 
 
 def test_while_a_run_uses_vectors_all_else_is_erased_and_the_next_one_completes_it(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("almanac.flows.forget._PATIENCE_S", 0.1)
+    monkeypatch.setattr("almanac.flows.pipeline.takedown._PATIENCE_S", 0.1)
     with vectors_in_use(data.vectors), pytest.raises(RunLocked, match="erased but for its vectors"):
         forget_url(data, DECLARATION, URL)
     keys = takedowns(data.index("shop"))[0].keys

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from almanac.flows.automations import patience_of
-from almanac.flows.chart import Panel, draw_bars
-from almanac.flows.history import history_of, history_panels, history_rows, seconds
-from almanac.schemas.durable import write_file
+from almanac.core.durable import write_file
+from almanac.core.settings import DataDir
+from almanac.flows.reporting.chart import Panel, draw_bars
+from almanac.flows.reporting.history import history_of, history_panels, history_rows, seconds
+from almanac.flows.server.automations import patience_of
 from almanac.schemas.reports import ChunkCounts, ItemCounts, Outcome, Recall, RunReport
-from almanac.schemas.settings import DataDir
 
 
 def _run(data: DataDir, number: int, version: str, outcome: Outcome, *, embedded: int = 0, recall: float | None = None) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from almanac.flows.plan import plan
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.plan import plan
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import CredentialRefused, GateRefused, NoRecords
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
 from tests.index.making import without_children
 from tests.loopback.faults import POISON
 from tests.loopback.mistral import LoopbackMistral

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S, ROOT, Almanac, Finished
 from tests.processes import carrying
 

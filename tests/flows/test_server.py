@@ -20,8 +20,8 @@ from uuid import uuid4
 
 import pytest
 
-from almanac.index.lock import lock_holder
-from almanac.schemas.tables import read_table
+from almanac.core.tables import read_table
+from almanac.index.versions.lock import lock_holder
 from tests.conftest import PATIENCE_S, ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
 from tests.processes import carrying, children_of, command_line
@@ -209,7 +209,7 @@ def test_what_is_declared_no_more_is_deployed_no_more(server: Server) -> None:
     flow = server.post("/flows/", {"name": "gone"})["id"]
     for tags in (["almanac", "gone"], ["somebody else's"]):
         server.post("/deployments/", {"name": tags[0], "flow_id": flow, "parameters": {"kb": "gone"}, "tags": tags})
-    code = f"from almanac.flows.control_room import remove_undeclared; remove_undeclared({_DEPLOYED!r})"
+    code = f"from almanac.flows.server.control_room import remove_undeclared; remove_undeclared({_DEPLOYED!r})"
     environment = {**os.environ, **server.environment, "PREFECT_API_URL": server.api}
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=PATIENCE_S)
     left = [(one["name"], one["parameters"]["kb"]) for one in server.post("/deployments/filter", {})]
@@ -226,7 +226,7 @@ def test_started_again_the_automations_are_not_touched(server: Server) -> None:
 
     before = shipped()
     assert before.keys() == {f"almanac: {what}" for what in ("gate refused", "run failed", "zombie", "crashed", *(f"{kb} is stale" for kb in _DEPLOYED))}
-    again = f"from almanac.flows.control_room import furnish; furnish({server.api.removesuffix('/api')!r})"
+    again = f"from almanac.flows.server.control_room import furnish; furnish({server.api.removesuffix('/api')!r})"
     subprocess.run([sys.executable, "-c", again], cwd=ROOT, env={**os.environ, **server.environment, "PREFECT_API_URL": server.api}, check=True, timeout=120)
     assert shipped() == before
 

@@ -11,13 +11,13 @@ from urllib.parse import unquote
 
 import pytest
 
-from almanac.flows.plan import plan
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.plan import plan
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
-from almanac.index.read import OpenVersion
-from almanac.index.versions import current_version, read_manifest, version_dir
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
+from almanac.index.reader import OpenVersion
+from almanac.index.versions.store import current_version, read_manifest, version_dir
 from tests.conftest import ROOT
 from tests.index.conftest import INFO
 from tests.proof.noting import Noting, noted
@@ -87,13 +87,13 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SITE", loopback_site.base)
     monkeypatch.setattr("almanac.spiders.crawling.crawl._PROCESS", "tests.spiders.hasty")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr("almanac.flows.run.describe_embedder", lambda _: INFO)
-    monkeypatch.setattr("almanac.flows.run.load_embedder", lambda *_: Noting(tmp_path / "embedded"))
+    monkeypatch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
+    monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_: Noting(tmp_path / "embedded"))
     declaration = load_declaration(str(ROOT / "tests/reference/books_shop.yaml"))
     data = DataDir(tmp_path / "data")
 
     def run(*, planned: bool = False) -> dict[str, Any]:
-        with patch("almanac.flows.plan.count_tokens", lambda *_: None):
+        with patch("almanac.flows.pipeline.plan.count_tokens", lambda *_: None):
             told = plan(declaration, data).model_dump(by_alias=True) if planned else None
         loopback_site.sent.clear()
         report = carry_out(Run(declaration, data))

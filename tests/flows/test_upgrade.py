@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from almanac.index.versions import MANIFEST, read_manifest, version_dir
+from almanac.core.settings import DataDir
+from almanac.index.versions.store import MANIFEST, read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import FORMAT
-from almanac.schemas.settings import DataDir
 from tests.proof.acts import run, small_and_here
 from tests.proof.base import make_place, text_of
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from almanac.index.build import BuildJob, build_here
-from almanac.index.digest import digest_of
-from almanac.index.embedder import Vectors
-from almanac.index.floors import Floors
-from almanac.index.publish import finish_version
-from almanac.index.vectors import VectorStore, embed_missing
-from almanac.index.versions import version_dir
+from almanac.core.tables import CHUNKS, chunks_table, write_table
+from almanac.index.build.builder import build_here
+from almanac.index.build.digest import digest_of
+from almanac.index.build.job import BuildJob
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.embedding.score_thresholds import Floors
+from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.versions.publish import finish_version
+from almanac.index.versions.store import version_dir
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
-from almanac.schemas.tables import CHUNKS, chunks_table, write_table
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=16, fingerprint="0123456789abcdef")
 

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from almanac.index.build import BuildJob, build_version
-from almanac.index.digest import digest_of
-from almanac.index.publish import finish_version
-from almanac.index.vectors import VectorStore, embed_missing
-from almanac.index.versions import version_dir
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
+from almanac.index.build.builder import build_version
+from almanac.index.build.digest import digest_of
+from almanac.index.build.job import BuildJob
+from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.versions.publish import finish_version
+from almanac.index.versions.store import version_dir
 from almanac.schemas.items import ChunkRow, Item
 from almanac.schemas.manifest import Counts, Manifest, Verdict
-from almanac.schemas.settings import DataDir
-from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
 from tests.index.conftest import INFO, HashEmbedder
 
 AT = "2026-01-01T00:00:00+00:00"
@@ -69,6 +70,6 @@ def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
 @contextmanager
 def without_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("almanac.index.build.run_child", child_here)
-        patch.setattr("almanac.index.verify.run_child", child_here)
+        patch.setattr("almanac.index.build.builder.run_child", child_here)
+        patch.setattr("almanac.index.verify.verifier.run_child", child_here)
         yield

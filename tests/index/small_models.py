@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from almanac.index.model_folder import find_model
-from almanac.schemas.declaration import Embed
-from almanac.schemas.settings import quiet_engines
+from almanac.core.settings import quiet_engines
+from almanac.index.embedding.model_folder import find_model
+from almanac.schemas.declaration.embed import Embed
 
 READS = 32  # tokens
 DIMENSION = 16

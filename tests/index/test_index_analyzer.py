@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.analyzer import folded_tokens, has_folded, is_folded, stored_tokens, tokens
+from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, stored_tokens, tokens
 
 _LANGUAGES = ("en", "fr", "es", "de", "it", "vi", "he", "ar", "fa", "ru", "el", "tr", "zh", "ja", "ko", "th", "hi", "und", "xx")
 _SAME = [

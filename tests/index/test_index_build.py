@@ -21,22 +21,23 @@ import pytest
 from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
-from almanac.index.build import BuildJob, build_here, build_version
-from almanac.index.exact import nearest
-from almanac.index.findings import Findings
-from almanac.index.publish import finish_version, publish
-from almanac.index.read import OpenVersion
-from almanac.index.vectors import VectorStore
-from almanac.index.verify import VerifyJob, verify_here, verify_version
-from almanac.index.verify_files import check_files
-from almanac.index.versions import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
+from almanac.core.lifetime import tell_job
+from almanac.core.settings import installation
+from almanac.core.tables import chunks_table, write_table
+from almanac.index.build.builder import build_here, build_version
+from almanac.index.build.job import BuildJob
+from almanac.index.reader import OpenVersion
+from almanac.index.vectors.exact import nearest
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.files import check_files
+from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.verifier import VerifyJob, verify_here, verify_version
+from almanac.index.versions.publish import finish_version, publish
+from almanac.index.versions.store import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.lifetime import tell_job
 from almanac.schemas.manifest import EmbedderInfo, Manifest, Verdict
 from almanac.schemas.reports import Problem
-from almanac.schemas.settings import installation
-from almanac.schemas.tables import chunks_table, write_table
 from tests.conftest import PATIENCE_S
 
 Rows = Callable[[int], list[ChunkRow]]
@@ -182,7 +183,7 @@ def test_same_chunk_twice_stops_the_build(base: Base, chunk_rows: Rows) -> None:
 def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base, chunk_rows: Rows) -> None:
     rows = chunk_rows(3000)
     base.embed(rows)
-    command = [sys.executable, "-m", "almanac.index.build"]
+    command = [sys.executable, "-m", "almanac.index.build.builder"]
     builder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation(), start_new_session=True)
     tell_job(builder, base.job().model_dump_json())
     assert builder.stdout is not None
@@ -203,7 +204,7 @@ def test_builder_dies_with_its_parent(base: Base, chunk_rows: Rows, tmp_path: Pa
     base.embed(chunk_rows(3000))
     (tmp_path / "job.json").write_text(base.job().model_dump_json())
     code = (
-        "import sys; from pathlib import Path; from almanac.index.build import BuildJob, build_version\n"
+        "import sys; from pathlib import Path; from almanac.index.build.builder import BuildJob, build_version\n"
         "job = BuildJob.model_validate_json(Path(sys.argv[1]).read_text())\n"
         "build_version(job, on_progress=lambda done, total: print(done, flush=True))"
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from almanac.index.copying import copy_file
+from almanac.index.chroma.copy import copy_file
 
 
 def _fails(*_: object) -> int:

@@ -20,22 +20,22 @@ import pytest
 from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
-from almanac.index import delta
-from almanac.index import rows as rows_module
-from almanac.index.build import build_here, build_version
-from almanac.index.publish import finish_version
-from almanac.index.read import OpenVersion
-from almanac.index.vectors import VectorStore
-from almanac.index.verify import VerifyJob, verify_here, verify_version
-from almanac.index.versions import version_dir
-from almanac.schemas.durable import remove
+from almanac.core.durable import remove
+from almanac.core.lifetime import tell_job
+from almanac.core.settings import installation
+from almanac.core.tables import chunks_table, write_table
+from almanac.index.build import delta
+from almanac.index.build.builder import build_here, build_version
+from almanac.index.chroma import rows as rows_module
+from almanac.index.reader import OpenVersion
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import VerifyJob, verify_here, verify_version
+from almanac.index.versions.publish import finish_version
+from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.lifetime import tell_job
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import Problem
-from almanac.schemas.settings import installation
-from almanac.schemas.tables import chunks_table, write_table
 
 PASSED = Verdict(verdict="passed", checks=[])
 Content = dict[str, tuple[str, dict[str, Any], bytes]]
@@ -312,7 +312,7 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
 def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow]) -> None:
     after = [*rows[60:], *new_rows(40)]
     base.embed(after)
-    builder = subprocess.Popen([sys.executable, "-m", "almanac.index.build"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation())
+    builder = subprocess.Popen([sys.executable, "-m", "almanac.index.build.builder"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation())
     tell_job(builder, base.job("v0002", "v0001").model_dump_json())
     assert builder.stdout is not None
     assert json.loads(builder.stdout.readline())["done"] == 60
@@ -357,7 +357,7 @@ def test_manifest_hash_is_what_sha256sum_writes(base: Any) -> None:
 
 def test_chroma_that_fails_on_a_full_disk_is_told_as_that(base: Any, rows: list[ChunkRow], monkeypatch: pytest.MonkeyPatch) -> None:
     """Chroma names no cause. Every disk counts as full here, and an id that Chroma refuses makes it fail."""
-    from almanac.index import engine
+    from almanac.index.chroma import client as engine
 
     folder = version_dir(base.index_dir, "v0001")
     monkeypatch.setattr(engine, "_HARDLY_ANY", 1 << 62)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from almanac.index import precision
-from almanac.index.embedder import LocalEmbedder, describe_embedder, load_embedder
-from almanac.index.floors import Floors, default_floors
-from almanac.index.model_folder import ModelFolder
-from almanac.schemas.declaration import Embed
+from almanac.core.settings import installation
+from almanac.index.embedding import precision
+from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder, load_embedder
+from almanac.index.embedding.model_folder import ModelFolder
+from almanac.index.embedding.score_thresholds import Floors, default_floors
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
-from almanac.schemas.settings import installation
 
 
 def model_folder(path: Path, **pooling: object) -> Path:
@@ -31,7 +31,7 @@ def model_folder(path: Path, **pooling: object) -> Path:
 @pytest.mark.slow
 def test_bundled_model_is_described_without_loading_it() -> None:
     code = (
-        "import sys; from almanac.index.embedder import describe_embedder; from almanac.schemas.declaration import Embed\n"
+        "import sys; from almanac.index.embedding.embedder import describe_embedder; from almanac.schemas.declaration.embed import Embed\n"
         "print(describe_embedder(Embed()).model_dump_json()); assert not {'torch', 'transformers', 'chromadb'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=installation(), check=True)
@@ -42,7 +42,7 @@ def test_bundled_model_is_described_without_loading_it() -> None:
 
 
 def test_what_lists_versions_imports_no_engine() -> None:
-    code = "import sys, index.versions, index.publish, index.lock\nassert not {'torch', 'chromadb', 'pyarrow', 'numpy'} & set(sys.modules), sorted(sys.modules)"
+    code = "import sys, almanac.index.versions.store, almanac.index.versions.publish, almanac.index.versions.lock\nassert not {'torch', 'chromadb', 'pyarrow', 'numpy'} & set(sys.modules), sorted(sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=installation(), check=True)
 
 

@@ -12,23 +12,23 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from almanac.index.forget import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
-from almanac.index.lock import writer_lock
-from almanac.index.promote import promote_version
-from almanac.index.prune import prune
-from almanac.index.publish import finish_version, publish
-from almanac.index.read import OpenVersion
-from almanac.index.rebuild import rebuild_version
-from almanac.index.vector_parts import vectors_in_use
-from almanac.index.vectors import VectorStore
-from almanac.index.verify import verify_version
-from almanac.index.versions import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
+from almanac.core.durable import watched
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS
+from almanac.index.reader import OpenVersion
+from almanac.index.upkeep.promote import promote_version
+from almanac.index.upkeep.prune import prune
+from almanac.index.upkeep.rebuild import rebuild_version
+from almanac.index.upkeep.takedown import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
+from almanac.index.vectors.retention import vectors_in_use
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.lock import writer_lock
+from almanac.index.versions.publish import finish_version, publish
+from almanac.index.versions.store import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.durable import watched
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
 from almanac.schemas.manifest import Counts
-from almanac.schemas.settings import DataDir
-from almanac.schemas.tables import CHUNKS, DOCUMENTS
 from tests.index import making
 from tests.index.conftest import INFO, HashEmbedder
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.build import build_here
-from almanac.index.lexical_facts import FACTS, LEXICAL, lexical_facts
-from almanac.index.publish import finish_version
-from almanac.index.read import OpenVersion
-from almanac.index.rebuild import rebuild_version
-from almanac.index.verify import verify_version
-from almanac.index.versions import version_dir
+from almanac.index.build.builder import build_here
+from almanac.index.lexical.facts import FACTS, LEXICAL, lexical_facts
+from almanac.index.reader import OpenVersion
+from almanac.index.upkeep.rebuild import rebuild_version
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.publish import finish_version
+from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict
@@ -163,7 +163,7 @@ def test_another_analyzer_language_or_many_deletions_make_it_in_full(base: Base,
     assert segments_taken_over("v0002", "en", rows[1:])
     assert not segments_taken_over("v0003", "fr", rows)
     assert not segments_taken_over("v0004", "en", rows[50:])
-    monkeypatch.setattr("almanac.index.lexical_facts.analyzer_fingerprint", lambda: "another")
+    monkeypatch.setattr("almanac.index.lexical.facts.analyzer_fingerprint", lambda: "another")
     assert not segments_taken_over("v0005", "en", rows)
 
 

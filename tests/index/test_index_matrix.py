@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from almanac.index.build import build_here
-from almanac.index.matrix import MATRIX
-from almanac.index.read import OpenVersion
-from almanac.index.rebuild import rebuild_version
-from almanac.index.vectors import VectorStore
-from almanac.index.versions import version_dir
+from almanac.core.tables import read_table
+from almanac.index.build.builder import build_here
+from almanac.index.reader import OpenVersion
+from almanac.index.upkeep.rebuild import rebuild_version
+from almanac.index.vectors.matrix import MATRIX
+from almanac.index.vectors.store import VectorStore
+from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.tables import read_table
 from tests.index.conftest import INFO, Base, make_chunks
 from tests.index.test_index_delta import build, finish, new_rows, problems
 
@@ -81,7 +81,7 @@ def test_a_file_of_another_shape_is_refused_with_what_to_do(base: Base) -> None:
 
 def test_filters_wide_and_narrow_find_what_comparing_every_vector_finds(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     base.build(count=300)
-    monkeypatch.setattr("almanac.index.read._FEW", 50)
+    monkeypatch.setattr("almanac.index.reader._FEW", 50)
     vector = np.linspace(-1, 1, 16, dtype=np.float32)
     vector /= np.linalg.norm(vector)
     with OpenVersion(base.index_dir, "v0001") as version:

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from almanac.index.embedder import RemoteEmbedder, describe_embedder, load_embedder
-from almanac.index.floors import Floors
-from almanac.index.mistral import MistralEmbedder
-from almanac.index.retry import Retry
-from almanac.index.vectors import VectorStore, embed_missing
-from almanac.schemas.declaration import Embed
+from almanac.core.load import load_declaration
+from almanac.core.tables import chunks_table, write_table
+from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder, load_embedder
+from almanac.index.embedding.mistral_embedder import MistralEmbedder
+from almanac.index.embedding.score_thresholds import Floors
+from almanac.index.mistral.retry import Retry
+from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
-from almanac.schemas.items import sha256
-from almanac.schemas.load import load_declaration
+from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
-from almanac.schemas.tables import chunks_table, write_table
 from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON, Exchange
 from tests.loopback.mistral import LoopbackMistral, embed_text
 

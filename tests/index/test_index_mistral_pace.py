@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.packing import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack
-from almanac.index.rate_limit import RateLimit
-from almanac.index.retry import Retry, read_retry_after
-from almanac.schemas.settings import installation
+from almanac.core.settings import installation
+from almanac.index.mistral.batching import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack
+from almanac.index.mistral.rate_limit import RateLimit
+from almanac.index.mistral.retry import Retry, read_retry_after
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -120,7 +120,7 @@ def test_limit_lives_on_after_a_torn_file_and_a_clock_that_was_set_back(tmp_path
 ASKING = """
 import sys, time
 from pathlib import Path
-from almanac.index.rate_limit import RateLimit
+from almanac.index.mistral.rate_limit import RateLimit
 limit = RateLimit(Path(sys.argv[1]), requests_per_second=50)
 for _ in range(10):
     limit.wait()
@@ -129,7 +129,7 @@ for _ in range(10):
 HOLDING = """
 import sys, time
 from pathlib import Path
-from almanac.index.rate_limit import RateLimit
+from almanac.index.mistral.rate_limit import RateLimit
 with RateLimit(Path(sys.argv[1]), requests_per_second=50)._locked():
     print("held", flush=True)
     time.sleep(60)

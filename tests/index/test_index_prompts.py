@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
-from almanac.index.embedder import LocalEmbedder, describe_embedder
-from almanac.index.floors import default_floors
-from almanac.index.mistral import MistralEmbedder
-from almanac.index.model_folder import prompts_of
-from almanac.index.packing import estimate_tokens
-from almanac.index.tokens import count_tokens, count_truncated, max_tokens
-from almanac.index.vectors import VectorStore
-from almanac.index.versions import read_manifest
+from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder
+from almanac.index.embedding.mistral_embedder import MistralEmbedder
+from almanac.index.embedding.model_folder import prompts_of
+from almanac.index.embedding.score_thresholds import default_floors
+from almanac.index.embedding.tokens import count_tokens, count_truncated, max_tokens
+from almanac.index.mistral.batching import estimate_tokens
+from almanac.index.vectors.store import VectorStore
+from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
-from almanac.schemas.declaration import Embed, Prompts
+from almanac.schemas.declaration.embed import Embed, Prompts
 from almanac.schemas.errors import DeclarationError, EmbedderMismatch
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
 from tests.index.making import without_children
 from tests.index.small_models import READS, save_embedder
 from tests.loopback.mistral import LoopbackMistral

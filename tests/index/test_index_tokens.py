@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from almanac.index import tokens
-from almanac.index.tokens import count_tokens, count_truncated, count_truncated_chunks, max_tokens, token_spans
-from almanac.schemas.declaration import Embed
+from almanac.core.tables import chunks_table, write_table
+from almanac.index.embedding import tokens
+from almanac.index.embedding.tokens import count_tokens, count_truncated, count_truncated_chunks, max_tokens, token_spans
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.tables import chunks_table, write_table
 
 _EMBED = Embed()
 

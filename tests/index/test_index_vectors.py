@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.embedder import Embedder, checked_vectors
-from almanac.index.vectors import VectorStore, embed_missing
+from almanac.core.settings import installation
+from almanac.core.tables import chunks_table, write_table
+from almanac.index.embedding.embedder import Embedder, checked_vectors
+from almanac.index.vectors.store import VectorStore, embed_missing
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
-from almanac.schemas.items import sha256
+from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
-from almanac.schemas.settings import installation
-from almanac.schemas.tables import chunks_table, write_table
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=4, fingerprint="0123456789abcdef")
 
@@ -100,7 +100,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import HashEmbedder
-from almanac.index.vectors import VectorStore, embed_missing
+from almanac.index.vectors.store import VectorStore, embed_missing
 
 class Dying(HashEmbedder):
     def embed_documents(self, texts):

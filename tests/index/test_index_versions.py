@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.digest import digest_of
-from almanac.index.lock import lock_holder, writer_lock
-from almanac.index.pins import remove_unless_held
-from almanac.index.publish import finish_version, publish, rollback
-from almanac.index.versions import (
+from almanac.core.settings import installation
+from almanac.core.tables import chunks_table
+from almanac.index.build.digest import digest_of
+from almanac.index.versions.lock import lock_holder, writer_lock
+from almanac.index.versions.pins import remove_unless_held
+from almanac.index.versions.publish import finish_version, publish, rollback
+from almanac.index.versions.store import (
     current_version,
     discard_unfinished,
     list_versions,
@@ -32,8 +34,6 @@ from almanac.index.versions import (
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, NothingPublished, RunLocked
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict
-from almanac.schemas.settings import installation
-from almanac.schemas.tables import chunks_table
 
 Rows = Callable[[int], list[ChunkRow]]
 
@@ -161,7 +161,7 @@ def test_second_taker_of_the_lock_is_told_who_holds_it(base: Any) -> None:
 
 def test_lock_of_a_dead_holder_is_free_at_once(base: Any) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from almanac.index.lock import writer_lock\n"
+        "import sys, time; from pathlib import Path; from almanac.index.versions.lock import writer_lock\n"
         "with writer_lock(Path(sys.argv[1]), 'run-1'):\n    print('held', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation())
@@ -238,7 +238,7 @@ def test_holder_that_lost_the_lock_leaves_the_new_holder_alone(base: Any) -> Non
 
 
 def test_asking_who_writes_never_keeps_a_writer_out(base: Any) -> None:
-    code = "import sys; from pathlib import Path; from almanac.index.lock import lock_holder\nwhile True: lock_holder(Path(sys.argv[1]))"
+    code = "import sys; from pathlib import Path; from almanac.index.versions.lock import lock_holder\nwhile True: lock_holder(Path(sys.argv[1]))"
     asking = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], cwd=installation())
     try:
         for _ in range(50):
@@ -312,7 +312,7 @@ def test_what_a_reader_holds_is_left_and_swept_once_it_is_free(base: Any) -> Non
 def test_reader_that_died_holds_nothing(base: Any) -> None:
     base.pretend("v0001")
     code = (
-        "import sys, time; from pathlib import Path; from almanac.index.versions import pin_version\n"
+        "import sys, time; from pathlib import Path; from almanac.index.versions.store import pin_version\n"
         "pin = pin_version(Path(sys.argv[1]), 'v0001'); print('held', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation())

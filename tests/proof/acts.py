@@ -14,30 +14,30 @@ from unittest.mock import patch
 
 import pyarrow.parquet as pq
 
-from almanac.flows.forget import forget_url
-from almanac.flows.plan import plan as plan_run
+from almanac.core.durable import is_removed
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.flows.pipeline.plan import plan as plan_run
+from almanac.flows.pipeline.retention import apply_retention
+from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.takedown import forget_url
 from almanac.flows.refresh import carry_out
-from almanac.flows.retention import apply_retention
-from almanac.flows.run import Run
-from almanac.index import versions as stored
-from almanac.index.lock import lock_holder, writer_lock
-from almanac.index.promote import promote_version
-from almanac.index.publish import rollback as move_back
-from almanac.index.read import OpenVersion
-from almanac.index.rebuild import rebuild_version
-from almanac.index.vector_parts import vectors_in_use
-from almanac.index.vectors import embed_missing
-from almanac.index.verify import verify_version
-from almanac.schemas.durable import is_removed
+from almanac.index.reader import OpenVersion
+from almanac.index.upkeep.promote import promote_version
+from almanac.index.upkeep.rebuild import rebuild_version
+from almanac.index.vectors.retention import vectors_in_use
+from almanac.index.vectors.store import embed_missing
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions import store as stored
+from almanac.index.versions.lock import lock_holder, writer_lock
+from almanac.index.versions.publish import rollback as move_back
+from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.items import Page
-from almanac.schemas.load import load_declaration
 from almanac.schemas.reports import CrawlOutcome
 from almanac.schemas.scope import Scope
-from almanac.schemas.settings import DataDir
-from almanac.schemas.sources import FilesSource
-from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.spiders.reading.read_files import _read
+from almanac.spiders.crawling.read_files import _read
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import child_here
 from tests.proof.noting import Noting, noted
@@ -50,14 +50,14 @@ _EMBEDDED = "embedded.txt"  # beside the data: a line for each text that was giv
 def small_and_here(place: Path) -> Iterator[None]:
     """The tiny embedder, no children, small checkpoints, and deltas although a full build of so few rows is cheaper."""
     with ExitStack() as patches:
-        for module in ("almanac.flows.run", "almanac.query.published"):
+        for module in ("almanac.flows.pipeline.run", "almanac.query.published"):
             patches.enter_context(patch(f"{module}.describe_embedder", lambda _: INFO))
             patches.enter_context(patch(f"{module}.load_embedder", lambda *_: Noting(place / _EMBEDDED)))
-        for module in ("almanac.index.build", "almanac.index.verify"):
+        for module in ("almanac.index.build.builder", "almanac.index.verify.verifier"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
-        patches.enter_context(patch("almanac.flows.steps.embed_missing", partial(embed_missing, checkpoint=CHECKPOINT)))
-        patches.enter_context(patch.multiple("almanac.index.delta", _DELTA=0.0, _COPY=0.0))
-        patches.enter_context(patch("almanac.spiders.reading.read_files._read", partial(_read_if_readable, place)))
+        patches.enter_context(patch("almanac.flows.pipeline.steps.embed_missing", partial(embed_missing, checkpoint=CHECKPOINT)))
+        patches.enter_context(patch.multiple("almanac.index.build.delta", _DELTA=0.0, _COPY=0.0))
+        patches.enter_context(patch("almanac.spiders.crawling.read_files._read", partial(_read_if_readable, place)))
         yield
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from almanac.schemas.items import sha256
+from almanac.schemas.hashing import sha256
 from tests.index.conftest import HashEmbedder
 
 

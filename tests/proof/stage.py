@@ -29,11 +29,11 @@ def main() -> None:
 
 
 def _import_engines() -> None:
-    from almanac.schemas.settings import quiet_engines
+    from almanac.core.settings import quiet_engines
 
     quiet_engines()
     engines = ("chromadb", "chromadb_rust_bindings", "great_expectations", "pandas", "trafilatura")
-    for name in (*engines, "almanac.index.engine", "almanac.index.verify_delta", "almanac.index.verify_rows", "tests.proof.acts"):
+    for name in (*engines, "almanac.index.chroma.client", "almanac.index.verify.delta", "almanac.index.verify.rows", "tests.proof.acts"):
         importlib.import_module(name)
     gc.freeze()  # so that collecting garbage does not touch, and copy, what is shared
 
@@ -59,7 +59,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _perform(request: dict[str, Any]) -> dict[str, Any]:
-    from almanac.schemas.durable import watched
+    from almanac.core.durable import watched
     from tests.proof import acts
 
     place, die_at = Path(request["place"]), request.get("die_at")

@@ -1,6 +1,6 @@
 """Killed at a crash point, then carried on: the outcome is that of never having been killed.
 
-A crash point is a moment before, in the middle of or after a durable deed (`schemas/durable.py`). They are enumerated by letting each act
+A crash point is a moment before, in the middle of or after a durable deed (`core/durable.py`). They are enumerated by letting each act
 happen once; then it happens again for each of them, in a process that dies there as by kill -9, and is done again to its end. A sample of them
 by default, spread evenly; all with ALMANAC_TORTURE=1.
 """

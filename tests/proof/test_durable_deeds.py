@@ -5,26 +5,26 @@ from collections.abc import Iterator
 
 from tests.conftest import ROOT
 
-_ROOMS = ("schemas", "spiders", "transforms", "index", "query", "flows", "cli")
+_ROOMS = ("schemas", "core", "spiders", "transforms", "index", "query", "flows", "cli")
 _DEEDS = {
     *("write_text", "write_bytes", "rename", "renames", "unlink", "rmdir", "touch", "symlink_to", "hardlink_to", "link", "truncate", "utime"),
     *("rmtree", "copyfile", "copytree", "copyfileobj", "mkstemp", "NamedTemporaryFile", "memmap", "open_memmap", "ParquetWriter"),
 }
 # Who does it all the same, and why nothing of it can be seen after a crash.
 _ALLOWED = {
-    "schemas/durable.py": "is that module",
-    "schemas/settings.py:require_writable": "a probe, gone at once",
-    "schemas/tables.py:__init__": "a temporary file, which `move` puts in its place",
-    "schemas/tables.py:__exit__": "removes it after an error",
-    "spiders/raw.py:journal": "opens a journal, of which each line is added by `append`",
-    "index/child.py:run_child": "a file without a name",
-    "index/lock.py:writer_lock": "the holder's name, which decides nothing",
-    "index/copying.py": "in a version that is not finished, and thrown away",
-    "index/matrix.py": "in a version that is not finished, and thrown away",
-    "index/vectors.py:read_to_disk": "a file without a name",
-    "index/vector_parts.py:_write": "the age of vectors, which a crash makes younger",
-    "flows/api.py:start_api": "the log of Prefect's API",
-    "query/evaluate.py": "a file that the user asked for",
+    "core/durable.py": "is that module",
+    "core/settings.py:require_writable": "a probe, gone at once",
+    "core/tables.py:__init__": "a temporary file, which `move` puts in its place",
+    "core/tables.py:__exit__": "removes it after an error",
+    "spiders/store/raw.py:journal": "opens a journal, of which each line is added by `append`",
+    "index/build/child_process.py:run_child": "a file without a name",
+    "index/versions/lock.py:writer_lock": "the holder's name, which decides nothing",
+    "index/chroma/copy.py": "in a version that is not finished, and thrown away",
+    "index/vectors/matrix.py": "in a version that is not finished, and thrown away",
+    "index/vectors/store.py:read_to_disk": "a file without a name",
+    "index/vectors/retention.py:_write": "the age of vectors, which a crash makes younger",
+    "flows/server/api.py:start_api": "the log of Prefect's API",
+    "query/evaluation/evaluate.py": "a file that the user asked for",
     "cli/": "a file that the user asked for",
 }
 

@@ -17,12 +17,12 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from almanac.index.lock import lock_holder
-from almanac.index.vectors import VectorStore
-from almanac.index.verify import verify_version
-from almanac.index.versions import current_version, read_manifest, require_files, version_dir, version_names
-from almanac.schemas.settings import DataDir
-from almanac.spiders.raw import RawStore
+from almanac.core.settings import DataDir
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.lock import lock_holder
+from almanac.index.versions.store import current_version, read_manifest, require_files, version_dir, version_names
+from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S, ROOT
 from tests.index.conftest import INFO
 from tests.processes import carrying, command_line

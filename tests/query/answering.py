@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from almanac.index.embedder import Floors
-from almanac.query.answer import Question, answer
-from almanac.query.generators import Messages
+from almanac.index.embedding.embedder import Floors
+from almanac.query.answering.answer import Question, answer
+from almanac.query.models.generators import Messages
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import EmbedderInfo
 from almanac.schemas.reports import Answer, Hit

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
 from tests.index.making import without_children
 
 NOTES = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answer import UNKNOWN, Question, stream_answer
+from almanac.query.answering.answer import UNKNOWN, Question, stream_answer
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.reports import Answer, Hit
 from tests.query.answering import CountingWords, Says, ask, declared, make_hit

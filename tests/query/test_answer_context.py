@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answer import UNKNOWN
-from almanac.query.context import Message, estimate_tokens, make_messages, select_passages
-from almanac.query.pathways import Pathway
+from almanac.query.answering.answer import UNKNOWN
+from almanac.query.answering.pathways import Pathway
+from almanac.query.answering.prompt import Message, estimate_tokens, make_messages, select_passages
 from almanac.schemas.reports import Hit
 from tests.query.answering import Says, ask, make_hit
 

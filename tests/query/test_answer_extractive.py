@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.embedder import Embedder, load_embedder
-from almanac.query.answer import UNKNOWN, Question, answer
-from almanac.query.sentences import sentences_of
-from almanac.schemas.declaration import Embed
+from almanac.index.embedding.embedder import Embedder, load_embedder
+from almanac.query.answering.answer import UNKNOWN, Question, answer
+from almanac.query.answering.sentences import sentences_of
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.reports import Answer, Hit
 from tests.query.answering import ask, declared, make_hit
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.markers import CitationFilter, hide_markers, without_markers
+from almanac.query.answering.markers import CitationFilter, hide_markers, without_markers
 
 
 def _filtered(text: str, known: int = 3) -> tuple[str, list[int], int]:

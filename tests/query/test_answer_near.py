@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.build import build_version
-from almanac.index.embedder import Embedder
-from almanac.index.lexical_search import Reading
-from almanac.index.read import OpenVersion
-from almanac.query.nearness import SUPPORT, Nearness
+from almanac.core.settings import DataDir
+from almanac.index.build.builder import build_version
+from almanac.index.embedding.embedder import Embedder
+from almanac.index.lexical.reader import Reading
+from almanac.index.reader import OpenVersion
 from almanac.query.published import PublishedIndex
-from almanac.query.retrieve import Retriever
-from almanac.query.support import support
+from almanac.query.retrieval.relevance import SUPPORT, Nearness
+from almanac.query.retrieval.retriever import Retriever
+from almanac.query.retrieval.term_coverage import support
 from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Verdict
-from almanac.schemas.settings import DataDir
 from tests.index.conftest import Base, HashEmbedder, make_chunks
 from tests.query.answering import Says, ask, declared, make_hit
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from almanac.query.evaluate import measure, read_qrels, read_queries, write_run
+from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries, write_run
 from almanac.schemas.errors import UsageError
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from almanac.query.expand import merge, other_wordings
-from almanac.query.retrieve import Found
+from almanac.query.retrieval.query_expansion import merge, other_wordings
+from almanac.query.retrieval.retriever import Found
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.reports import Hit
 

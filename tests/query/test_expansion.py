@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from almanac.cli.questions import search
+from almanac.core.settings import installation
 from almanac.query import open_index
 from almanac.schemas.errors import CredentialRefused, DeclarationError
 from almanac.schemas.reports import SearchResult
-from almanac.schemas.settings import installation
 from tests.index.small_models import save_embedder
 from tests.loopback.faults import FAULTS, Exchange
 from tests.loopback.mistral import LoopbackMistral

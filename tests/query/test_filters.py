@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from almanac.query.filters import Column, filter_key, matching_rows, reach
 from almanac.query.published import parse_where
+from almanac.query.retrieval.filters import Column, filter_key, matching_rows, reach
 from almanac.schemas.errors import UsageError
 
 _ROWS: list[dict[str, Any]] = [

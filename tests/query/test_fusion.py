@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.candidates import Candidate
-from almanac.query.fusion import fuse
-from almanac.query.select import diversify, one_of_each_document, worth_returning
-from almanac.query.tags import TagIndex
+from almanac.query.retrieval.candidates import Candidate
+from almanac.query.retrieval.fusion import fuse
+from almanac.query.retrieval.selection import diversify, one_of_each_document, worth_returning
+from almanac.query.retrieval.tags import TagIndex
 
 _SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 50))
 _COSINES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 1))

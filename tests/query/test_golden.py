@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from almanac.flows.golden import are_kept, kept_questions, question_key
-from almanac.index.build import build_version
-from almanac.index.embedder import Embedder, Vectors
-from almanac.index.read import OpenVersion
-from almanac.index.vectors import VectorStore
-from almanac.index.versions import version_names
-from almanac.query.golden import Golden, load_golden, measure_recall
+from almanac.core.load import load_declaration
+from almanac.flows.pipeline.question_vectors import are_kept, kept_questions, question_key
+from almanac.index.build.builder import build_version
+from almanac.index.embedding.embedder import Embedder, Vectors
+from almanac.index.reader import OpenVersion
+from almanac.index.vectors.store import VectorStore
+from almanac.index.versions.store import version_names
+from almanac.query.evaluation.golden import Golden, load_golden, measure_recall
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
-from almanac.schemas.load import load_declaration
 from almanac.schemas.manifest import Verdict
 from almanac.schemas.reports import Hit
 from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir, installation
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
 from almanac.query import open_index
-from almanac.query.golden import load_golden, measure_recall
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir, installation
+from almanac.query.evaluation.golden import load_golden, measure_recall
 from tests.index.making import without_children
 
 _ROOT = installation()

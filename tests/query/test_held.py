@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from almanac.index.pins import alone_with
-from almanac.index.versions import point_to
+from almanac.core.settings import DataDir
+from almanac.index.versions.pins import alone_with
+from almanac.index.versions.store import point_to
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
-from almanac.schemas.settings import DataDir
 from tests.index.small_models import save_embedder
 from tests.query.small_base import SmallBase
 

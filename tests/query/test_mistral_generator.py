@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from almanac.index.retry import Retry
-from almanac.query.generators import MistralGenerator, load_generator
-from almanac.schemas.declaration import Generate
+from almanac.index.mistral.retry import Retry
+from almanac.query.models.generators import MistralGenerator, load_generator
+from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
 from tests.loopback.faults import CHAT, COMMON, STREAM
 from tests.loopback.mistral import LoopbackMistral

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from almanac.query.remembered import RememberingEmbedder
+from almanac.query.models.embedding_cache import RememberingEmbedder
 from tests.index.conftest import HashEmbedder
 
 

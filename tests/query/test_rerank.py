@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from almanac.cli.questions import search
-from almanac.flows.road import survey
-from almanac.flows.run import Run
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir, installation
+from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.survey import survey
 from almanac.query import open_index
-from almanac.query.rerank import CrossEncoderReranker, find_reranker, load_reranker
+from almanac.query.models.rerank import CrossEncoderReranker, find_reranker, load_reranker
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError, OperationalError
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir, installation
 from tests.index.small_models import READS, save_cross_encoder, save_embedder
 from tests.query.small_base import NOTES, SmallBase
 

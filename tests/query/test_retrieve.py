@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from almanac.index.build import build_version
-from almanac.index.read import OpenVersion
-from almanac.query.retrieve import Request, Retriever
+from almanac.index.build.builder import build_version
+from almanac.index.reader import OpenVersion
+from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import ChunkRow

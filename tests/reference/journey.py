@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
+from almanac.core.load import load_declaration
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Item, Reject
-from almanac.schemas.load import load_declaration
 from almanac.schemas.reports import CrawlOutcome
-from almanac.schemas.sources import SiteSource, Source
 from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
-from almanac.spiders.raw import RawStore
-from almanac.spiders.reading.read_files import read_files
+from almanac.spiders.store.raw import RawStore
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.prepare import prepare_items
 from tests.conftest import PATIENCE_S

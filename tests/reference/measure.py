@@ -5,7 +5,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 
-from almanac.schemas.settings import quiet_engines
+from almanac.core.settings import quiet_engines
 from tests.reference.charsets import adv_vn_encodings
 from tests.reference.faq import faq_md
 from tests.reference.figures import Figure

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from almanac.core.load import load_declaration
 from almanac.schemas.errors import DeclarationError, NotFound
-from almanac.schemas.load import load_declaration
 
 _SITE = "{name: s, kind: site, start_urls: ['http://site.test/']"
 

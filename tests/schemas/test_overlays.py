@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
+from almanac.core.load import find_declaration, is_declared, load_declaration
+from almanac.core.overlays import _NULL_MEANS_OFF
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.model import Declared
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
-from almanac.schemas.load import find_declaration, is_declared, load_declaration
-from almanac.schemas.model import Declared
-from almanac.schemas.overlays import _NULL_MEANS_OFF
 
 _BASE = """\
 name: kb

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from almanac.core.load import load_declaration
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError
-from almanac.schemas.load import load_declaration
-from almanac.schemas.sources import SiteSource
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ import httpx
 import pytest
 import uvicorn
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings

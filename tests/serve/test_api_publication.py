@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from almanac.core.settings import DataDir
 from almanac.schemas.errors import NotFound, NothingPublished, UsageError
-from almanac.schemas.settings import DataDir
 from almanac.serve.catalog import Catalog
 from tests.conftest import ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral

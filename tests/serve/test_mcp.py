@@ -21,12 +21,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourcesListChanged, ToolsListChanged
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import UsageError
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
 from almanac.serve import mcp_resources, mcp_server
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer, http_app

@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, ViewportSize, expect, sync_playwright
 
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.run import Run
 from almanac.flows.refresh import carry_out
-from almanac.flows.run import Run
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import DataDir
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings

@@ -2,7 +2,7 @@
 
 import sys
 
-from almanac.schemas.lifetime import job_of_parent
+from almanac.core.lifetime import job_of_parent
 from almanac.spiders.crawling import crawl_settings
 from almanac.spiders.crawling.crawl_process import crawl
 from almanac.spiders.crawling.job import Job

@@ -16,11 +16,11 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from almanac.schemas.addresses import private_kind
-from almanac.schemas.sources import SiteSource
+from almanac.schemas.declaration.addresses import private_kind
+from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling import addresses
 from almanac.spiders.crawling.crawl_settings import settings_for
-from almanac.spiders.urls import is_on_domains
+from almanac.spiders.selecting.urls import is_on_domains
 
 
 class Probe(scrapy.Spider):

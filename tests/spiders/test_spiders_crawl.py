@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from almanac.core.lifetime import tell_job
+from almanac.core.settings import installation
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
-from almanac.schemas.lifetime import tell_job
 from almanac.schemas.reports import CrawlOutcome
-from almanac.schemas.settings import installation
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling import crawl
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.job import Job
 from almanac.spiders.mapping.inspect_url import inspect_url
 from almanac.spiders.mapping.pages import map_pages
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
 from tests.reference.journey import CONTENT
 from tests.spiders.conftest import Answer
@@ -332,7 +332,7 @@ def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: P
     for n in range(500):
         loopback_site.page(f"/{n}", "x", delay_s=0.2)
     program = (
-        "import sys; from pathlib import Path; from almanac.schemas.sources import SiteSource; from almanac.spiders.raw import RawStore;"
+        "import sys; from pathlib import Path; from almanac.schemas.declaration.source import SiteSource; from almanac.spiders.store.raw import RawStore;"
         "from almanac.spiders.crawling.crawl import crawl_site;"
         "crawl_site(SiteSource.model_validate_json(sys.argv[1]), RawStore(Path(sys.argv[2])), 'r1')"
     )

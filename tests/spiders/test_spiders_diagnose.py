@@ -5,13 +5,13 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
+from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
-from almanac.schemas.fields import Selector
 from almanac.schemas.items import Page
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.mapping.diagnose import explain_empty, require_matches
-from almanac.spiders.mapping.embedded import find
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.embedded import find
 
 _SOURCE = SiteSource.model_validate(
     {"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "yields": "records", "each": {"css": ".card"}, "fields": {"name": {"css": "b"}}}

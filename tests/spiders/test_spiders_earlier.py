@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from almanac.schemas.lifetime import tell_job
+from almanac.core.lifetime import tell_job
+from almanac.core.settings import installation
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.reports import PageCounts
-from almanac.schemas.settings import installation
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling.crawl import crawl_site
-from almanac.spiders.crawling.earlier import Earlier, Ending, earlier_crawls
 from almanac.spiders.crawling.job import Job
-from almanac.spiders.crawling.seal import seal_of
-from almanac.spiders.raw import RawStore
+from almanac.spiders.crawling.previous_crawls import Earlier, Ending, earlier_crawls
+from almanac.spiders.crawling.requester_fingerprint import seal_of
+from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
 from tests.spiders.test_spiders_crawl import links, source
 

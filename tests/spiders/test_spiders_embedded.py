@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.schemas.fields import FieldRule, Selector
+from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.items import Page
-from almanac.spiders.mapping.embedded import find
 from almanac.spiders.mapping.fields import Scope, read_field
-from almanac.spiders.mapping.scripts import named_data
 from almanac.spiders.reading.content import Content, parse_json
+from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.scripts import named_data
 
 
 def page(body: str, **keys: Any) -> Content:

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.items import Draft, Reject
-from almanac.schemas.sources import FilesSource
+from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
-from almanac.spiders.raw import RawStore
 from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.formats import format_of
 from almanac.spiders.reading.markdown import split_front_matter
-from almanac.spiders.reading.read_files import read_files
+from almanac.spiders.store.raw import RawStore
 from tests.spiders.files import column, docx, paragraph, pdf, table
 
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
-from almanac.schemas.sources import SiteSource
-from almanac.spiders.links import Link, Road
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.links import Link, Road
 
 
 def links(body: str, **keys: Any) -> list[Link]:

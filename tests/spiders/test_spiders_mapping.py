@@ -10,9 +10,9 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
+from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Extraction, Page
-from almanac.schemas.sources import FilesSource, SiteSource, Source
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading.markdown import heading_of

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.spiders.mapping.select import element_text
 from almanac.spiders.reading.markup import MAX_ATTRIBUTES, parse_markup
+from almanac.spiders.selecting.selectors import element_text
 
 _HOSTILE = {
     "divs": "<div>" * 100_000 + "INSIDE" + "</div>" * 100_000,

@@ -21,17 +21,17 @@ import pytest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
-from almanac.schemas.addresses import private_host, private_kind
-from almanac.schemas.credentials import REVEALED
+from almanac.core.load import load_declaration
+from almanac.core.settings import installation
+from almanac.schemas.declaration.addresses import private_host, private_kind
+from almanac.schemas.declaration.credentials import REVEALED
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError, NoRecords
-from almanac.schemas.load import load_declaration
-from almanac.schemas.settings import installation
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.crawl_settings import settings_for
-from almanac.spiders.crawling.manners import RETRY_AFTER_MAX_S, retry_after_s
 from almanac.spiders.crawling.middlewares import may_see_credentials
-from almanac.spiders.raw import RawStore
+from almanac.spiders.crawling.throttle import RETRY_AFTER_MAX_S, retry_after_s
+from almanac.spiders.store.raw import RawStore
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from almanac.schemas.crawling import Pagination
+from almanac.schemas.declaration.crawling import Pagination
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling.chain import Chain, marks_of
-from almanac.spiders.crawling.paging import numbered_next, told_next
-from almanac.spiders.links import Road
 from almanac.spiders.mapping.pages import map_pages
-from almanac.spiders.raw import RawStore
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.pagination import numbered_next, told_next
+from almanac.spiders.store.raw import RawStore
 from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import crawled, links, source
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import Unreachable, UsageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome, FailedPage, PageCounts
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site, require_pages
-from almanac.spiders.crawling.earlier import Earlier, EarlierPages, earlier_crawls
-from almanac.spiders.crawling.places import keep_places
-from almanac.spiders.crawling.seal import seal_of
+from almanac.spiders.crawling.page_carryover import keep_places
+from almanac.spiders.crawling.previous_crawls import Earlier, EarlierPages, earlier_crawls
+from almanac.spiders.crawling.requester_fingerprint import seal_of
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
-from almanac.spiders.journal import Head
 from almanac.spiders.mapping.pages import map_pages
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.journal import Head
+from almanac.spiders.store.raw import RawStore
 from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import links, source
 from tests.spiders.test_spiders_earlier import kill_when

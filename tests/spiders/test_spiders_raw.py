@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from almanac.schemas.durable import watched
+from almanac.core.durable import watched
 from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
-from almanac.spiders.journal import Entry
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.journal import Entry
+from almanac.spiders.store.raw import RawStore
 
 
 def page(url: str, body: bytes = b"body") -> Page:

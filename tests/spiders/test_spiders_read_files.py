@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.reports import PageCounts
-from almanac.schemas.sources import FilesSource
-from almanac.spiders.crawling.earlier import Earlier
-from almanac.spiders.raw import RawStore
-from almanac.spiders.reading.read_files import read_files
+from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.read_files import read_files
+from almanac.spiders.store.raw import RawStore
 
 
 def files(glob: str, **keys: Any) -> FilesSource:

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from almanac.schemas.fingerprints import fetching_of
+from almanac.core.fingerprints import fetching_of
+from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.items import Page
 from almanac.schemas.reports import PageCounts
-from almanac.schemas.sources import FilesSource, SiteSource
-from almanac.spiders.crawling.earlier import Earlier
+from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.requester_fingerprint import seal_of
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
-from almanac.spiders.crawling.seal import seal_of
 from almanac.spiders.crawling.stats import CrawlStats
-from almanac.spiders.journal import Head
-from almanac.spiders.raw import RawStore
+from almanac.spiders.store.journal import Head
+from almanac.spiders.store.raw import RawStore
 
 
 def site(**keys: Any) -> SiteSource:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords, Unreachable
-from almanac.schemas.sources import SiteSource
 from almanac.spiders.crawling import sitemaps
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.sitemaps import read_sitemap
-from almanac.spiders.links import Link, Road
+from almanac.spiders.selecting.links import Link, Road
 from tests.reference.journey import CONTENT
 from tests.spiders.test_spiders_crawl import crawled, links
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.spiders.urls import canonical_url, is_loopback, is_on_domains, url_matcher
+from almanac.spiders.selecting.urls import canonical_url, is_loopback, is_on_domains, url_matcher
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.schemas.fields import FieldType
-from almanac.schemas.templates import fill
+from almanac.core.templates import fill
+from almanac.schemas.declaration.fields import FieldType
 from almanac.spiders.mapping.values import convert
 
 

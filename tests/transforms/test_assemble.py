@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from almanac.schemas.declaration import Chunk
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems
+from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.items import Item
-from almanac.schemas.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems
 from almanac.transforms.assemble import briefs_of, split_items, write_chunks, write_items
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import compare_items

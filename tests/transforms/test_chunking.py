@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from almanac.schemas.declaration import Chunk
+from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.items import Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.chunking.layout import Span, word_spans

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from almanac.schemas.items import Item, sha256
+from almanac.schemas.hashing import sha256
+from almanac.schemas.items import Item
 from almanac.transforms.compare import Brief, Change, compare_items
 
 

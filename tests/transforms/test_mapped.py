@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from almanac.core.tables import TableWriter
 from almanac.schemas.items import Item, Reject
-from almanac.schemas.tables import TableWriter
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
-from almanac.schemas.declaration import Chunk, ChunkLimits
+from almanac.core.templates import fill
+from almanac.schemas.declaration.chunk import Chunk, ChunkLimits
 from almanac.schemas.items import ChunkRow, Item
-from almanac.schemas.templates import fill
 from almanac.transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
 from almanac.transforms.chunking.sections import Outline, split_by_sections
 from almanac.transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively

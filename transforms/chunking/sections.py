@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 
-from almanac.schemas.declaration import ChunkLimits
+from almanac.schemas.declaration.chunk import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.separators import split_recursively
 

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from almanac.schemas.declaration import ChunkLimits
+from almanac.schemas.declaration.chunk import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 
 _NEAR = 80  # characters before the end of a window in which it rather ends with a sentence or a line

@@ -1,0 +1,154 @@
+"""Reads declarations from YAML. Errors name file, line, key, what was found and what is allowed."""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from almanac.core.overlays import SUFFIXES, base_of, find_overlay, overlays_of, with_overlay
+from almanac.core.settings import Project, document, environment
+from almanac.core.yaml_source import Keys, Node, dotted, plain, read_tree
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.model import Declared
+from almanac.schemas.errors import DeclarationError, NotFound, UsageError
+
+# What stands below these is shown to nobody, even where it is written the wrong way.
+_SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
+
+
+def find_declaration(kb: str, project: Project | None = None) -> Path:
+    """The file of a knowledge base: a name under the project's `knowledge/`, or a path to a YAML file. Raises NotFound that says where it was looked for."""
+    is_path = kb.endswith(SUFFIXES) or os.sep in kb
+    if is_path:
+        path = Path(kb)
+        if not path.is_file():
+            raise NotFound("no such declaration file", where=str(path.absolute()), hint="almanac init NAME writes a commented one")
+    else:
+        path = _find_by_name(kb, project or Project.locate())
+    if overlaid := base_of(path):
+        base, env = overlaid
+        hint = f"write {base if is_path else base.stem} --env {env}"
+        raise UsageError(f"is the overlay '{env}' of {base.name}, and no knowledge base of its own", where=str(path), hint=hint)
+    return path
+
+
+def _find_by_name(kb: str, project: Project) -> Path:
+    project.require()
+    candidates = [project.knowledge / f"{kb}{suffix}" for suffix in SUFFIXES]
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        names = ", ".join(path.stem for path in project.declarations())
+        hint = f"declared there: {names}" if names else f"nothing is declared there yet: almanac init {kb} writes a commented declaration"
+        raise NotFound(f"no knowledge base '{kb}' in {project.knowledge}", where=kb, hint=f"{hint}; --project DIR looks in another folder")
+    return path
+
+
+def is_declared(kb: str) -> bool:
+    """Whether there is a declaration of that name, or at that path."""
+    try:
+        return find_declaration(kb).is_file()
+    except (UsageError, OSError):  # such as a name that no file can have
+        return False
+
+
+def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> Declaration:
+    """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV; an empty `env` asks for none."""
+    project = project or Project.locate()
+    path = find_declaration(kb, project)
+    tree = read_tree(path)
+    if not isinstance(tree.value, dict):
+        raise DeclarationError("is not a mapping of keys", where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
+    env, asked_by = environment(env)
+    overlay = find_overlay(path, env, asked_by=asked_by) if env else None
+    if overlay is not None:
+        tree = with_overlay(tree, overlay)
+    declared = _beside(path, plain(tree))
+    try:
+        return Declaration.model_validate(declared).at(path.resolve(), env or None, handle=path.stem if _lies_in(project, path) else None)
+    except ValidationError as error:
+        raise _teach(path, overlay, tree, declared, error.errors()) from error
+
+
+def _lies_in(project: Project, path: Path) -> bool:
+    return path.absolute().parent.resolve() == project.knowledge.resolve()
+
+
+def load_as_served(path: Path, env: str) -> Declaration:
+    """A declaration as a server of many reads it: with the overlay of `env` where it has one, and else without."""
+    return load_declaration(str(path), env if env in overlays_of(path) else "")
+
+
+def _beside(path: Path, declared: Any) -> Any:
+    """The model's folder is relative to the declaration, as a glob is; what is no path is a model's name."""
+    embed = declared.get("embed")
+    is_local = isinstance(embed, dict) and embed.get("provider", "local") == "local"
+    if is_local and isinstance(model := embed.get("model"), str) and os.sep in model:
+        embed["model"] = str((path.resolve().parent / Path(model).expanduser()).resolve())
+    return declared
+
+
+def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: list[ErrorDetails]) -> DeclarationError:
+    """One error for all findings, each with its file, line, key, value and what is allowed."""
+    findings = sorted(
+        ((tree.nearest(_keys(d, declared)), _finding(d, declared)) for d in details), key=lambda found: (found[0].path != path, found[0].line or 0)
+    )
+    places = [_at_line(node, path) + text for node, text in findings]
+    first = next((node.place for node, _ in findings if node.line), None)
+    message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
+    hint = f"{document('declaration.md')} lists every key with its meaning"
+    return DeclarationError(message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint)
+
+
+def _at_line(node: Node, path: Path) -> str:
+    if node.line is None:
+        return ""
+    return f"line {node.line}: " if node.path == path else f"{node.path.name} line {node.line}: "
+
+
+def _finding(detail: ErrorDetails, declared: Any) -> str:
+    keys = _keys(detail, declared)
+    # The name of a header may hold the value by mistake.
+    at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        key = str(detail["loc"][-1])
+        if key in _keys_there_are():
+            return f"{at}: unknown key here; a key of that name belongs elsewhere"
+        close = difflib.get_close_matches(key, _keys_there_are(), 1)
+        return f"{at}: unknown key" + (f"; did you mean {close[0]}?" if close else "")
+    if kind == "union_tag_invalid":
+        return f"{at}.kind: must be one of {detail['ctx']['expected_tags']}; found {detail['ctx']['tag']!r}"
+    if kind == "union_tag_not_found":
+        return f"{at}.kind: is required: site or files"
+    if kind == "missing":
+        return f"{at}: is required"
+    message = detail["msg"].removeprefix("Value error, ")
+    is_secret = kind == "secret" or not _SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
+    shown = "" if isinstance(found, dict | list) or kind == "not_supported_yet" or is_secret else f"; found {found!r}"
+    return f"{at}: {message}{shown}" if at else f"{message}{shown}"
+
+
+def _keys_there_are(model: type[Declared] = Declared) -> list[str]:
+    own = [field.alias or name for name, field in model.model_fields.items()]
+    return sorted({*own, *(key for part in model.__subclasses__() for key in _keys_there_are(part))})
+
+
+def _without_names(keys: Keys) -> Keys:
+    below = next((number for number, key in enumerate(keys) if key in ("headers", "cookies")), len(keys))
+    return keys[: below + 1]
+
+
+def _keys(detail: ErrorDetails, declared: Any) -> Keys:
+    """The error's location as keys of the file; the tags of pydantic's unions are left out."""
+    keys: list[str | int] = []
+    node = declared
+    for part in detail["loc"]:
+        if isinstance(node, dict) and (part in node or (detail["type"] == "missing" and part == detail["loc"][-1])):
+            keys.append(part)
+            node = node.get(part)
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            keys.append(part)
+            node = node[part]
+    return tuple(keys)

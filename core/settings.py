@@ -1,0 +1,181 @@
+"""Places and environment: the one module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own variables in flows/."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from almanac.core.overlays import SUFFIXES, base_of
+from almanac.schemas.errors import NotFound, StorageError, UsageError
+
+# Everything here answers offline and reports to nobody. It has to be set before an engine is imported.
+_QUIET_ENGINES = {
+    "ANONYMIZED_TELEMETRY": "False",
+    "DO_NOT_TRACK": "1",
+    "SCARF_NO_ANALYTICS": "true",
+    "UNSTRUCTURED_DISABLE_NOTICE": "1",
+    "GX_ANALYTICS_ENABLED": "false",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TOKENIZERS_PARALLELISM": "true",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_V2_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+}
+
+
+_PROJECT = "ALMANAC_PROJECT"
+
+
+def installation() -> Path:
+    """The folder of the package: its code, examples, documentation and lock. Only ever read; in a checkout it is a project as well."""
+    return Path(__file__).resolve().parent.parent
+
+
+def document(name: str) -> str:
+    """The path of a page of the documentation, for messages that point to it."""
+    path = installation() / "docs" / name
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder of the user's: `knowledge/` with the declarations, and `data/` where that lies nowhere else."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, option: Path | str | None = None) -> "Project":
+        """The option, else ALMANAC_PROJECT, else the nearest folder whose `knowledge/` holds a declaration, else the current folder.
+
+        The nearest is looked for from the current folder upwards, and not beyond the home directory.
+        """
+        chosen = option or os.environ.get(_PROJECT)
+        if chosen:
+            return cls(_absolute(chosen))
+        here = cls(Path.cwd())
+        return next((project for project in here._and_above() if project.declarations()), here)
+
+    @property
+    def knowledge(self) -> Path:
+        return self.root / "knowledge"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    def declarations(self) -> list[Path]:
+        """The files under `knowledge/` that declare a knowledge base, sorted by name; overlays are left out."""
+        found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
+        return sorted((path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None), key=lambda path: path.name)
+
+    def require(self) -> None:
+        """Raises NotFound where there is no such folder, UsageError where it is the installation and no checkout."""
+        if _is_only_installed(self.root):
+            raise UsageError("is where Almanac is installed, and only read", where=str(self.root), hint="take another folder: --project DIR")
+        if not self.root.is_dir():
+            raise NotFound("no such project folder", where=str(self.root), hint=f"check --project or {_PROJECT}; almanac init NAME --project DIR makes one")
+
+    def _and_above(self) -> Iterator["Project"]:
+        try:
+            home = Path.home().resolve()
+        except RuntimeError:  # this user has none
+            home = None
+        for folder in (self.root, *self.root.parents):
+            if not _is_only_installed(folder):
+                yield Project(folder)
+            if folder == home:
+                return
+
+
+def use_project(root: Path | str) -> None:
+    """Makes a folder the project of this process and of its children."""
+    os.environ[_PROJECT] = str(_absolute(root))
+
+
+def _absolute(path: Path | str) -> Path:
+    try:
+        return Path(path).expanduser().resolve()
+    except RuntimeError as error:
+        raise UsageError(f"no such home directory: {error}", where=str(path), hint="write the whole path") from error
+
+
+def _is_only_installed(folder: Path) -> bool:
+    return folder == installation() and not (folder / "pyproject.toml").is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """Where everything that is not code lies."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
+        """The option, else ALMANAC_DATA, else `data/` of the project."""
+        chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
+        return cls(_absolute(chosen))
+
+    def raw(self, kb: str, source: str) -> Path:
+        return self.root / "raw" / kb / source
+
+    def processed(self, kb: str) -> Path:
+        return self.root / "processed" / kb
+
+    def runs(self, kb: str) -> Path:
+        return self.processed(kb) / "runs"
+
+    @property
+    def vectors(self) -> Path:
+        return self.root / "vectors"
+
+    def index(self, kb: str) -> Path:
+        return self.root / "index" / kb
+
+    def versions(self, kb: str) -> Path:
+        return self.index(kb) / "versions"
+
+    @property
+    def limits(self) -> Path:
+        return self.root / "limits"
+
+    @property
+    def prefect_home(self) -> Path:
+        return self.root / "prefect"
+
+    def require_writable(self) -> None:
+        """Raises StorageError unless files can be made here."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            probe = self.root / f".writable-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise StorageError(
+                f"the data directory cannot be written: {error.strerror}",
+                where=str(self.root),
+                hint="choose another with --data DIR or ALMANAC_DATA, or mend its permissions",
+            ) from error
+
+
+def environment(option: str | None = None) -> tuple[str, str]:
+    """The environment whose overlay is asked for, and by what: the option, else ALMANAC_ENV. Empty where there is none."""
+    return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")
+
+
+def index_name() -> str | None:
+    """INDEX_NAME: the knowledge base that is asked where a request names none."""
+    return os.environ.get("INDEX_NAME", "").strip() or None
+
+
+def mistral_api_key() -> str | None:
+    """MISTRAL_API_KEY. Read at every request and kept by nobody, so that no object, log or traceback can show it."""
+    return os.environ.get("MISTRAL_API_KEY", "").strip() or None
+
+
+def quiet_engines() -> None:
+    """Switches off telemetry, downloads and notices of the engines. Call before importing any of them."""
+    os.environ.update(_QUIET_ENGINES)
+    for name in [n for n in os.environ if n.startswith("GX_CLOUD_")]:
+        del os.environ[name]

@@ -1,0 +1,143 @@
+"""The Parquet tables under `data/processed` and in each version: their columns, and items in and out of them.
+
+Nested values (`fields`, `metadata`) are canonical JSON in one text column: their shape is the declaration's, not ours.
+"""
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from almanac.core.durable import move, write_file
+from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
+from almanac.schemas.hashing import canonical_json, sha256
+from almanac.schemas.items import ChunkRow, Item
+
+RECORDS = "records.parquet"
+DOCUMENTS = "documents.parquet"
+CHUNKS = "chunks.parquet"
+
+_UNREADABLE = (pa.ArrowException, OSError, KeyError)
+_TEXT = pa.string()
+_ITEM_COLUMNS = (
+    "source", "kind", "document_id", "url", "title", "text", "fields", "metadata", "raw_sha256", "content_sha256", "text_sha256", "fetched_at",
+)  # fmt: skip
+ITEM_SCHEMA = pa.schema([(name, _TEXT) for name in _ITEM_COLUMNS])
+CHUNK_SCHEMA = pa.schema(
+    [
+        *((name, _TEXT) for name in ("chunk_id", "document_id", "source", "url", "title", "kind")),
+        ("ordinal", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        *((name, _TEXT) for name in ("text", "embedded_text", "text_sha256", "metadata", "fetched_at")),
+    ]
+)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Writes a Parquet file, whole or not at all."""
+    write_file(path, lambda file: pq.write_table(table, file, compression="zstd"))
+
+
+class TableWriter:
+    """A Parquet file that grows by batches and appears, whole, when the block ends well."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", write_page_checksum=True)
+        self.rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Adds a batch, as a row group of its own."""
+        if table.num_rows:
+            self._writer.write_table(table)
+            self.rows += table.num_rows
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self._writer.close()
+            if kind is None:
+                with self._temporary.open("rb") as file:
+                    os.fsync(file.fileno())
+                move(self._temporary, self._path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+
+def read_table(path: Path, columns: list[str]) -> pa.Table:
+    """Columns of a table of a version. Raises DamagedVersion where it is missing or cannot be read."""
+    try:
+        return pq.read_table(path, columns=columns)
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
+
+
+def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int = 2000) -> Iterator[pa.Table]:
+    """A table some rows at a time, so that it need not fit into memory. Raises DamagedVersion where it is missing or cannot be read."""
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for batch in file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns)):
+                yield pa.Table.from_batches([batch])
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
+
+
+def damaged_table(path: Path, error: Exception) -> AlmanacError:
+    """A table that cannot be read, by its own fault or by the disk's."""
+    if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+        return StorageError(f"a table cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk")
+    hint = "almanac verify says what is wrong; almanac rollback publishes an older version; almanac run builds a new one"
+    return DamagedVersion(f"the table cannot be read: {error}", where=str(path), hint=hint)
+
+
+class StoredItems:
+    """The items of a table, in its order; may be walked through again and again. No more than some of them are in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[Item]:
+        for batch in read_batches(self._path):
+            yield from map(item_of, batch.to_pylist())
+
+
+def item_of(row: dict[str, Any]) -> Item:
+    """An item as it was written; a language that was detected stands in its metadata."""
+    kept = {name: row[name] for name in ("source", "kind", "document_id", "url", "title", "text", "raw_sha256", "fetched_at")}
+    return Item(**kept, fields=json.loads(row["fields"]), metadata=json.loads(row["metadata"]))
+
+
+def items_table(items: Iterable[Item]) -> pa.Table:
+    rows = [
+        {
+            "source": i.source, "kind": i.kind, "document_id": i.document_id, "url": i.url, "title": i.title, "text": i.text,
+            "fields": canonical_json(i.fields), "metadata": canonical_json(i.metadata),
+            "raw_sha256": i.raw_sha256, "content_sha256": i.content_sha256, "text_sha256": sha256(i.text),
+            "fetched_at": i.fetched_at,
+        }
+        for i in items
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=ITEM_SCHEMA)
+
+
+def chunks_table(chunks: Iterable[ChunkRow]) -> pa.Table:
+    rows = [
+        {
+            "chunk_id": c.chunk_id, "document_id": c.document_id, "source": c.source, "url": c.url, "title": c.title, "kind": c.kind,
+            "ordinal": c.ordinal, "start": c.start, "end": c.end, "text": c.text, "embedded_text": c.embedded_text,
+            "text_sha256": c.text_sha256, "metadata": canonical_json(c.metadata), "fetched_at": c.fetched_at,
+        }
+        for c in chunks
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=CHUNK_SCHEMA)

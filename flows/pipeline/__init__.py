@@ -1,0 +1,1 @@
+"""The steps of a refresh and of its upkeep. No module here imports Prefect."""

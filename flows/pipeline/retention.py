@@ -1,0 +1,57 @@
+"""What is kept of the past, as declared: versions, vectors, and the raw pages behind them."""
+
+from collections.abc import Collection
+from pathlib import Path
+
+import structlog
+
+from almanac.core.durable import TEMPORARY, sweep
+from almanac.core.settings import DataDir
+from almanac.core.tables import DOCUMENTS, RECORDS, read_table
+from almanac.flows.pipeline.run import Run
+from almanac.index.upkeep.prune import prune
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.store import list_versions, version_dir, version_names
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.reports import PruneResult
+from almanac.spiders.store.raw import RawStore
+
+log = structlog.get_logger("almanac.retention")
+
+
+def apply_retention(
+    data: DataDir, declaration: Declaration, *, crawls: Collection[str] = (), keep_vectors: Collection[str] = (), lease: Lease | None = None
+) -> PruneResult:
+    """Takes away what is beyond the declared retention, and says what went. `crawls` and `keep_vectors` stay beside what must stay anyway.
+
+    The caller holds the writer's lock, and has left `vectors_in_use`: while anybody uses vectors, these are left for the next time.
+    """
+    result = prune(data, declaration, keep_vectors=keep_vectors, lease=lease)
+    index_dir = data.index(declaration.name)
+    needed = set(crawls) | {crawl for manifest in list_versions(index_dir) for crawl in (manifest.run_id, *manifest.lineage.get("crawls", {}).values())}
+    bodies = _bodies_of_versions(index_dir)
+    if bodies is None:
+        return result
+    run = Run(declaration, data)
+    # Also of sources that are declared no longer.
+    for folder in sorted(path for path in data.raw(declaration.name, "_").parent.glob("*") if path.is_dir()):
+        raw = RawStore(folder)
+        stored = raw.crawls()
+        newest = stored[-declaration.retention.crawls :]
+        concluded = next((crawl for crawl in reversed(stored) if run.ending_of(crawl) == "concluded"), None)
+        pruned = raw.prune({*newest, *needed, *([concluded] if concluded else [])}, bodies)
+        result.crawls += pruned.crawls
+        result.pages += pruned.bodies
+        result.bytes += pruned.bytes + sweep(folder.rglob(TEMPORARY))
+    return result
+
+
+def _bodies_of_versions(index_dir: Path) -> set[str] | None:
+    """The raw pages that the items of kept versions were made from; None where a table cannot be read: then nobody knows."""
+    tables = [version_dir(index_dir, version) / name for version in version_names(index_dir) for name in (RECORDS, DOCUMENTS)]
+    try:
+        return {digest for path in tables if path.is_file() for digest in read_table(path, ["raw_sha256"]).column(0).to_pylist()}
+    except DamagedVersion as error:
+        log.warning("raw pages are left for the next time: a kept version does not say which it needs", error=str(error))
+        return None

@@ -1,0 +1,149 @@
+"""Takedown of a URL: out of the raw pages, what was made of them, every kept version, and the vectors that only it needed."""
+
+import json
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import structlog
+
+from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed, raw_folders
+from almanac.index.upkeep.prune import needed_keys
+from almanac.index.upkeep.takedown import Found, Takedown, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
+from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
+from almanac.index.versions.lock import Lease
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DamagedVersion, NotFound, RunLocked
+from almanac.schemas.reports import ForgetResult
+from almanac.spiders.store.raw import RawStore
+
+log = structlog.get_logger("almanac.forget")
+_PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors
+
+
+def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | None = None, *, lease: Lease | None = None) -> ForgetResult:
+    """Erases the page or item at a URL, and has it denied from now on. The caller holds the writer's lock.
+
+    A kill in between is made good by the next takedown or run; doing it again finds nothing more. Raises NotFound for a URL that nobody knows,
+    and DamagedVersion or RunLocked when all is erased but what they name.
+    """
+    complete_takedowns(data, declaration, lease=lease)
+    takedown = _takedown(data, declaration.name, url, why)
+    note_takedown(data.index(declaration.name), takedown)
+    return _carry_out(data, declaration.name, takedown, lease)
+
+
+def _takedown(data: DataDir, kb: str, url: str, why: str | None) -> Takedown:
+    """What is to be erased. An earlier takedown of the URL is carried on."""
+    before = next((one for one in takedowns(data.index(kb)) if url in one.urls), None)
+    urls = sorted({*names_of(data, kb, url), *(before.urls if before else ())})
+    found = find_items(data, kb, urls)
+    if before is not None:
+        return before.model_copy(update={"urls": urls, "why": why or before.why, "keys": sorted({*before.keys, *found.keys}), "done_at": None})
+    if not found.items and not found.chunks and set(known_urls(data, kb)).isdisjoint(urls):
+        nearest = nearest_urls(url, known_urls(data, kb))
+        hint = f"known and near: {', '.join(nearest)}" if nearest else "almanac export KB documents, or records, lists the URLs that there are"
+        raise NotFound(f"nothing is known of {url}", where=kb, hint=hint)
+    return Takedown(url=url, urls=urls, at=datetime.now(UTC).isoformat(timespec="seconds"), why=why, keys=sorted(found.keys))
+
+
+def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease | None = None) -> None:
+    """Carries out the takedowns that were cut off. What still stands in the way is logged, and tried again the next time."""
+    for takedown in takedowns(data.index(declaration.name)):
+        if takedown.done_at is None:
+            try:
+                _carry_out(data, declaration.name, takedown, lease)
+            except (DamagedVersion, RunLocked) as error:
+                if lease:
+                    lease.require_held()
+                log.warning("a takedown is not complete yet", kb=declaration.name, url=takedown.url, error=str(error))
+
+
+def _carry_out(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) -> ForgetResult:
+    versions, erased, failures = _erase_from_versions(data, kb, takedown, lease)
+    erased.add(forget_in_tables(data.processed(kb), takedown.urls))
+    _erase_from_processed(data, kb, takedown.urls)
+    pages = sum(RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in raw_folders(data, kb))
+    if failures:
+        first = failures[0]
+        raise DamagedVersion(
+            f"{takedown.url} is erased but for {len(failures)} kept versions that cannot be built again; the first: {first.message}",
+            where=first.where,
+            hint="remove that version's folder, or mend what is damaged, then almanac forget KB URL again",
+        )
+    vectors = _erase_vectors(data, takedown)
+    done = takedown.model_copy(update={"keys": [], "done_at": datetime.now(UTC).isoformat(timespec="seconds")})
+    note_takedown(data.index(kb), done)
+    return ForgetResult(kb=kb, url=takedown.url, versions=versions, items=len(erased.items), chunks=len(erased.chunks), vectors=vectors, pages=pages)
+
+
+def _erase_from_versions(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) -> tuple[list[str], Found, list[DamagedVersion]]:
+    cleaned, erased, failures = [], Found(), []
+    with vectors_in_use(data.vectors):
+        for version in versions_to_clean(data.index(kb)):
+            try:
+                found = forget_in_version(data.index(kb), version, takedown, data.vectors, lease=lease)
+            except DamagedVersion as error:
+                failures.append(error)
+                continue
+            erased.add(found)
+            if found.items or found.chunks:
+                cleaned.append(version)
+                log.info("forgotten", kb=kb, version=version, items=len(found.items), chunks=len(found.chunks))
+    return cleaned, erased, failures
+
+
+def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
+    """Those whose text nothing else has, in any knowledge base."""
+    with vectors_unused(data.vectors, patience_s=_PATIENCE_S) as unused:
+        if not unused:
+            raise RunLocked(
+                f"{takedown.url} is erased but for its vectors, which a run of another knowledge base may be using",
+                where=str(data.vectors),
+                hint="wait for that run; the next takedown or run completes this one",
+            )
+        needs = needed_keys(data, overlook_unreadable=True)
+        assert needs is not None
+        keys = pa.array(takedown.keys, pa.string())
+        return forget_vectors(data.vectors, keys.filter(pc.invert(pc.is_in(keys, value_set=needs.of_any()))))
+
+
+def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:
+    """What runs noted of it: mapped pages, what was staged, rejects, reports."""
+    processed = data.processed(kb)
+    for path in [*processed.glob("mapped*"), *processed.glob(".staging"), *processed.glob(REMOVED)]:
+        remove(path)
+    sweep(processed.rglob(TEMPORARY))
+    rejects = processed / "rejects.jsonl"
+    if rejects.is_file():
+        lines = [f"{line}\n" for line in rejects.read_text(encoding="utf-8").split("\n") if line]
+        kept = [line for line in lines if not _speaks_of(parsed(line), urls)]
+        if kept != lines:
+            write_file(rejects, "".join(kept))
+    for report in sorted(data.runs(kb).glob("*.json")):
+        before = parsed(report.read_text(encoding="utf-8"))
+        after = _without(before, urls)
+        if after != before:
+            write_file(report, json.dumps(after, ensure_ascii=False, indent=1))
+
+
+def _without(value: Any, urls: Collection[str]) -> Any:
+    """The same without list entries about one of these URLs; in running text they become a word."""
+    if isinstance(value, list):
+        return [_without(one, urls) for one in value if one not in urls and not _speaks_of(one, urls)]
+    if isinstance(value, dict):
+        return {key: _without(one, urls) for key, one in value.items()}
+    if isinstance(value, str):
+        for url in urls:
+            value = re.sub(rf"{re.escape(url)}(?![\w/%.?&=~+-])", "(forgotten)", value) if url in value else value
+    return value
+
+
+def _speaks_of(entry: Any, urls: Collection[str]) -> bool:
+    url = entry.get("url") if isinstance(entry, dict) else None
+    return isinstance(url, str) and (url in urls or url.partition("#")[0] in urls)

@@ -1,0 +1,1 @@
+"""Runs, versions and differences as tables and charts, for the terminal and for Prefect."""

@@ -1,0 +1,1 @@
+"""The Prefect server, its worker, deployments and automations."""

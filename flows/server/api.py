@@ -1,0 +1,80 @@
+"""Prefect's API for one command, where PREFECT_API_URL names no server.
+
+A child of ours rather than Prefect's own ephemeral server: it ends with us even after kill -9, Ctrl-C at a terminal does not reach it before the run
+has said its last word, and it starts while this process still imports.
+"""
+
+import atexit
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+
+from almanac.core.lifetime import end_with_parent
+from almanac.core.settings import DataDir
+from almanac.flows.environment import prepare_prefect
+from almanac.schemas.errors import OperationalError
+
+_START_TIMEOUT_S = 120  # the first start in a data directory also makes the database
+Ready = Callable[[], None]
+
+
+def start_api(data: DataDir) -> Ready:
+    """Starts the API and gives a function that waits until it answers: import the flow in between. It runs until this process ends."""
+    prepare_prefect(data)
+    if os.environ.get("PREFECT_API_URL"):
+        return lambda: None
+    log_path = data.prefect_home / "api.log"
+    with log_path.open("wb") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "almanac.flows.server.api"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        )
+    # Registered before Prefect is imported, so that it is called after Prefect has sent the last logs and events.
+    atexit.register(_stop, child)
+    assert child.stdout is not None
+    url = f"http://127.0.0.1:{int(child.stdout.readline() or 0)}/api"
+    os.environ["PREFECT_API_URL"] = url
+
+    def wait_until_ready() -> None:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not answers(f"{url}/health"):
+            if child.poll() is not None or time.monotonic() > deadline:
+                tail = log_path.read_text(errors="replace")[-1000:].strip()
+                raise OperationalError(f"Prefect's API did not start: {tail or 'it said nothing'}", where=str(log_path), hint="run again")
+            time.sleep(0.1)
+
+    return wait_until_ready
+
+
+def _stop(child: "subprocess.Popen[bytes]") -> None:
+    """At once: SQLite keeps what was committed, and nobody waits for the rest."""
+    child.kill()
+    child.communicate()
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers there with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=2):
+            return True
+    except (OSError, ValueError, http.client.HTTPException):  # nobody, no address, or something that speaks no HTTP
+        return False
+
+
+def _serve() -> None:
+    end_with_parent()
+    listener = socket.create_server(("127.0.0.1", 0))
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    uvicorn.Server(uvicorn.Config(create_app(ephemeral=True, final=True), log_level="warning")).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,56 @@
+"""What the Prefect server has to hold before the worker starts: the global limit, the automations, and no run that only seems to run."""
+
+from collections.abc import Iterator
+
+import structlog
+from prefect.client.orchestration import get_client
+from prefect.logging.configuration import setup_logging
+
+from almanac.core.load import load_declaration
+from almanac.core.logs import log_through_stdlib
+from almanac.flows.environment import alert_webhook
+from almanac.flows.limits import ensure_embedding_limit
+from almanac.flows.server.automations import ensure_automations
+from almanac.flows.server.zombies import mark_dead_runs
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import AlmanacError
+
+log = structlog.get_logger("almanac.server")
+_PAGE = 200
+
+
+def furnish(ui: str) -> None:
+    """Makes what is missing, and leaves alone what is there. The deployments have been made."""
+    setup_logging()
+    log_through_stdlib()
+    ensure_embedding_limit()
+    webhook = alert_webhook()
+    names = ensure_automations(list(_deployed()), webhook, ui)
+    log.info("automations", names=", ".join(names), alerts="by webhook" if webhook else "nobody is called: ALMANAC_ALERT_WEBHOOK is not set")
+
+
+def remove_undeclared(declared: set[str]) -> None:
+    """Removes the deployments of knowledge bases that are declared no more: their schedules would start runs that can only fail."""
+    with get_client(sync_client=True) as client:
+        for deployment in client.read_deployments(limit=_PAGE):
+            if "almanac" in deployment.tags and deployment.parameters.get("kb") not in declared:
+                client.delete_deployment(deployment.id)
+                log.warning("a deployment whose knowledge base is declared no more is removed", kb=deployment.parameters.get("kb"))
+
+
+def bury(work_pool: str) -> None:
+    """Marks the runs of a worker that is no more."""
+    if dead := mark_dead_runs(work_pool):
+        log.warning("runs without a process are marked as crashed", runs=", ".join(dead))
+
+
+def _deployed() -> Iterator[Declaration]:
+    """The declarations of the deployments; one that cannot be read is told, and is no reason to serve none."""
+    with get_client(sync_client=True) as client:
+        deployments = client.read_deployments(limit=_PAGE)
+    for deployment in deployments:
+        if "kb" in deployment.parameters:
+            try:
+                yield load_declaration(deployment.parameters["kb"], deployment.parameters.get("env"))
+            except AlmanacError as error:
+                log.warning("a deployment's declaration cannot be read", deployment=deployment.name, error=str(error))

@@ -1,0 +1,104 @@
+"""What is deployed: all that the project's prefect.yaml says, and each declared knowledge base that it does not name, on the schedule of its declaration."""
+
+import asyncio
+import hashlib
+import re
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import structlog
+from cronsim import CronSim
+from ruamel.yaml import YAML
+
+from almanac.core.durable import write_file
+from almanac.core.load import load_as_served
+from almanac.core.overlays import overlays_of
+from almanac.core.settings import DataDir, Project, environment
+from almanac.schemas.errors import AlmanacError, DeclarationError
+
+_FILE = "prefect.yaml"
+_COMPARED = 50  # starts, from now on: of a daily schedule more than a month
+_log = structlog.get_logger("almanac.server")
+
+
+def deployment_files(project: Project, data: DataDir, pool: str) -> list[Path]:
+    """The files for `prefect deploy`: the project's own, where there is one, and one that is written from declarations. None where nothing is declared.
+
+    Raises DeclarationError where the project's own file is no YAML.
+    """
+    own = project.root / _FILE
+    files = [own] if own.is_file() else []
+    named = _knowledge_bases_of(own)
+    derived = [_deployment(path, pool) for path in project.declarations() if path.stem not in named]
+    if derived:
+        written = data.prefect_home / "deployments.yaml"
+        write_file(written, lambda file: YAML(typ="safe").dump({"name": "almanac", "deployments": derived}, file))
+        files.append(written)
+    if not files:
+        _log.warning("nothing is declared, so nothing is deployed", folder=str(project.knowledge), next="almanac init NAME, and start the server again")
+    return files
+
+
+def deployed_names(project: Project) -> set[str]:
+    """What the deployments of a project call their knowledge bases."""
+    return _knowledge_bases_of(project.root / _FILE) | {path.stem for path in project.declarations()}
+
+
+def _knowledge_bases_of(file: Path) -> set[str]:
+    if not file.is_file():
+        return set()
+    try:
+        deployments = (YAML(typ="safe").load(file) or {}).get("deployments") or []
+        return {str((one.get("parameters") or {}).get("kb")) for one in deployments}
+    except Exception as error:
+        raise DeclarationError(f"cannot be read as deployments: {error}", where=str(file), hint="without that file, declarations decide") from error
+
+
+def _deployment(path: Path, pool: str) -> dict[str, Any]:
+    """The entry of one declaration; one that cannot be read has no schedule, and its runs say what is wrong with it."""
+    env, _ = environment()
+    parameters = {"kb": path.stem} if not env or env in overlays_of(path) else {"kb": path.stem, "env": ""}
+    deployment: dict[str, Any] = {
+        "name": "refresh",
+        "entrypoint": f"almanac.flows.deployed.{_flow_name(path.stem)}",
+        "parameters": parameters,
+        "tags": ["almanac", path.stem],
+        "concurrency_limit": {"limit": 1, "collision_strategy": "ENQUEUE"},
+        "work_pool": {"name": pool, "work_queue_name": "default"},
+    }
+    try:
+        declaration = load_as_served(path, env)
+    except AlmanacError as error:
+        _log.warning("a declaration cannot be read", file=str(path), error=str(error))
+        return deployment
+    schedules = [{"cron": declaration.schedule, "timezone": "UTC", "active": True}] if _is_understood(declaration.schedule, path) else []
+    return {**deployment, "description": declaration.title or declaration.name, "schedules": schedules}
+
+
+def _flow_name(stem: str) -> str:
+    """What Prefect calls the flow: the file's name; where that is no name of an attribute, with a hash, so that no two are one."""
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", stem):
+        return stem
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("_-")
+    return f"{readable or 'kb'}-{hashlib.sha256(stem.encode()).hexdigest()[:6]}"
+
+
+def _is_understood(cron: str | None, path: Path) -> bool:
+    """Whether Prefect starts runs when the declaration says. Cron has dialects: what a day of the month means beside a weekday, seconds, `L`."""
+    if cron is None:
+        return False
+    from prefect.server.schemas.schedules import CronSchedule
+
+    now = datetime.now(UTC)
+    meant = list(islice(CronSim(cron, now), _COMPARED))
+    try:
+        found = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(_COMPARED, start=now))
+    except ValueError as error:
+        _log.warning("Prefect does not understand a schedule: its runs start by hand", file=str(path), schedule=cron, error=str(error))
+        return False
+    if [when.timestamp() for when in found] != [when.timestamp() for when in meant]:
+        _log.warning("Prefect would start runs at other times than declared: they start by hand", file=str(path), schedule=cron)
+        return False
+    return True

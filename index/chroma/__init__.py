@@ -1,0 +1,1 @@
+"""Chroma: opening it, the rows in it, and copying its files."""

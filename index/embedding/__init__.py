@@ -1,0 +1,1 @@
+"""Embedders: a local model or an API, their identity, tokens and score thresholds."""

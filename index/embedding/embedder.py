@@ -1,0 +1,184 @@
+"""Text in, unit vectors out. What an embedder is, which one is declared, the local one, and the one check of what any of them returns."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from almanac.core.settings import DataDir
+from almanac.index.embedding.mistral_embedder import MistralEmbedder
+from almanac.index.embedding.model_folder import describe_embedder, find_model
+from almanac.index.embedding.score_thresholds import Floors, default_floors
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import DeclarationError, OperationalError
+from almanac.schemas.hashing import sha256
+from almanac.schemas.manifest import EmbedderInfo
+
+__all__ = ["Embedder", "Floors", "LocalEmbedder", "RemoteEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
+
+Vectors = npt.NDArray[np.float32]
+_REQUEST = 32  # texts in one forward pass; longer ones gain nothing on a CPU
+_TOKENISED = 512  # texts whose lengths are found at once: padded to the longest, 3 MB
+
+
+class Embedder(Protocol):
+    """Both methods return float32 (n, dimension), unit length, in the order of `texts`; n may be 0."""
+
+    @property
+    def info(self) -> EmbedderInfo: ...
+
+    @property
+    def defaults(self) -> Floors: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors: ...
+
+
+@runtime_checkable
+class RemoteEmbedder(Embedder, Protocol):
+    """One that is asked over a network: it bills tokens, and may refuse single texts."""
+
+    @property
+    def tokens(self) -> int:
+        """Billed by now."""
+
+    def embed_each(self, texts: Sequence[str]) -> tuple[Vectors, dict[int, str]]:
+        """The vectors of the texts that are taken, in order, and by row why the others are not."""
+
+
+def load_embedder(embed: Embed, data: DataDir | None = None) -> Embedder:
+    """The declared embedder, ready to use. Importing and loading a local model takes about 5 s. Raises CredentialRefused where an API's key is missing.
+
+    Who has the same `data` keeps an API's declared limits together; None is the one that the environment names.
+    """
+    return MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed)
+
+
+class LocalEmbedder:
+    """A sentence-transformers model on this machine, on a GPU where there is one, in the declared precision. Safe to share among threads."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._info = describe_embedder(embed)
+        self._model = _load_model(embed)
+        found = self._model.get_embedding_dimension()
+        if found != self._info.dimension:
+            raise DeclarationError(
+                f"embed.model: '{embed.model}' says dimension {self._info.dimension} and makes {found}", where=embed.model, hint="save the model again"
+            )
+        self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return self._info
+
+    @property
+    def defaults(self) -> Floors:
+        return default_floors(self._info)
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return self._encode(self._model.encode_document, self._info.document_prompt, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        return self._encode(self._model.encode_query, self._info.query_prompt, texts)
+
+    def _encode(self, encode: Any, prompt: str, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.empty((0, self._info.dimension), dtype=np.float32)
+        with self._lock:
+            order = self._longest_first(texts)
+            ordered = [texts[row] for row in order]
+            requests = (ordered[begin : begin + _REQUEST] for begin in range(0, len(ordered), _REQUEST))
+            told = {"prompt": prompt, "batch_size": _REQUEST, "normalize_embeddings": True, "show_progress_bar": False}
+            vectors = np.concatenate([encode(request, **told) for request in requests])
+        out = np.empty((len(texts), self._info.dimension), dtype=np.float32)
+        out[order] = checked_vectors(vectors, ordered, self._info)
+        return out
+
+    def _longest_first(self, texts: Sequence[str]) -> npt.NDArray[np.intp]:
+        """The order in which texts of a request need the least padding.
+
+        `encode` itself sorts by characters, after which a fourth of what the model reads of mixed languages is padding, and an eighth
+        of English; by word pieces it is a hundredth. Counting them takes a hundredth of the time of embedding.
+        """
+        if len(texts) <= _REQUEST:
+            return np.arange(len(texts))
+        slices = (list(texts[begin : begin + _TOKENISED]) for begin in range(0, len(texts), _TOKENISED))
+        lengths = np.concatenate([_word_pieces(self._model.preprocess(part), part) for part in slices])
+        return np.argsort(-lengths, kind="stable")
+
+
+def _word_pieces(features: Any, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    mask = features.get("attention_mask")
+    if mask is None:  # a model of word vectors: it pads nothing
+        return np.asarray([len(text) for text in texts], dtype=np.int64)
+    counts: npt.NDArray[np.int64] = mask.sum(dim=1).numpy()
+    return counts
+
+
+def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> Vectors:
+    """The vectors as float32 (n, dimension) of unit length. Raises OperationalError that names the hash of the text concerned."""
+    array = np.asarray(vectors, dtype=np.float32)
+    if array.ndim != 2 or len(array) != len(texts):
+        first = f", the first with sha256 {sha256(texts[0])}" if texts else ""
+        raise OperationalError(
+            f"{len(texts)} texts were sent{first}; the answer has the shape {array.shape}", where=info.model, hint="run again; completed parts are kept"
+        )
+    if array.shape[1] != info.dimension:
+        raise OperationalError(
+            f"a vector of dimension {array.shape[1]} instead of {info.dimension} for the text with sha256 {sha256(texts[0])}",
+            where=info.model,
+            hint="the model has changed: check embed.model",
+        )
+    norms = np.linalg.norm(array.astype(np.float64), axis=1)
+    unusable = np.flatnonzero(~np.isfinite(norms) | (norms < 1e-9))
+    if len(unusable):
+        what = "zero" if np.isfinite(norms[unusable[0]]) else "not finite"
+        raise OperationalError(
+            f"the vector is {what} for the text with sha256 {sha256(texts[int(unusable[0])])}",
+            where=info.model,
+            hint="find the text in chunks.parquet by text_sha256",
+        )
+    # What is already of unit length stays as it is, to the bit.
+    off = np.abs(norms - 1) > 1e-6
+    if off.any():
+        array = array.copy()
+        array[off] = array[off] / norms[off, None]
+    return array
+
+
+def _load_model(embed: Embed) -> Any:
+    from almanac.core.settings import quiet_engines
+
+    quiet_engines()
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from threadpoolctl import threadpool_limits
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    # NumPy's threads wait by turning, for a tenth of a second after each product, and torch's stand behind them: a query takes 110 ms instead of 20.
+    threadpool_limits(1, user_api="blas")
+    folder = find_model(embed)
+    try:
+        model = SentenceTransformer(
+            str(folder.path),
+            device="cuda" if torch.cuda.is_available() else "cpu",
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"torch_dtype": torch.float32},
+        )
+    except Exception as error:  # transformers raises many unrelated types for a folder that it cannot read
+        raise DeclarationError(f"embed.model: '{embed.model}' cannot be loaded: {error}", where=str(folder.path), hint="save the model again") from error
+    if embed.precision == "bfloat16":
+        model[0].to(torch.bfloat16).register_forward_hook(_pool_in_single_precision)
+    return model
+
+
+def _pool_in_single_precision(_module: Any, _inputs: Any, features: Any) -> Any:
+    """The layers in half precision, what follows them in single: cosine .9999 to all in single. With the mean in half it is .996, and lengths are off."""
+    import torch
+
+    return {name: value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value for name, value in features.items()}

@@ -1,0 +1,209 @@
+"""Embedding by Mistral's API, or by a server that speaks it. Every vector is checked, and a text that is refused keeps no other one back."""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from almanac.core.settings import DataDir
+from almanac.index.embedding.score_thresholds import Floors, default_floors
+from almanac.index.mistral.batching import MAX_TOKENS, estimate_tokens, pack
+from almanac.index.mistral.client import MISTRAL_URL, AnswerMalformed, MistralApi, Unanswered, shared_limit
+from almanac.index.mistral.retry import Retry
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import DeclarationError, OperationalError
+from almanac.schemas.hashing import canonical_json, sha256
+from almanac.schemas.manifest import EmbedderInfo
+
+if TYPE_CHECKING:
+    from mistralai.client import Mistral
+
+_PROBE = "A text that every embedder takes."
+_PLAUSIBLE = (1e-6, 1e6)  # lengths of vectors; Mistral's are 1
+_ATTEMPTS_TO_DIVIDE = 2
+_ATTEMPTS_FOR_A_QUESTION = 3  # somebody waits for the answer
+_Row = tuple[int | None, list[float] | None]
+_Vectors = npt.NDArray[np.float32]  # (n, dimension)
+
+
+def describe_mistral(embed: Embed) -> EmbedderInfo:
+    """What a Mistral embedder is, without asking it.
+
+    The server is part of it: two servers may call different weights by the same name. `same_as` says that they do not.
+    """
+    server = embed.same_as or embed.server_url or MISTRAL_URL
+    assert embed.dimension is not None
+    query, document = embed.prompts.query or "", embed.prompts.document or ""
+    made_by = {"provider": embed.provider, "model": embed.model, "server": server, "dimension": embed.dimension, "normalise": True}
+    fingerprint = sha256(canonical_json({**made_by, "document_prompt": document} if document else made_by))[:16]
+    return EmbedderInfo(
+        provider=embed.provider, model=embed.model, revision=server, dimension=embed.dimension, fingerprint=fingerprint,
+        query_prompt=query, document_prompt=document,
+    )  # fmt: skip
+
+
+class MistralEmbedder:
+    """Texts to a server, packed into requests; what it bills is counted in `tokens`. Safe to share among threads."""
+
+    def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+        self._info = describe_mistral(embed)
+        limit = shared_limit(data, embed.server_url, embed.model, embed.requests_per_second, embed.tokens_per_minute)
+        self._api = MistralApi(embed.server_url, limit, timeout_s=embed.timeout_s, retry=retry)
+        self._max_tokens = int(min(MAX_TOKENS, embed.tokens_per_minute or MAX_TOKENS))
+        self._lock = threading.Lock()
+        self.tokens = 0
+
+    @property
+    def info(self) -> EmbedderInfo:
+        return self._info
+
+    @property
+    def defaults(self) -> Floors:
+        return default_floors(self._info)
+
+    def embed_documents(self, texts: Sequence[str]) -> _Vectors:
+        return self._embed_all(texts, self._info.document_prompt)
+
+    def embed_queries(self, texts: Sequence[str]) -> _Vectors:
+        """As documents, but for a declared prompt: mistral-embed makes no difference between the two."""
+        return self._embed_all(texts, self._info.query_prompt, attempts=_ATTEMPTS_FOR_A_QUESTION)
+
+    def _embed_all(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> _Vectors:
+        vectors, refused = self._embed_each(texts, prompt, attempts=attempts)
+        for row, reason in refused.items():
+            raise OperationalError(f"the text with sha256 {sha256(texts[row])} is refused: {reason}", where=self._api.server, hint="shorten or change the text")
+        return vectors
+
+    def embed_each(self, texts: Sequence[str]) -> tuple[_Vectors, dict[int, str]]:
+        """The vectors of the texts that the server takes, in order, and why it does not take the others, by row.
+
+        A text is refused when it fails alone, while another one passes; where nothing passes, the error is raised.
+        """
+        return self._embed_each(texts, self._info.document_prompt)
+
+    def _embed_each(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> tuple[_Vectors, dict[int, str]]:
+        sent = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
+        counts = [estimate_tokens(text) for text in sent]
+        vectors = np.zeros((len(texts), self._info.dimension), dtype=np.float32)
+        refused: dict[int, str] = {}
+        for rows in pack(counts, max_tokens=self._max_tokens):
+            try:
+                vectors[rows] = self._request([sent[row] for row in rows], attempts=attempts)
+            except Unanswered as failure:
+                self._require_that_others_pass(failure)
+                self._divide(sent, rows, failure, vectors, refused)
+        return vectors[[row for row in range(len(texts)) if row not in refused]], refused
+
+    def _divide(self, texts: Sequence[str], rows: list[int], failure: Unanswered, vectors: _Vectors, refused: dict[int, str]) -> None:
+        """Asks for the parts of a request that failed, down to single texts. Where the answer told which texts failed, the others go together."""
+        if len(rows) == 1:
+            refused[rows[0]] = failure.finding
+            return
+        if 0 < len(failure.rows) < len(rows):
+            parts = [[row for place, row in enumerate(rows) if place not in failure.rows], *([rows[place]] for place in sorted(failure.rows))]
+        else:
+            parts = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+        for part in parts:
+            try:
+                vectors[part] = self._request([texts[row] for row in part], attempts=None if len(part) == 1 else _ATTEMPTS_TO_DIVIDE)
+            except Unanswered as inner:
+                if len(part) == 1:  # which takes long enough for a server to go down meanwhile
+                    self._require_that_others_pass(inner)
+                self._divide(texts, part, inner, vectors, refused)
+
+    def _require_that_others_pass(self, failure: Unanswered) -> None:
+        """A server that refuses everything has something else against it: an unknown model, say. Then no text is to blame."""
+        try:
+            self._request([_PROBE])
+        except Unanswered:
+            raise failure.error from None
+
+    def _request(self, texts: Sequence[str], *, attempts: int | None = None) -> _Vectors:
+        counts = sum(map(estimate_tokens, texts))
+
+        def send(client: "Mistral") -> _Vectors:
+            rows, billed = _ask(client, self._info.model, texts)
+            with self._lock:
+                self.tokens += counts if billed is None else billed
+            return self._checked(rows, texts)
+
+        return self._api.call(send, tokens=counts, attempts=attempts)
+
+    def _checked(self, rows: list[_Row], texts: Sequence[str]) -> _Vectors:
+        """The vectors by the order of the texts, float32 of unit length. Raises AnswerMalformed, and DeclarationError for another dimension."""
+        vectors = _in_order(rows, len(texts))
+        lengths = {len(vector) for vector in vectors if vector}
+        if len(lengths) == 1 and lengths != {self._info.dimension}:
+            raise DeclarationError(
+                f"embed.dimension: {self._info.model} makes vectors of dimension {lengths.pop()}, not {self._info.dimension}",
+                where=self._api.server,
+                hint="write embed.dimension, or check embed.model",
+            )
+        array = np.zeros((len(texts), self._info.dimension))
+        unusable = [row for row, vector in enumerate(vectors) if vector is None or len(vector) != self._info.dimension]
+        for row, vector in enumerate(vectors):
+            if row not in unusable:
+                array[row] = vector
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.linalg.norm(array, axis=1)
+        off = ~(np.isfinite(norms) & (norms > _PLAUSIBLE[0]) & (norms < _PLAUSIBLE[1]))
+        if off.any():
+            bad = np.flatnonzero(off).tolist()
+            what = "is missing or has another dimension" if bad[0] in unusable else "is zero, not finite or implausible"
+            raise AnswerMalformed(f"{len(bad)} of {len(texts)} vectors are of no use: the first of them {what}", bad)
+        return np.asarray(array / norms[:, None], dtype=np.float32)
+
+
+def _in_order(rows: list[_Row], count: int) -> list[list[float] | None]:
+    """By their index; a server may leave it out altogether, and then they come in the order of the texts."""
+    if len(rows) != count:
+        raise AnswerMalformed(f"{count} texts were sent, and {len(rows)} vectors came back")
+    numbers = [number for number, _ in rows]
+    if all(number is None for number in numbers):
+        return [vector for _, vector in rows]
+    by_number = dict(rows)
+    if set(by_number) != set(range(count)):
+        raise AnswerMalformed(f"the vectors of {count} texts are numbered {str(numbers[:5])[1:-1]}…")
+    return [by_number[number] for number in range(count)]
+
+
+class _Lenient(BaseModel):
+    """What is needed of an answer. The client also wants an `id`, which OpenAI's answers and those of several compatible servers have not."""
+
+    model_config = ConfigDict(strict=True)
+
+    class Data(BaseModel):
+        model_config = ConfigDict(strict=True)
+        embedding: list[float] | None = None
+        index: int | None = None
+
+    class Usage(BaseModel):
+        prompt_tokens: int | None = None
+
+    data: list[Data]
+    usage: Usage | None = Field(None)
+
+
+def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row], int | None]:
+    """Vectors with their numbers, as they came, and the tokens billed, where the server says how many."""
+    from mistralai.client.errors import ResponseValidationError
+
+    try:
+        answer = client.embeddings.create(model=model, inputs=list(texts))
+    except ResponseValidationError as error:
+        if error.status_code != 200:
+            raise
+        try:
+            lenient = _Lenient.model_validate_json(error.body)
+        except ValidationError:
+            raise error from None
+        return [(one.index, one.embedding) for one in lenient.data], _billed(lenient.usage.prompt_tokens if lenient.usage else None)
+    return [(one.index, one.embedding) for one in answer.data], _billed(answer.usage.prompt_tokens)
+
+
+def _billed(tokens: int | None) -> int | None:
+    """None also for what cannot be: a bill of nothing or less."""
+    return tokens if tokens is not None and tokens > 0 else None

@@ -1,0 +1,1 @@
+"""A client of the Mistral API, with batches, rate limits and retries; embedding and generation share it."""

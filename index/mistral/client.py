@@ -1,0 +1,227 @@
+"""Requests to Mistral's API, or to a server that speaks it: which failures are final, which are worth another try, what is said of them.
+
+The client retries nothing by itself, and is asked not to: it would honour a Retry-After of any length. It is also kept from following redirects,
+which would take the key and the texts elsewhere, from logging headers (MISTRAL_DEBUG) and from its telemetry (MISTRAL_SDK_TELEMETRY).
+"""
+
+import itertools
+import json
+import re
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+from pydantic_core import from_json
+
+from almanac.core.settings import DataDir, mistral_api_key
+from almanac.index.mistral.rate_limit import RateLimit
+from almanac.index.mistral.retry import Retry
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.schemas.hashing import sha256
+
+if TYPE_CHECKING:
+    import httpx2
+    from mistralai.client import Mistral
+
+MISTRAL_URL = "https://api.mistral.ai"
+_KEY = re.compile(r"[\x21-\x7e]+")  # what a header can carry
+_SAID = 300  # characters of what a server said that are shown
+_LARGEST_ANSWER = 256 << 20  # 128 vectors of 4,096 numbers are 12 MB
+_WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
+_ABOUT_THE_CONTENT = frozenset({400, 413, 422, 500})
+_log = structlog.get_logger("almanac.mistral")
+T = TypeVar("T")
+
+
+class AnswerMalformed(Exception):
+    """An answer that cannot be what was asked for. `rows` are the inputs whose part of it is of no use, where only that is wrong."""
+
+    def __init__(self, finding: str, rows: Collection[int] = ()) -> None:
+        super().__init__(finding)
+        self.finding = finding
+        self.rows = frozenset(rows)
+
+
+class Unanswered(Exception):
+    """No answer of use, and what was sent may be why. `error` is what to raise where it is not."""
+
+    def __init__(self, error: AlmanacError, finding: str, rows: Collection[int] = ()) -> None:
+        super().__init__(finding)
+        self.error = error
+        self.finding = finding
+        self.rows = frozenset(rows)
+
+
+class _Failure:
+    """One attempt that failed. `attempts` is how many it is worth in all."""
+
+    def __init__(self, error: AlmanacError, *, attempts: int = 1, retry_after: str | None = None, may_be_content: bool = False, rows: Collection[int] = ()):
+        self.error = error
+        self.attempts = attempts
+        self.retry_after = retry_after
+        self.may_be_content = may_be_content
+        self.rows = rows
+
+
+class MistralApi:
+    """One server, one key, one rate limit. Safe to share among threads."""
+
+    def __init__(self, server_url: str | None, limit: RateLimit, *, timeout_s: float = 60.0, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+        self.server = server_url or MISTRAL_URL
+        self._require_key()
+        self._limit = limit
+        self._retry = retry
+        http, self._client = _make_client(self.server, timeout_s)
+        weakref.finalize(self, http.close)
+
+    def call(self, send: Callable[["Mistral"], T], *, tokens: int = 0, attempts: int | None = None) -> T:
+        """What `send` makes of the client's answer; it raises AnswerMalformed where it can make nothing of it.
+
+        Tried again as often as its failure is worth, at most `attempts` times. Raises Unanswered where the content may be at fault, and otherwise an
+        AlmanacError: CredentialRefused (401, 403), DeclarationError (404, redirects), Retriable (408, 429, 5xx), Unreachable, OperationalError.
+        """
+        for attempt in itertools.count():
+            self._require_key()
+            self._limit.wait(tokens)
+            try:
+                return send(self._client)
+            except Exception as error:
+                failure = self._judge(error)
+            if attempt + 1 >= min(failure.attempts, attempts or failure.attempts):
+                if failure.may_be_content:
+                    raise Unanswered(failure.error, failure.error.message, failure.rows)
+                raise failure.error
+            delay_s = self._retry.delay_s(attempt, failure.retry_after)
+            _log.info("request_tried_again", server=self.server, attempt=attempt + 1, in_s=round(delay_s, 2), finding=failure.error.message)
+            time.sleep(delay_s)
+        raise AssertionError("unreachable")
+
+    def _judge(self, error: Exception) -> _Failure:
+        """What an exception of the client means. One that is not known is a defect, and raised as it is."""
+        import httpx2
+        from mistralai.client import errors
+
+        if isinstance(error, AlmanacError):
+            return _Failure(error)
+        if isinstance(error, AnswerMalformed):
+            return self._malformed(error.finding, error.rows)
+        if isinstance(error, errors.MistralError):
+            if 200 <= error.status_code < 300:
+                kind = error.headers.get("content-type", "no type")
+                return self._malformed(f"its answer is not what the API says ({self._said(kind)}): {self._said(error.body)}")
+            return self._refused(error.status_code, self._said(error.body), error.headers)
+        if isinstance(error, httpx2.DecodingError | UnicodeDecodeError):
+            return self._malformed(f"its answer cannot be decoded: {self._masked(str(error))}")
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | errors.NoResponseError):
+            what = self._masked(str(error)) or "no answer"
+            hint = "check embed.server_url or generate.server_url, and the network; then run again"
+            return _Failure(Unreachable(f"{type(error).__name__}: {what}", where=self.server, hint=hint), attempts=self._retry.attempts)
+        raise error
+
+    def _malformed(self, finding: str, rows: Collection[int] = ()) -> _Failure:
+        hint = "is it a server with Mistral's API? run again; what was embedded is kept"
+        error = OperationalError(finding, where=self.server, hint=hint)
+        return _Failure(error, attempts=self._retry.malformed_attempts, may_be_content=True, rows=rows)
+
+    def _refused(self, status: int, said: str, headers: "httpx2.Headers") -> _Failure:
+        finding = f"the server answers {status}: {said}"
+        may_be_content = status in _ABOUT_THE_CONTENT
+        if status in (401, 403):
+            return _Failure(
+                CredentialRefused(finding, where=self.server, hint="MISTRAL_API_KEY holds the key; is it one of this server, and allowed the model?")
+            )
+        if 300 <= status < 400:
+            to = self._masked(headers.get("location", "nowhere"))
+            return _Failure(DeclarationError(f"the server redirects to {to}", where=self.server, hint="write the address that answers as server_url"))
+        if status in (404, 405):
+            return _Failure(DeclarationError(finding, where=self.server, hint="check server_url (without /v1) and model"))
+        if status in _WORTH_ANOTHER_TRY or status >= 500:
+            error = Retriable(finding, where=self.server, hint="run again later; what was embedded is kept. requests_per_second keeps below a limit")
+            return _Failure(error, attempts=self._retry.attempts, retry_after=headers.get("retry-after"), may_be_content=may_be_content)
+        return _Failure(OperationalError(finding, where=self.server, hint="check model and server_url; the server says why"), may_be_content=may_be_content)
+
+    def _said(self, body: str) -> str:
+        """What a server said, in one line; the key is masked where it is repeated."""
+        try:
+            told: Any = from_json(body)  # of limited depth
+        except ValueError:
+            told = body
+        while isinstance(told, dict):
+            inner = next((told[key] for key in ("message", "error", "detail") if told.get(key)), None)
+            if inner is None:
+                break
+            told = inner
+        text = self._masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())  # no orders to a terminal
+        return text[:_SAID] + ("…" if len(text) > _SAID else "") or "nothing"
+
+    @staticmethod
+    def _masked(text: str) -> str:
+        key = mistral_api_key()
+        return text.replace(key, "***").replace(json.dumps(key)[1:-1], "***") if key else text
+
+    @staticmethod
+    def _require_key() -> None:
+        key = mistral_api_key()
+        if key is None:
+            raise CredentialRefused("there is no key", where="MISTRAL_API_KEY", hint="export MISTRAL_API_KEY=…; any word will do for a server that wants none")
+        if not _KEY.fullmatch(key):
+            raise CredentialRefused("is no key: it holds a space, a line break or a letter beyond ASCII (its value is not shown)", where="MISTRAL_API_KEY")
+
+
+def shared_limit(data: DataDir | None, server_url: str | None, model: str, requests_per_second: float | None, tokens_per_minute: float | None) -> RateLimit:
+    """The limit of a model of a server, for all processes that have this data directory; None is the one that the environment names."""
+    name = sha256(f"{server_url or MISTRAL_URL} {model}")[:16]
+    return RateLimit((data or DataDir.locate()).limits / name, requests_per_second, tokens_per_minute)
+
+
+def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral]":
+    import httpx2
+    from mistralai.client import Mistral
+    from mistralai.client.utils.logger import NoOpLogger
+
+    def bound(response: "httpx2.Response") -> None:
+        response.stream = _bounded(response, time.monotonic() + timeout_s)
+
+    trusted = httpx2.create_ssl_context()
+    http = httpx2.Client(verify=trusted, follow_redirects=False, event_hooks={"response": [bound]})
+    client = Mistral(
+        api_key=_key,
+        server_url=server,
+        client=http,
+        async_client=httpx2.AsyncClient(verify=trusted),  # never opened; one of its own would start an event loop when it is thrown away
+        timeout_ms=round(1000 * timeout_s),
+        debug_logger=NoOpLogger(),
+    )
+    vars(client.sdk_configuration)["telemetry"] = False
+    return http, client
+
+
+def _key() -> str:
+    return mistral_api_key() or ""
+
+
+def _bounded(response: "httpx2.Response", deadline: float) -> "httpx2.SyncByteStream":
+    """The body of an answer, as long as it may take: httpx limits the wait for each part, and one byte a second would come for ever."""
+    import httpx2
+
+    assert isinstance(response.stream, httpx2.SyncByteStream)
+    stream: httpx2.SyncByteStream = response.stream
+
+    class Bounded(httpx2.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            size = 0
+            for part in stream:
+                size += len(part)
+                if time.monotonic() > deadline:
+                    raise httpx2.ReadTimeout("the answer takes too long")
+                if size > _LARGEST_ANSWER:
+                    raise httpx2.DecodingError("the answer is too large")
+                yield part
+
+        def close(self) -> None:
+            stream.close()
+
+    return Bounded()

@@ -1,0 +1,1 @@
+"""What happens to versions after publication: prune, rebuild, takedown, promote."""

@@ -1,0 +1,150 @@
+"""A verified version, taken from one data directory to another: from staging to production, with everything that it is made of."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from almanac.core.durable import TEMPORARY, remove, sweep
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS
+from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
+from almanac.index.upkeep.rebuild import TABLES
+from almanac.index.upkeep.takedown import find_in_tables, forgotten_urls
+from almanac.index.vectors.matrix import MATRIX
+from almanac.index.vectors.retention import keys_in, vectors_in_use
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.lock import Lease, writer_lock
+from almanac.index.versions.pins import Pin
+from almanac.index.versions.publish import finish_version, override_of, publish
+from almanac.index.versions.store import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, version_dir
+from almanac.schemas.errors import DamagedVersion, GateRefused, UsageError
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import PromoteResult
+
+_PART = 500  # vectors in one part, as embedding writes them
+_log = structlog.get_logger("almanac.promote")
+
+
+def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, go_live: bool = True) -> PromoteResult:
+    """Verifies a version here, copies it with its vectors, verifies it there and publishes it under that directory's lock.
+
+    Where the same content is there already, complete, it is only published; where it is live, nothing happens. Raises GateRefused for a version
+    that the gate refused and nobody published all the same, DamagedVersion where either verification finds something.
+    """
+    if source.root == target.root or (target.root.exists() and source.root.samefile(target.root)):
+        raise UsageError("the version is in that data directory already", where=str(target.root), hint="--to names another one, such as production's")
+    target.require_writable()
+    manifest = read_manifest(source.index(kb), version)
+    override = override_of(source.index(kb), version)
+    _require_passed(manifest, override, source.index(kb))
+    pin = pin_version(source.index(kb), version)
+    try:
+        with writer_lock(target.index(kb), "promote") as lease, vectors_in_use(source.vectors), vectors_in_use(target.vectors):
+            _require_whole(version_dir(source.index(kb), version), manifest, source)
+            promoted = _take_over(source, target, pin, manifest, lease)
+            live = read_pointer(target.index(kb))
+            if go_live and live != promoted:
+                publish(target.index(kb), promoted, override=override, lease=lease)
+    finally:
+        pin.close()
+    return PromoteResult(
+        kb=kb, version=version, promoted=promoted, to=str(target.root), published=read_pointer(target.index(kb)) == promoted, digest=manifest.digest
+    )
+
+
+def _require_passed(manifest: Manifest, override: str | None, index_dir: Path) -> None:
+    if manifest.gate.verdict != "passed" and not override:
+        raise GateRefused(
+            f"the gate refused {manifest.version}, and nobody published it all the same",
+            where=str(version_dir(index_dir, manifest.version)),
+            hint=f"almanac publish KB {manifest.version} --override-gate WHY, then promote it",
+        )
+
+
+def _require_whole(folder: Path, manifest: Manifest, data: DataDir) -> None:
+    if problems := verify_version(folder, manifest, data.vectors, manifest.embedder):
+        raise DamagedVersion(
+            f"{manifest.version} differs from what it should be in {len(problems)} places; the first: {problems[0].kind} at {problems[0].where}",
+            where=str(folder),
+            hint=f"almanac verify KB {manifest.version} lists them; almanac rebuild KB {manifest.version} mends all but its tables",
+        )
+
+
+def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, lease: Lease) -> str:
+    """The name that the version has in `target`, where it is whole."""
+    index_dir = target.index(manifest.kb)
+    discard_unfinished(index_dir)
+    sweep(target.vectors.glob(f"*/{TEMPORARY}"))
+    _refuse_forgotten(index_dir, pin.folder, manifest)
+    there = _same_there(index_dir, manifest)
+    if there is not None:
+        _require_whole(version_dir(index_dir, there.version), there, target)
+        return there.version
+    _copy_vectors(source, target, pin.folder, manifest)
+    folder = version_dir(index_dir, next_version(index_dir))
+    new = _as_version_of(target, folder.name, manifest)
+    try:
+        folder.mkdir(parents=True)
+        for name in (*TABLES, MATRIX):
+            if (pin.folder / name).is_file():
+                copy_file(pin.folder / name, folder / name)
+        copy_chroma(pin.folder, manifest, folder)
+        copy_lexical(pin.folder, manifest, folder)
+        _require_whole(folder, new, target)
+    except BaseException:
+        remove(folder)
+        raise
+    finish_version(index_dir, new, lease=lease)
+    _log.info("promoted", kb=manifest.kb, version=manifest.version, to=str(folder))
+    return folder.name
+
+
+def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
+    """The live version where it has this content, else the newest complete one that has."""
+    live = read_pointer(index_dir)
+    same = [one for one in list_versions(index_dir) if _content_of(one) == _content_of(manifest)]
+    return max(same, key=lambda one: (one.version == live, one.created_at), default=None)
+
+
+def _content_of(manifest: Manifest) -> tuple[object, ...]:
+    return manifest.digest, manifest.collection, manifest.embedder, manifest.fingerprints.get("index")
+
+
+def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
+    origin = {"version": manifest.version, "digest": manifest.digest, "run_id": manifest.run_id, "created_at": manifest.created_at}
+    return manifest.model_copy(
+        update={
+            "version": name,
+            "parent": read_pointer(target.index(manifest.kb)),
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "lineage": {**manifest.lineage, "promoted": origin},
+            "files": [],
+        }
+    )
+
+
+def _refuse_forgotten(index_dir: Path, folder: Path, manifest: Manifest) -> None:
+    """What was taken down there does not come back from here."""
+    forgotten = forgotten_urls(index_dir)
+    found = find_in_tables(folder, forgotten) if forgotten else None
+    if found is not None and found.items:
+        raise UsageError(
+            f"{manifest.version} holds {len(found.items)} items that were taken down there; the first: {min(found.items)[1]}",
+            where=str(index_dir),
+            hint="almanac forget KB URL takes them down here, too; then promote the version again",
+        )
+
+
+def _copy_vectors(source: DataDir, target: DataDir, folder: Path, manifest: Manifest) -> None:
+    ours, theirs = VectorStore(source.vectors, manifest.embedder), VectorStore(target.vectors, manifest.embedder)
+    missing = theirs.missing(keys_in(folder / CHUNKS).to_pylist())
+    for keys in _parts(missing):
+        theirs.write_part(keys, ours.read(keys))
+
+
+def _parts(keys: list[str]) -> Iterator[list[str]]:
+    for begin in range(0, len(keys), _PART):
+        yield keys[begin : begin + _PART]

@@ -1,0 +1,103 @@
+"""A version's Chroma directory, lexical index and vectors made anew from its tables and the kept vectors, beside it, and put in their place in one step."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from almanac.core.durable import exchange, remove
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.index.build.builder import build_version
+from almanac.index.build.job import BuildJob
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.pins import remove_unless_held
+from almanac.index.versions.publish import seal
+from almanac.index.versions.store import read_manifest, version_dir
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.hashing import file_sha256
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import RebuildResult
+
+TABLES = (CHUNKS, RECORDS, DOCUMENTS)
+_Progress = Callable[[int, int], None]
+
+
+def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None) -> RebuildResult:
+    """Mends whatever was done to a version but to its tables. Nothing is embedded, and the version stays the same: its digest, its tables.
+
+    Who reads it meanwhile goes on with the files that it has open; a kill leaves either directory, whole. Raises DamagedVersion where a
+    table or a vector is not what the manifest says: from those nothing can be made.
+    """
+    started = time.perf_counter()
+    manifest = read_manifest(index_dir, version)
+    require_tables(version_dir(index_dir, version), manifest)
+    replace_version(index_dir, manifest, version_dir(index_dir, version), vectors_root, lease=lease, on_progress=on_progress)
+    seconds = round(time.perf_counter() - started, 3)
+    return RebuildResult(kb=manifest.kb, version=version, digest=manifest.digest, chunks=manifest.counts.chunks, seconds=seconds)
+
+
+def replace_version(
+    index_dir: Path, manifest: Manifest, tables: Path, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None
+) -> None:
+    """Builds what `manifest` says from the tables in a folder, verifies it, and puts it where the version of that name is."""
+    folder = version_dir(index_dir, manifest.version)
+    beside = hidden_folder(folder)
+    given = {name: tables / name for name in TABLES if (tables / name).is_file()}
+    job = BuildJob(
+        version_dir=beside,
+        kb=manifest.kb,
+        collection=manifest.collection,
+        language=manifest.language,
+        chunks=given[CHUNKS],
+        records=given.get(RECORDS),
+        documents=given.get(DOCUMENTS),
+        vectors_root=vectors_root,
+        embedder=manifest.embedder,
+    )
+    try:
+        _build_beside(job, manifest, lease, on_progress)
+        exchange(beside, folder)
+    except BaseException:
+        if beside.is_dir():
+            remove(beside)
+        raise
+    remove_unless_held(beside)  # else it is swept once nobody reads it any more
+
+
+def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:
+    version = manifest.version
+    try:
+        facts = build_version(job, on_progress=on_progress)
+        built = manifest.model_copy(update={"files": [], "lineage": {**manifest.lineage, "build": facts.model_dump()}})
+        if problems := verify_version(job.version_dir, built, job.vectors_root, manifest.embedder):
+            raise DamagedVersion(f"{problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more", where=str(job.version_dir))
+    except DamagedVersion as error:
+        raise DamagedVersion(
+            f"{version} cannot be built again: {error.message}",
+            where=error.where,
+            hint=f"almanac verify KB {version} lists what is missing or altered; almanac run KB builds a new version, and embeds what that one needs",
+        ) from error
+    seal(job.version_dir, built, lease=lease)
+
+
+def require_tables(folder: Path, manifest: Manifest) -> None:
+    """Raises DamagedVersion unless each table is, byte by byte, the one that was published."""
+    for stored in manifest.files:
+        if stored.path not in TABLES:
+            continue
+        path = folder / stored.path
+        found = file_sha256(path) if path.is_file() else None
+        if found != stored.sha256:
+            raise DamagedVersion(
+                f"{stored.path} of {manifest.version} {'was altered' if found else 'is missing'}, and a version is made from its tables",
+                where=str(path),
+                hint="almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the file back from a backup",
+            )
+
+
+def hidden_folder(folder: Path) -> Path:
+    """A free name beside a version's folder, hidden: whatever is left there is swept by the next writer."""
+    number = 1
+    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
+        number += 1
+    return found

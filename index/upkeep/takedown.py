@@ -1,0 +1,172 @@
+"""Takedowns in an index: which URLs are forgotten, and versions without what stood under them.
+
+`<index_dir>/forgotten.jsonl` has a line for each takedown. It is written before anything is erased and marked when all is, so that a kill in
+between is made good by the next run or takedown. The URLs in it are never fetched again, and nothing under them becomes an item.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from almanac.core.durable import remove, write_file
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
+from almanac.index.build.digest import digest_of
+from almanac.index.upkeep.rebuild import TABLES, hidden_folder, replace_version, require_tables
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.store import read_manifest, read_pointer, version_dir, version_names, version_number
+from almanac.schemas.errors import DamagedVersion, StorageError
+from almanac.schemas.manifest import Counts
+
+_RECORD = "forgotten.jsonl"
+
+
+class Takedown(BaseModel):
+    """`urls` are what the page is known by, `keys` the vectors that may have to go; once all is erased, `done_at` says since when, and the keys are gone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str
+    urls: list[str]
+    at: str
+    why: str | None = None
+    keys: list[str] = []
+    done_at: str | None = None
+
+
+@dataclass
+class Found:
+    """What stands under some URLs: items by source and id, chunk ids, vector keys."""
+
+    items: set[tuple[str, str]] = field(default_factory=set)
+    chunks: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+
+    def add(self, other: "Found") -> None:
+        self.items |= other.items
+        self.chunks |= other.chunks
+        self.keys |= other.keys
+
+
+def takedowns(index_dir: Path) -> list[Takedown]:
+    """All takedowns, the oldest first. Raises StorageError for a line that cannot be read: nobody knows what it forbids."""
+    path = index_dir / _RECORD
+    if not path.is_file():
+        return []
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        try:
+            found += [Takedown.model_validate_json(line)] if line.strip() else []
+        except ValidationError as error:
+            hint = "mend the line; almanac forget KB URL writes it anew"
+            raise StorageError(f"a takedown cannot be read: {error.errors()[0]['msg']}", where=f"{path}:{number}", hint=hint) from error
+    return found
+
+
+def forgotten_urls(index_dir: Path) -> frozenset[str]:
+    """URLs that were taken down: a crawl does not ask for them, and no item has them."""
+    return frozenset(url for takedown in takedowns(index_dir) for url in takedown.urls)
+
+
+def note_takedown(index_dir: Path, takedown: Takedown) -> None:
+    """Records a takedown, in the place of an earlier one of the same URL."""
+    lines = {one.url: one for one in takedowns(index_dir)} | {takedown.url: takedown}
+    write_file(index_dir / _RECORD, "".join(f"{json.dumps(one.model_dump(), ensure_ascii=False)}\n" for one in lines.values()).encode("utf-8", "replace"))
+
+
+def find_in_tables(folder: Path, urls: Collection[str]) -> Found:
+    """What the tables of a version, or of the latest run, hold under these URLs. Raises DamagedVersion where one cannot be read."""
+    found = Found()
+    for name in (RECORDS, DOCUMENTS):
+        if (folder / name).is_file():
+            rows = _under(read_table(folder / name, ["source", "document_id", "url"]), urls)
+            found.items |= set(zip(rows.column("source").to_pylist(), rows.column("document_id").to_pylist(), strict=True))
+    if (folder / CHUNKS).is_file():
+        rows = _under(read_table(folder / CHUNKS, ["chunk_id", "text_sha256", "url"]), urls)
+        found.chunks |= set(rows.column("chunk_id").to_pylist())
+        found.keys |= set(rows.column("text_sha256").to_pylist())
+    return found
+
+
+def known_urls(folder: Path) -> Iterator[str]:
+    """The URLs of the items in the tables of a folder; a table that cannot be read has none."""
+    for name in (RECORDS, DOCUMENTS):
+        try:
+            yield from read_table(folder / name, ["url"]).column(0).to_pylist()
+        except DamagedVersion:
+            continue
+
+
+def versions_to_clean(index_dir: Path) -> list[str]:
+    """All versions, the live one first and then the newest: what is served is cleaned before what is only kept."""
+    live = read_pointer(index_dir)
+    return sorted(version_names(index_dir), key=lambda version: (version != live, -version_number(version)))
+
+
+def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, *, lease: Lease | None = None) -> Found:
+    """Builds a version anew without what stands under the URLs, and puts it in place; nothing happens where it holds none of it.
+
+    A version of which nothing is left stays, and answers nothing. It is built in full, for Chroma's files keep what is deleted from them.
+    """
+    folder = version_dir(index_dir, version)
+    found = find_in_tables(folder, takedown.urls)
+    if not found.items and not found.chunks:
+        return found
+    manifest = read_manifest(index_dir, version)
+    require_tables(folder, manifest)
+    tables = hidden_folder(folder)
+    try:
+        rows = {name: _rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()}
+        entry = {"url": takedown.url, "at": takedown.at, "items": len(found.items), "chunks": len(found.chunks)}
+        chunks = pq.read_table(tables / CHUNKS, columns=["chunk_id", "text_sha256", "metadata"])
+        cleaned = manifest.model_copy(
+            update={
+                "digest": digest_of(chunks, manifest.embedder.fingerprint),
+                "counts": Counts(records=rows.get(RECORDS, 0), documents=rows.get(DOCUMENTS, 0), chunks=rows[CHUNKS]),
+                "lineage": {**manifest.lineage, "forgotten": [*manifest.lineage.get("forgotten", []), entry]},
+            }
+        )
+        replace_version(index_dir, cleaned, tables, vectors_root, lease=lease)
+    finally:
+        if tables.is_dir():
+            remove(tables)
+    return found
+
+
+def forget_in_tables(folder: Path, urls: Collection[str]) -> Found:
+    """Takes what stands under the URLs out of the latest run's tables. A table that cannot be read is removed: the next run writes it anew."""
+    found = Found()
+    try:
+        found = find_in_tables(folder, urls)
+    except DamagedVersion:
+        for name in TABLES:
+            remove(folder / name)
+    if found.items or found.chunks:
+        for name in TABLES:
+            if (folder / name).is_file():
+                _rewrite(folder / name, folder / name, urls)
+    return found
+
+
+def _rewrite(source: Path, target: Path, urls: Collection[str]) -> int:
+    """A table without the rows under these URLs; how many are left."""
+    table = pq.read_table(source)
+    rest = table.filter(pc.invert(_is_under(table.column("url"), urls)))
+    write_table(target, rest)
+    return int(rest.num_rows)
+
+
+def _under(table: pa.Table, urls: Collection[str]) -> pa.Table:
+    return table.filter(_is_under(table.column("url"), urls))
+
+
+def _is_under(column: pa.ChunkedArray, urls: Collection[str]) -> pa.ChunkedArray:
+    """Whether a URL is one of these, or a place in one of these."""
+    wanted = pa.array(sorted(urls), pa.string())
+    page = pc.replace_substring_regex(column, "(?s)#.*", "")
+    return pc.or_(pc.is_in(column, value_set=wanted), pc.is_in(page, value_set=wanted))

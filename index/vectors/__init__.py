@@ -1,0 +1,1 @@
+"""Vectors on disk by the hash of their text, and as one matrix beside each version."""

@@ -1,0 +1,144 @@
+"""Vector parts as files: who needs them now, and taking away what nobody needs any more.
+
+Parts are shared by knowledge bases whose runs may be under way, and a run may count on a vector before any version says so. So whoever goes by
+vectors says that they are in use, and they are only taken away while nobody does.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import structlog
+
+from almanac.core.durable import TEMPORARY, remove, sweep
+from almanac.index.vectors.store import VectorStore
+from almanac.schemas.manifest import EmbedderInfo
+
+_USE = ".use"
+_log = structlog.get_logger("almanac.vectors")
+
+
+@contextmanager
+def vectors_in_use(root: Path) -> Iterator[None]:
+    """Until the end of the block, no vector is taken away. For runs from embedding to publishing, and for whatever builds or verifies a version."""
+    with _use_file(root) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
+def vectors_unused(root: Path, *, patience_s: float = 0.0) -> Iterator[bool]:
+    """Whether nobody uses vectors; where nobody does, whoever would begin to waits until the end of the block."""
+    with _use_file(root) as descriptor:
+        deadline = time.monotonic() + patience_s
+        while not (unused := _try_exclusive(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        yield unused
+
+
+@contextmanager
+def _use_file(root: Path) -> Iterator[int]:
+    root.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(root / _USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _try_exclusive(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def keys_in(table_path: Path) -> pa.Array:
+    """The vector keys that the rows of a chunks table need, each once."""
+    return pc.unique(pq.read_table(table_path, columns=["text_sha256"]).column(0)).cast(pa.string())
+
+
+def forget_vectors(root: Path, keys: pa.Array) -> int:
+    """Takes the vectors of these texts away, of every embedder, and says how many there were. Call it while `vectors_unused`."""
+    gone = 0
+    for folder in _folders(root):
+        rest = _Rest(folder)
+        sweep(folder.glob(TEMPORARY))
+        for path in sorted(folder.glob("*.parquet")):
+            gone += rest.keep(path, lambda column: pc.invert(pc.is_in(column, value_set=keys)))[0]
+        for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:  # what is in a damaged part cannot be told; an index is made anew
+            remove(path)
+    return gone
+
+
+def prune_vectors(root: Path, needed: Callable[[str], pa.Array], older_than_s: float) -> tuple[int, int]:
+    """Takes away the vectors in parts written before that moment that are not among `needed(embedder fingerprint)`: how many, and bytes.
+
+    Call it while `vectors_unused`. What is still needed of a part is written to one of its own first, so a kill loses nothing.
+    """
+    gone = freed = 0
+    for folder in _folders(root):
+        rest, wanted = _Rest(folder), needed(folder.name)
+        for path in sorted(folder.glob("*.parquet")):
+            if path.stat().st_mtime < older_than_s:
+                vectors, size = rest.keep(path, partial(pc.is_in, value_set=wanted))
+                gone, freed = gone + vectors, freed + size
+        freed += _sweep(folder, older_than_s)
+    return gone, freed
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.glob("*") if path.is_dir())
+
+
+class _Rest:
+    """Parts of one embedder, of which some rows stay: those are written to a part of their own before the old one goes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._store: VectorStore | None = None
+
+    def keep(self, path: Path, chosen: Callable[[pa.Array], pa.Array]) -> tuple[int, int]:
+        """Keeps of a part the rows whose key is chosen; the vectors and bytes that went."""
+        try:
+            table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
+            mask = chosen(table.column("text_sha256"))
+        except (pa.ArrowException, KeyError, OSError) as error:
+            _log.warning("vector_part_unreadable", part=str(path), error=str(error))  # whoever reads its vectors moves it aside
+            return 0, 0
+        kept = pc.sum(mask).as_py() or 0
+        if kept == table.num_rows:
+            return 0, 0
+        before = path.stat()
+        size = self._write(table.filter(mask).combine_chunks(), before.st_mtime) if kept else 0
+        remove(path)
+        return table.num_rows - kept, before.st_size - size
+
+    def _write(self, rows: pa.Table, written_at: float) -> int:
+        dimension = rows.schema.field("vector").type.list_size
+        if self._store is None:
+            info = EmbedderInfo(provider="", model="", revision="", dimension=dimension, fingerprint=self._folder.name)
+            self._store = VectorStore(self._folder.parent, info)
+        vectors = rows.column("vector").combine_chunks().flatten().to_numpy().reshape(-1, dimension)
+        path = self._store.write_part(rows.column("text_sha256").to_pylist(), vectors)
+        os.utime(path, (written_at, written_at))  # they are as old as they were
+        return path.stat().st_size
+
+
+def _sweep(folder: Path, older_than_s: float) -> int:
+    """Removes parts that were damaged long ago, and what a kill left of a write; bytes."""
+    freed = sweep(folder.glob(TEMPORARY))
+    for path in folder.glob("*.damaged"):
+        found = path.stat()
+        if found.st_mtime < older_than_s:
+            remove(path)
+            freed += found.st_size
+    return freed

@@ -1,0 +1,1 @@
+"""Compares a version with what it was made from."""

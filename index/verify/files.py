@@ -1,0 +1,97 @@
+"""Verification of what lies beside Chroma: the manifest, its files, the chunks and the digest."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.verify.problem_collector import Findings
+from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
+from almanac.schemas.hashing import file_sha256
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.manifest import EmbedderInfo, Manifest
+
+_BATCH = 1000
+UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
+
+
+def check_files(version_dir: Path, manifest: Manifest, findings: Findings) -> None:
+    """The manifest against its hash, where it is written already, and each of its files: there, and of its hash."""
+    if (version_dir / MANIFEST).is_file():
+        _check_manifest(version_dir, manifest, findings)
+    for stored in manifest.files:
+        path = version_dir / stored.path
+        if not path.is_file():
+            findings.add("file_missing", stored.path, None, stored.sha256)
+        elif (found := file_sha256(path)) != stored.sha256:
+            findings.add("file_altered", stored.path, found, stored.sha256)
+
+
+def _check_manifest(version_dir: Path, manifest: Manifest, findings: Findings) -> None:
+    path = version_dir / MANIFEST_HASH
+    if not path.is_file():
+        findings.add("file_missing", MANIFEST_HASH)
+        return
+    found, wanted = hash_line(version_dir / MANIFEST), path.read_bytes().decode(errors="replace")
+    if found != wanted:
+        findings.add("file_altered", MANIFEST, found.split()[0], wanted.split()[0] if wanted.split() else wanted)
+    elif Manifest.model_validate_json((version_dir / MANIFEST).read_bytes()) != manifest:
+        findings.add("file_altered", MANIFEST, "another manifest", manifest.version)
+
+
+def hash_line(path: Path) -> str:
+    """The line that `sha256sum` prints of a file."""
+    return f"{file_sha256(path)}  {path.name}\n"
+
+
+def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, findings: Findings) -> pa.Table | None:
+    """The chunks, each against its own hashes, and all against the manifest; their ids and vector keys, or None when they cannot be read."""
+    path = version_dir / CHUNKS
+    if not path.is_file():
+        if manifest is None or CHUNKS not in {stored.path for stored in manifest.files}:
+            findings.add("file_missing", CHUNKS)
+        return None
+    try:
+        with pq.ParquetFile(path) as file:
+            require_schema(file.schema_arrow)
+            for batch in file.iter_batches(batch_size=_BATCH):
+                check_hashes(batch.to_pylist(), findings)
+        table = pq.read_table(path, columns=DIGESTED)
+        if manifest is not None:
+            check_digest(table, manifest, embedder, findings)
+    except UNREADABLE as error:
+        findings.add("unreadable", CHUNKS, error)
+        return None
+    return table
+
+
+def require_schema(schema: pa.Schema) -> None:
+    """Raises ArrowInvalid unless these are the columns of a chunks table."""
+    if not schema.equals(CHUNK_SCHEMA):
+        raise pa.ArrowInvalid(f"columns are {schema.names}")
+
+
+def check_hashes(rows: Iterable[dict[str, Any]], findings: Findings) -> None:
+    """Rows of a chunks table: what they say of themselves is what they are."""
+    for row in rows:
+        own = {key: value for key, value in row.items() if key not in ("chunk_id", "text_sha256", "metadata")}
+        chunk = ChunkRow(**own, metadata=json.loads(row["metadata"]))
+        for name in ("text_sha256", "chunk_id"):
+            if getattr(chunk, name) != row[name]:
+                findings.add("row_altered", f"{CHUNKS}: {row['chunk_id']}: {name}", row[name], getattr(chunk, name))
+
+
+def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, findings: Findings) -> None:
+    """What the manifest says of all chunks together."""
+    if manifest.embedder != embedder:
+        findings.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)
+    if table.num_rows != manifest.counts.chunks:
+        findings.add("digest_differs", "counts.chunks", table.num_rows, manifest.counts.chunks)
+    digest = digest_of(table, manifest.embedder.fingerprint)
+    if digest != manifest.digest:
+        findings.add("digest_differs", "digest", digest, manifest.digest)

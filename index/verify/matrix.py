@@ -1,0 +1,57 @@
+"""Verification of the file of vectors against the kept ones."""
+
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.vectors.matrix import MATRIX, open_matrix
+from almanac.index.verify.problem_collector import Findings
+from almanac.schemas.errors import DamagedVersion
+
+TOLERANCE = 1e-5  # of a cosine: Chroma normalises again, and the same text in another batch differs in its last bits
+_BATCH = 5000
+
+
+class KeptVectors(Protocol):
+    """The kept vectors of some keys."""
+
+    def __contains__(self, key: str) -> bool: ...
+
+    def __getitem__(self, keys: list[str]) -> Vectors: ...
+
+
+def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, findings: Findings) -> None:
+    """Compares the rows of `some`, or all, with the vectors of their keys; `table` has all ids and keys, in the order of the file."""
+    try:
+        matrix = open_matrix(version_dir, table.num_rows, dimension)
+    except DamagedVersion as error:
+        findings.add("unreadable", MATRIX, error.message)
+        return
+    rows = table if some is None else some
+    numbers = pc.index_in(rows.column("chunk_id"), value_set=table.column("chunk_id").combine_chunks())
+    for begin in range(0, rows.num_rows, _BATCH):
+        part = rows.slice(begin, _BATCH)
+        compared = [
+            (number, chunk_id, key)
+            for number, chunk_id, key in zip(
+                numbers.slice(begin, _BATCH).to_pylist(), part.column("chunk_id").to_pylist(), part.column("text_sha256").to_pylist(), strict=True
+            )
+            if key in kept and number is not None
+        ]
+        cosines = cosines_of(kept[[key for _, _, key in compared]], matrix[[number for number, _, _ in compared]])
+        for (_, chunk_id, _), cosine in zip(compared, cosines.tolist(), strict=True):
+            if not cosine >= 1 - TOLERANCE:  # NaN is no match either
+                findings.add("vector_altered", f"{MATRIX}: {chunk_id}", round(cosine, 6), 1.0)
+
+
+def cosines_of(ours: npt.NDArray[np.floating], theirs: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Row by row; NaN where one is zero or no number."""
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosines: npt.NDArray[np.float64] = np.einsum("ij,ij->i", ours, theirs) / (np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1))
+    return cosines

@@ -1,0 +1,193 @@
+"""Verification of Chroma against the chunks and the kept vectors: no row more, none less, each as it should be."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from almanac.core.tables import CHUNKS
+from almanac.index.chroma.client import open_client, open_collection, require_database
+from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.vectors.exact import hnsw_bears
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.matrix import TOLERANCE, check_matrix, cosines_of
+from almanac.index.verify.problem_collector import Findings
+from almanac.schemas.errors import AlmanacError
+from almanac.schemas.manifest import EmbedderInfo
+
+if TYPE_CHECKING:
+    from chromadb.api.models.Collection import Collection
+
+
+_PROBE_DISTANCE = 1e-4  # HNSW sums in single precision
+_BATCH = 1000
+_PROBES = 16
+
+
+def check_rows(
+    version_dir: Path,
+    name: str | None,
+    table: pa.Table,
+    some: pa.Table | None,
+    vectors_root: Path,
+    embedder: EmbedderInfo,
+    findings: Findings,
+) -> None:
+    """Compares Chroma with the chunks, and its vectors and those in the file beside it with the vector parts; then asks for a few rows by their vector.
+
+    `table` holds all ids and vector keys. With `some` rows of the chunks, only these are read in full; `name` is the collection's, where it is known.
+    """
+    keys = dict(zip(*((table if some is None else some).column(column).to_pylist() for column in ("chunk_id", "text_sha256")), strict=True))
+    expected = _expected_vectors(list(keys.values()), vectors_root, embedder, findings)
+    check_matrix(version_dir, table, some, expected, embedder.dimension, findings)
+    try:
+        require_database(version_dir)
+        with open_client(version_dir) as client:
+            names = [collection.name for collection in client.list_collections()]
+            wanted = name or (names[0] if names else "")
+            if names != [wanted]:
+                findings.add("unreadable", f"{CHROMA}: collections", names, [wanted] if wanted else "one collection")
+                return
+            collection = open_collection(client, wanted)
+            _check_space(collection, findings)
+            # To ask Chroma for all ids and their count takes 2.4 s for 100,000, and to look where it reads them .1 s.
+            listed = collection.get(include=[])["ids"] if some is None else _stored_ids(version_dir / CHROMA / DATABASE)
+            present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), findings)
+            for rows in _in_batches(version_dir / CHUNKS, some):
+                _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, findings)
+            if hnsw_bears(table.column("text_sha256")):
+                _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, findings)
+        if some is None:
+            _check_text_index(version_dir / CHROMA / DATABASE, findings)
+    except Exception as error:  # Chroma raises what its Rust core raises; whatever it is, the version cannot be read
+        where = error.where if isinstance(error, AlmanacError) and error.where else CHROMA
+        findings.add("unreadable", where, error.message if isinstance(error, AlmanacError) else error)
+
+
+class _Expected:
+    """Kept vectors by key; rows whose vector is missing are reported once and left out."""
+
+    def __init__(self, keys: list[str], vectors: Vectors) -> None:
+        self._place = {key: place for place, key in enumerate(keys)}
+        self._vectors = vectors
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._place
+
+    def __getitem__(self, keys: list[str]) -> Vectors:
+        return self._vectors[[self._place[key] for key in keys]]
+
+
+def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, Any]]]:
+    """The rows to compare, all of the table at `path` or some; of all, what is held is a batch."""
+    if some is not None:
+        yield from (batch.to_pylist() for batch in some.select(STORED_COLUMNS).to_batches(_BATCH))
+        return
+    with pq.ParquetFile(path) as file:
+        yield from (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS))
+
+
+def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, findings: Findings) -> _Expected:
+    store = VectorStore(vectors_root, embedder)
+    wanted = list(dict.fromkeys(keys))
+    while True:
+        missing = set(store.missing(wanted))
+        have = [key for key in wanted if key not in missing]
+        try:
+            vectors = store.read_to_disk(have)
+            break
+        except AlmanacError as error:  # a part turned out to be damaged; its keys are missing from now on
+            if set(store.missing(wanted)) == missing:
+                findings.add("unreadable", str(store.folder), error.message)
+                return _Expected([], np.empty((0, embedder.dimension), dtype=np.float32))
+    for key in missing:
+        findings.add("vector_missing", f"vectors/{embedder.fingerprint}", None, key)
+    return _Expected(have, vectors)
+
+
+def _check_space(collection: "Collection", findings: Findings) -> None:
+    space = (collection.configuration_json.get("hnsw") or {}).get("space")
+    if space != "cosine":
+        findings.add("unreadable", f"{CHROMA}: distance", space, "cosine")
+
+
+def _stored_ids(database: Path) -> list[str]:
+    """The ids of all rows, from where Chroma reads them."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
+        return [row[0] for row in opened.execute("SELECT embedding_id FROM embeddings")]
+
+
+def _check_ids(listed: list[str], count: int, chunk_ids: list[str], findings: Findings) -> set[str]:
+    found, wanted = set(listed), set(chunk_ids)
+    if not len(listed) == len(found) == count:
+        findings.add("row_foreign", f"{CHROMA}: count", count, len(found))
+    for chunk_id in sorted(wanted - found):
+        findings.add("row_missing", chunk_id)
+    for chunk_id in sorted(found - wanted):
+        findings.add("row_foreign", chunk_id)
+    return wanted & found
+
+
+def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, findings: Findings) -> None:
+    if not rows:
+        return
+    got = collection.get(ids=[row["chunk_id"] for row in rows], include=["documents", "metadatas", "embeddings"])
+    place = {chunk_id: number for number, chunk_id in enumerate(got["ids"])}
+    documents, metadatas, embeddings = got["documents"] or [], got["metadatas"] or [], got["embeddings"]
+    vectors = np.asarray(embeddings, dtype=np.float64)
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        findings.add("vector_altered", f"{CHROMA}: dimension", vectors.shape[-1], dimension)
+        return
+    for row in rows:
+        number, chunk_id = place[row["chunk_id"]], row["chunk_id"]
+        if documents[number] != document_of(row):
+            findings.add("row_altered", f"{chunk_id}: document", documents[number], document_of(row))
+        metadata, wanted = dict(metadatas[number] or {}), metadata_of(row)
+        for key in sorted({k for k in metadata.keys() | wanted.keys() if metadata.get(k) != wanted.get(k) or type(metadata.get(k)) is not type(wanted.get(k))}):
+            findings.add("row_altered", f"{chunk_id}: metadata.{key}", metadata.get(key), wanted.get(key))
+    known = [row for row in rows if row["text_sha256"] in expected]
+    if known:
+        cosines = cosines_of(expected[[row["text_sha256"] for row in known]], vectors[[place[row["chunk_id"]] for row in known]])
+        for row, cosine in zip(known, cosines.tolist(), strict=True):
+            if not cosine >= 1 - TOLERANCE:  # NaN is no match either
+                findings.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
+
+
+def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, findings: Findings) -> None:
+    """Rows spread evenly over those that were read have to find themselves, or a row with the same vector."""
+    candidates = sorted(chunk_id for chunk_id, key in key_of.items() if key in expected)
+    probes = candidates[:: max(1, len(candidates) // _PROBES)][:_PROBES]
+    if not probes:
+        return
+    vectors = expected[[key_of[chunk_id] for chunk_id in probes]]
+    answer = collection.query(query_embeddings=vectors, n_results=1, include=["distances"])
+    for number, chunk_id in enumerate(probes):
+        ids, distances = answer["ids"][number], (answer["distances"] or [])[number]
+        hit, distance = (ids[0], distances[0]) if ids else (None, 2.0)
+        # At distance 0 the hit is the row itself or one with an equal vector: texts that repeat in several documents.
+        if distance <= _PROBE_DISTANCE:
+            continue
+        # HNSW is approximate and may miss a row that it holds; asked for that row alone, it has to give it.
+        alone = (collection.query(query_embeddings=vectors[number : number + 1], ids=[chunk_id], n_results=1, include=["distances"])["distances"] or [[]])[0]
+        if not alone or alone[0] > _PROBE_DISTANCE:
+            findings.add("probe_failed", chunk_id, f"{hit} at distance {distance:.6f}", f"{chunk_id} at distance 0")
+
+
+_INDEXED = "SELECT count(*) FROM embedding_fulltext_search_content"
+_WITH_TEXT = "SELECT count(*) FROM embedding_metadata WHERE key = 'chroma:document'"
+_ALIKE = """SELECT count(*) FROM embedding_fulltext_search_content AS indexed JOIN embedding_metadata AS row
+    ON row.id = indexed.id AND row.key = 'chroma:document' WHERE indexed.c0 IS row.string_value"""
+
+
+def _check_text_index(database: Path, findings: Findings) -> None:
+    """What `where_document` searches is a copy of the texts in tables of its own, which no answer of Chroma shows."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
+        indexed, with_text, alike = (opened.execute(query).fetchone()[0] for query in (_INDEXED, _WITH_TEXT, _ALIKE))
+    if not indexed == with_text == alike:
+        findings.add("row_altered", f"{CHROMA}: text index", f"{alike} of {indexed} texts", f"{with_text} texts")

@@ -1,0 +1,155 @@
+"""One writer for each knowledge base, by a lock of the operating system: when its holder dies, however, it is free.
+
+`LOCK` is locked and never removed; `LOCK.holder` says who holds it and decides nothing. Whoever removes or replaces them takes the lock away from
+its holder, who finds out before it publishes.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from almanac.core.durable import TEMPORARY, sweep, write_file
+from almanac.schemas.errors import RunLocked
+
+_LOCK = "LOCK"
+_HOLDER = "LOCK.holder"
+_PATIENCE_S = 0.3  # whoever asks who holds it has it for microseconds
+_KEYS = ("pid", "holder", "host", "since")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write a knowledge base, for as long as `require_held` does not say otherwise."""
+
+    index_dir: Path
+    descriptor: int
+    entry: dict[str, Any]
+
+    def is_held(self) -> bool:
+        """Whether the lock is this one's still; a holder file that is gone or torn says nothing against it."""
+        told = _told(self.index_dir)
+        return _is_file(self.descriptor, self.index_dir / _LOCK) and told in (None, self.entry)
+
+    def require_held(self) -> None:
+        """Raises RunLocked where the lock was taken away: from then on nothing may be written."""
+        if not self.is_held():
+            raise RunLocked(
+                f"{self.entry['holder']} no longer holds the lock of '{self.index_dir.name}', and may not go on",
+                where=str(self.index_dir / _LOCK),
+                hint=f"somebody removed or replaced it while this was at work; almanac status {self.index_dir.name} says who writes now; then run again",
+            )
+
+
+@contextmanager
+def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
+    """Holds the knowledge base for `holder`, a run's id or a command. Raises RunLocked at once when somebody else does."""
+    index_dir.mkdir(parents=True, exist_ok=True)
+    descriptor = _acquire(index_dir)
+    try:
+        sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])  # of holders that died
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": _process_start(os.getpid())}
+        write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
+        lease = Lease(index_dir, descriptor, entry)
+        try:
+            yield lease
+        finally:
+            if lease.is_held():
+                (index_dir / _HOLDER).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)  # which unlocks
+
+
+def lock_holder(index_dir: Path) -> dict[str, Any] | None:
+    """Who writes this knowledge base now: {pid, holder, host, since}; None when nobody does. Values are None where the holder did not say."""
+    try:
+        descriptor = os.open(index_dir / _LOCK, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        if _try_lock(descriptor, fcntl.LOCK_SH):
+            return None
+    finally:
+        os.close(descriptor)
+    told = _told(index_dir)
+    alive = told is not None and (told["host"] != socket.gethostname() or _process_start(told["pid"]) == told["process_start"])
+    return {key: told[key] if told and alive else None for key in _KEYS}
+
+
+def require_free(index_dir: Path) -> None:
+    """Raises RunLocked where somebody writes now: a cheap look before the lock is taken in earnest."""
+    if lock_holder(index_dir):
+        raise _locked(index_dir)
+
+
+def _acquire(index_dir: Path) -> int:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        descriptor = os.open(index_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        taken = _try_lock(descriptor, fcntl.LOCK_EX)
+        if taken and _is_file(descriptor, index_dir / _LOCK):
+            return descriptor
+        os.close(descriptor)
+        if not taken and time.monotonic() > deadline:
+            raise _locked(index_dir)
+        time.sleep(0.01)
+
+
+def _try_lock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Whether an open file is what lies at `path` now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _told(index_dir: Path) -> dict[str, Any] | None:
+    """What the holder file says; None where there is none, or it is torn."""
+    try:
+        entry = json.loads((index_dir / _HOLDER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(entry, dict) and entry.keys() >= {*_KEYS, "process_start"} and isinstance(entry["pid"], int) and entry["pid"] > 0
+    return entry if whole else None
+
+
+def _locked(index_dir: Path) -> RunLocked:
+    entry = lock_holder(index_dir)
+    who = "another process"
+    if entry and entry["holder"]:
+        name = f"run {entry['holder']}" if entry["holder"][:1].isdigit() else entry["holder"]
+        who = f"{name} (pid {entry['pid']} on {entry['host']}, since {entry['since']})"
+    return RunLocked(
+        f"'{index_dir.name}' is being written by {who}", where=str(index_dir / _LOCK), hint=f"wait for it; almanac status {index_dir.name} shows it"
+    )
+
+
+def _process_start(pid: int) -> str | None:
+    """When the process started, in clock ticks since boot; None when there is no such process. Elsewhere than on Linux: "alive"."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return None
+    except PermissionError:
+        pass
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "alive"
+    return None if fields[0] == "Z" else fields[19]

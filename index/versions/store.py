@@ -1,0 +1,200 @@
+"""Versions as files: which there are, which one is current, and what the next is called. Nothing here opens an engine.
+
+`<index_dir>/versions/v0001/manifest.json` makes a directory a version; `<index_dir>/CURRENT` holds the name of the published one.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from almanac.core.durable import remove, write_file
+from almanac.index.chroma.rows import CHROMA
+from almanac.index.versions.pins import Pin, remove_unless_held
+from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
+from almanac.schemas.manifest import FORMAT, Manifest
+from almanac.schemas.reports import VersionRow, Versions
+
+MANIFEST = "manifest.json"
+MANIFEST_HASH = "manifest.sha256"  # as `sha256sum` writes it, so that it can also be checked by hand
+POINTER = "CURRENT"
+_NAME = re.compile(r"v\d{4,}")
+_log = structlog.get_logger("almanac.versions")
+
+
+def version_dir(index_dir: Path, version: str) -> Path:
+    return index_dir / "versions" / version
+
+
+def version_number(version: str) -> int:
+    return int(version[1:])
+
+
+def version_names(index_dir: Path) -> list[str]:
+    """Complete versions, oldest first."""
+    return sorted((path.parent.name for path in index_dir.glob(f"versions/*/{MANIFEST}") if _NAME.fullmatch(path.parent.name)), key=version_number)
+
+
+def list_versions(index_dir: Path) -> list[Manifest]:
+    """The manifests of all complete versions, oldest first. One that cannot be read, or has another format, is left out with a warning."""
+    found = []
+    for version in version_names(index_dir):
+        try:
+            found.append(read_manifest(index_dir, version))
+        except DamagedVersion as error:
+            _log.warning("version_skipped", kb=index_dir.name, version=version, error=error.message)
+        except NotFound:  # pruned in this very moment
+            continue
+    return found
+
+
+def report_versions(index_dir: Path) -> Versions:
+    """The versions that are kept, newest first, and which one the pointer names."""
+    pointer = read_pointer(index_dir)
+    rows = [
+        VersionRow(
+            version=m.version,
+            state="current" if m.version == pointer else "refused" if m.gate.verdict == "refused" else "kept",
+            created_at=m.created_at,
+            parent=m.parent,
+            counts=m.counts,
+            digest=m.digest,
+            run_id=m.run_id,
+        )
+        for m in reversed(list_versions(index_dir))
+    ]
+    return Versions(kb=index_dir.name, current=pointer, versions=rows)
+
+
+def require_version(index_dir: Path, version: str) -> None:
+    """Raises NotFound, with those that there are, unless there is a complete version of that name."""
+    known = version_names(index_dir)
+    if version not in known:
+        raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=f"there are: {', '.join(known) or 'none yet'}")
+
+
+def read_manifest(index_dir: Path, version: str) -> Manifest:
+    """The manifest of a version. Raises NotFound, or DamagedVersion when it cannot be understood."""
+    require_version(index_dir, version)
+    return manifest_in(version_dir(index_dir, version), index_dir, version)
+
+
+def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
+    """The manifest that lies in a folder of that version, wherever the folder is. Raises DamagedVersion when it cannot be understood."""
+    kb, where = index_dir.name, str(version_dir(index_dir, version) / MANIFEST)
+    try:
+        stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = stored.get("format")
+        if found != FORMAT:
+            raise DamagedVersion(
+                f"{version} of '{kb}' has format {found!r}, and this almanac reads format {FORMAT}",
+                where=where,
+                hint=_way_up(version, is_newer=isinstance(found, int) and found > FORMAT),
+            )
+        return Manifest.model_validate(stored)
+    except FileNotFoundError as error:
+        raise NotFound(f"no version '{version}' of '{kb}' any more", where=where, hint="almanac versions KB lists what there is") from error
+    except (ValueError, AttributeError, ValidationError) as error:
+        hint = "almanac rollback KB serves an older version; almanac run KB builds a new one"
+        raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
+
+
+def _way_up(version: str, *, is_newer: bool) -> str:
+    build = "almanac run KB builds a version of this format from what is kept"
+    return f"install the newer almanac that wrote {version}; or {build}" if is_newer else f"{build}; the almanac that wrote {version} reads it still"
+
+
+def pin_version(index_dir: Path, version: str) -> Pin:
+    """Holds a version for reading. Raises NotFound where there is none of that name (any more)."""
+    while True:
+        require_version(index_dir, version)
+        try:
+            pin = Pin(version_dir(index_dir, version))
+        except FileNotFoundError:
+            continue
+        if pin.is_in_place():
+            return pin
+        pin.close()
+
+
+def read_pointer(index_dir: Path) -> str | None:
+    """What CURRENT says, whether or not there is such a version."""
+    path = index_dir / POINTER
+    return path.read_text().strip() if path.is_file() else None
+
+
+def current_version(index_dir: Path) -> str | None:
+    """The published version, or None before the first. Raises DamagedVersion when the pointer leads nowhere."""
+    version = read_pointer(index_dir)
+    if version is not None and version not in version_names(index_dir):
+        raise DamagedVersion(
+            f"CURRENT says '{version}', and there is no complete version of that name",
+            where=str(index_dir / POINTER),
+            hint="almanac rollback KB goes back to an older one; almanac versions KB lists them",
+        )
+    return version
+
+
+def resolve_version(index_dir: Path, version: str | None = None) -> str:
+    """The version asked for, or the current one for None. Raises NotFound or NothingPublished."""
+    if version is not None:
+        return read_manifest(index_dir, version).version
+    require_published(index_dir)
+    current = current_version(index_dir)
+    assert current is not None
+    return current
+
+
+def require_published(index_dir: Path) -> None:
+    """Raises NothingPublished before the first version is live; whether the pointer leads anywhere is not looked at."""
+    if read_pointer(index_dir) is None:
+        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint="almanac run KB")
+
+
+def next_version(index_dir: Path) -> str:
+    """One more than the highest complete version, `v0001` at first; unfinished directories do not count."""
+    names = version_names(index_dir)
+    return f"v{version_number(names[-1]) + 1 if names else 1:04d}"
+
+
+def point_to(index_dir: Path, version: str) -> None:
+    """Makes `version` the current one, atomically and durably. It must exist and be whole: see `publish`."""
+    write_file(index_dir / POINTER, f"{version}\n")
+
+
+def discard_unfinished(index_dir: Path) -> list[str]:
+    """Removes version directories without a manifest, and what `rebuild`, `forget` and `prune` left behind; returns the names of the former.
+
+    Only the holder of the writer's lock may call it. What a reader still holds is left for the next time.
+    """
+    unfinished = []
+    for path in sorted(path for path in (index_dir / "versions").glob("*") if path.is_dir()):
+        if path.name.startswith("."):
+            remove_unless_held(path)
+        elif not (path / MANIFEST).is_file():
+            remove(path)
+            unfinished.append(path.name)
+    return unfinished
+
+
+def require_files(folder: Path, manifest: Manifest, *, called: Path | None = None) -> None:
+    """Raises DamagedVersion for a file of the manifest that is missing or of another size: a look at each, and no reading.
+
+    `called` is what people call the folder, where it is reached by another way.
+    """
+    database = folder / CHROMA / "chroma.sqlite3"
+    wanted = {folder / stored.path: stored.bytes for stored in manifest.files}
+    found = {path: path.stat().st_size if path.is_file() else None for path in wanted}
+    wrong = next((path for path, size in found.items() if size != wanted[path]), None)
+    if wrong is None and manifest.counts.chunks and not database.is_file():
+        wrong, found[database], wanted[database] = database, None, 1
+    if wrong is not None:
+        size = "is missing" if found[wrong] is None else f"has {found[wrong]} bytes instead of {wanted[wrong]}"
+        raise DamagedVersion(
+            f"{manifest.version} is damaged: {wrong.relative_to(folder)} {size}",
+            where=str(called or folder),
+            hint=f"almanac verify KB {manifest.version} says what is wrong; almanac rebuild KB {manifest.version} mends what can be "
+            "made again; almanac rollback KB serves an older version",
+        )

@@ -1,0 +1,114 @@
+"""Extractive answers: the sentences of the hits that answer, picked and put in order, each with its source; never one that is not there."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from almanac.index.embedding.embedder import Embedder
+from almanac.index.lexical.analyzer import fold
+from almanac.query.answering.overlap import Words, coverage, rarity
+from almanac.query.answering.sentences import Sentence, language_of, sentences_of
+from almanac.schemas.reports import Hit
+
+_SENTENCES = 3
+_CHARACTERS = 1200  # of a reply; further sentences are for a short answer that has more than one part
+# A further sentence is only said when it answers nearly as well as the best one; one of another passage, which may be about something else, only when it
+# answers as well and has no fewer of the question's words than half. With all-MiniLM-L6-v2, share of replies that hold the answer, sentences, characters:
+#                                          XQuAD en           es                  vi                 own, de es he ja
+#   .85 of the best, wherever it stands    .913 1.25 224      .873 1.46 309       .893 1.37 259      .917 1.50 67
+#   so                                     .907 1.22 221      .880 1.37 287       .887 1.31 248      .875 1.35 60
+#   .95 of the best                        .900 1.13 207      .833 1.17 252       .860 1.13 217      .875 1.23 55
+#   the best alone                         .860 1.04 193      .780 1.02 227       .833 1.04 201      .792 1.04 46
+_NEARLY_AS_GOOD = 0.85
+_AS_GOOD, _AS_MANY_WORDS = 0.95, 0.5
+# Words of the question count beside the embedding. Those that only the heading has count for less: all that stands below it has them.
+# With all-MiniLM-L6-v2, on XQuAD (150 questions, the passage and two of its article) a reply holds the answer, by the share of the words:
+#             0     .2    .35   .5    .65   1
+#   en       .907  .920  .907  .887  .887  .820
+#   es       .693  .853  .880  .873  .867  .853
+_OVERLAP_WEIGHT = 0.35
+_IN_CONTEXT = 0.6
+_BEFORE = 0.3  # what only the sentence before has: "It costs 32 euros." says of what
+_FIGURE = 0.1
+# Who asks so is answered by a figure.
+_ASKS_FIGURE = re.compile(
+    r"\b(?:how (?:much|many|long|old|often|far|big|high|heavy|late|early)|when|what (?:time|year|date|price|percentage)|price|cost|fee"
+    r"|combien|quand|quelle (?:heure|date|annee|duree)|prix|tarif|cout\w*|cuant\w+|cuando|precio|wie ?(?:viel\w*|lange|oft|hoch|alt)|wann|preis"
+    r"|kostet|quant[oiae]\w?|prezzo|quando"
+    r"|preco|hoeveel|wanneer|prijs|bao nhieu|bao lau|may (?:gio|ngay)|khi nao|gia|сколько|когда|цена)\b"
+    r"|(?<!\w)(?:כמה|מתי|מחיר\w*)|كم|متى|سعر|多少|几|幾|何時|いくら|いつ|何[人年月日]|얼마|언제"
+)
+_SAME = 0.8  # of their words, in two sentences that say the same
+_ECHO = 0.6  # of its words, in a sentence that only repeats the question
+_EMBEDDED = 160  # sentences, about half a second; of more, those with most words of the question
+_Floats = npt.NDArray[np.float32]
+
+
+def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embedder, language: str, *, cuts_words: bool) -> list[Sentence]:
+    """Up to three sentences: the passage with the best one first, reading order within a passage. Empty where the hits hold no sentence.
+
+    `vector` is the question's unit vector. Sentences that were cut by the chunker are said only where there are no others.
+    """
+    found = sentences_of(hits, language, cuts_words=cuts_words)
+    sentences = [sentence for sentence in found if not sentence.is_cut] or found
+    if not sentences:
+        return []
+    words, tags = Words(question), [language_of(hits[s.hit], language) for s in sentences]
+    overlaps = _overlaps(words, sentences, tags)
+    if len(sentences) > _EMBEDDED:
+        kept = sorted(np.argsort(-overlaps, kind="stable")[:_EMBEDDED])
+        sentences, tags, overlaps = [sentences[i] for i in kept], [tags[i] for i in kept], overlaps[kept]
+    # A sentence is judged together with what it stands under: "Three days." answers nothing without its question.
+    cosines = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences]) @ vector
+    scores = (1 - _OVERLAP_WEIGHT) * cosines + _OVERLAP_WEIGHT * overlaps
+    if _ASKS_FIGURE.search(fold(question.casefold())):
+        scores = scores + _FIGURE * np.array([any(c.isdigit() for c in s.text) for s in sentences])
+    chosen = _choose(sentences, scores, overlaps, [set(words.of(s.text, tag)) for s, tag in zip(sentences, tags, strict=True)])
+    if follower := _follower(chosen[0], sentences, words, tags[sentences.index(chosen[0])]):
+        chosen = [chosen[0], follower, *(s for s in chosen[1:] if s != follower)][:_SENTENCES]
+    best_of = {s.passage: number for number, s in reversed(list(enumerate(chosen)))}
+    return sorted(chosen, key=lambda s: (best_of[s.passage], s.position))
+
+
+def _overlaps(words: Words, sentences: Sequence[Sentence], tags: Sequence[str]) -> _Floats:
+    """For each sentence the share of the question's words that it has, 0 to 1."""
+    counted: list[dict[str, float]] = []
+    before: tuple[int, set[str]] = (-1, set())
+    for sentence, tag in zip(sentences, tags, strict=True):
+        own = set(words.of(sentence.text, tag))
+        earlier = before[1] if before[0] == sentence.passage else ()
+        counted.append({**dict.fromkeys(earlier, _BEFORE), **dict.fromkeys(words.of(sentence.context, tag), _IN_CONTEXT), **dict.fromkeys(own, 1.0)})
+        before = (sentence.passage, own)
+    rare = rarity(counted)
+    asked = {tag: words.asked(tag) for tag in set(tags)}
+    return np.array([coverage(asked[tag], found, rare) for tag, found in zip(tags, counted, strict=True)], dtype=np.float32)
+
+
+def _follower(best: Sentence, sentences: Sequence[Sentence], words: Words, tag: str) -> Sentence | None:
+    """The sentence after one that only says what was asked: "The display shows E3." answers nobody who asks what that means."""
+    own = set(words.of(best.text, tag))
+    if len(own.intersection(words.asked(tag))) < _ECHO * len(own):
+        return None
+    return next((s for s in sentences if s.passage == best.passage and s.position == best.position + 1 and s.context == best.context), None)
+
+
+def _choose(sentences: Sequence[Sentence], scores: _Floats, overlaps: _Floats, words: Sequence[set[str]]) -> list[Sentence]:
+    """Best first, none that repeats an earlier one."""
+    order = np.argsort(-scores, kind="stable")
+    chosen: list[Sentence] = []
+    said: list[set[str]] = []
+    for i in order:
+        if scores[i] < _NEARLY_AS_GOOD * scores[order[0]] or len(chosen) == _SENTENCES:
+            break
+        sentence, own = sentences[i], words[i]
+        is_elsewhere = sentence.passage != sentences[order[0]].passage
+        if is_elsewhere and (scores[i] < _AS_GOOD * scores[order[0]] or overlaps[i] < _AS_MANY_WORDS * overlaps[order[0]]):
+            continue
+        is_repeated = any(len(own & other) >= _SAME * len(own | other) for other in said)
+        is_too_long = chosen and sum(len(s.text) for s in chosen) + len(sentence.text) > _CHARACTERS
+        if not is_repeated and not is_too_long:
+            chosen.append(sentence)
+            said.append(own)
+    return chosen

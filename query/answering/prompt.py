@@ -1,0 +1,169 @@
+"""What a generating model is shown: numbered passages within a token budget, marked as quotation, and the conversation so far."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import NamedTuple
+
+from almanac.query.answering.language import language_name
+from almanac.query.answering.markers import hide_markers, without_markers
+from almanac.query.answering.overlap import Words, coverage, rarity
+from almanac.query.answering.pathways import UNKNOWN, Pathway
+from almanac.query.answering.sentences import Sentence, language_of, sentences_of
+from almanac.schemas.errors import UsageError
+from almanac.schemas.hashing import sha256
+from almanac.schemas.reports import Hit
+
+Message = dict[str, str]  # role: system, user or assistant; content
+
+CONTEXT_TOKENS = 3000
+_LEAST_TOKENS = 60  # of a passage that says anything
+_HISTORY = 6  # messages
+_HISTORY_CHARACTERS = 4000  # of one message
+_GAP = "…"
+# What servers with a chat template may read as the end of a message or the start of another, also in the middle of a text.
+_CONTROL = re.compile(r"<(\|[^|<>\n]{1,40}\|)>|<(/?s|/?(?:start|end)_of_turn|bos|eos)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS))\]")
+
+
+class Passage(NamedTuple):
+    """`text` is the hit's, or the part of it that fits."""
+
+    number: int
+    hit: Hit
+    text: str
+
+
+def estimate_tokens(text: str) -> int:
+    """Four bytes of UTF-8 a token: four characters of English, two of Hebrew, and somewhat more than one of Chinese."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
+
+
+def select_passages(
+    question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS, count_tokens: Callable[[str], int] = estimate_tokens
+) -> list[Passage]:
+    """Passages for at most `budget` tokens of text, best hit first, numbered from 1.
+
+    Documents share the budget evenly: what a short one leaves goes to the others (max-min fairness). Within a document the best hits come first. Of a
+    text that does not fit, the part around the sentence with most of the question's words is kept; what would have less than some words is left out.
+    """
+    documents: dict[str, list[int]] = {}
+    for number, hit in enumerate(hits):
+        documents.setdefault(hit.document_id, []).append(number)
+    most = max(1, budget // _LEAST_TOKENS)
+    held = list(documents.values())[:most]
+    sizes = [count_tokens(hit.text) for hit in hits]
+    shares = _fair_shares([sum(sizes[n] for n in numbers) for numbers in held], budget)
+    kept: dict[int, str] = {}
+    for numbers, share in zip(held, shares, strict=True):
+        left = share
+        for number in numbers:
+            if sizes[number] <= left:
+                kept[number] = hits[number].text
+            elif left >= min(_LEAST_TOKENS, budget):
+                kept[number] = _part(question, hits[number], language, left, count_tokens)
+            left -= count_tokens(kept[number]) if number in kept else 0
+    return [Passage(place, hits[number], kept[number]) for place, number in enumerate((n for n in sorted(kept) if kept[n]), start=1)]
+
+
+def make_messages(
+    pathway: Pathway, title: str, question: str, passages: Sequence[Passage], history: Sequence[Mapping[str, str]], language: str | None
+) -> list[Message]:
+    """System prompt, the last messages of the conversation, and the question with its passages; user and assistant take turns."""
+    seal = _seal(question, passages)
+    reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
+    system = _prompt(pathway.replace("-", "_")).substitute(title=" ".join(title.split()), seal=seal, unknown=UNKNOWN, language=reply_in)
+    asked = question
+    if pathway != "llm-fallback":
+        asked = _prompt("question").substitute(passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=question)
+    return [{"role": "system", "content": system}, *_turns(history, asked)]
+
+
+def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
+    shares = [0] * len(sizes)
+    for position, number in enumerate(sorted(range(len(sizes)), key=lambda n: sizes[n])):
+        shares[number] = min(sizes[number], budget // (len(sizes) - position))
+        budget -= shares[number]
+    return shares
+
+
+def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
+    """Whole sentences around the one that has most of the question's words, as much as fits."""
+    sentences = sentences_of([hit], language)
+    text, room = hit.text, share - 2 * count_tokens(_GAP)
+    first = last = _most_asked(question, sentences, language_of(hit, language)) if sentences else 0
+    spans = [(s.start, s.end) for s in sentences] or [(0, len(text))]
+    start, end = spans[first]
+    if count_tokens(text[start:end]) > room:
+        return text[start : start + _fitting(text[start:end], room, count_tokens)] + _GAP if room > 0 else ""
+    grew = True
+    while grew:
+        grew = False
+        if last + 1 < len(spans) and count_tokens(text[start : spans[last + 1][1]]) <= room:
+            last, end, grew = last + 1, spans[last + 1][1], True
+        if first > 0 and count_tokens(text[spans[first - 1][0] : end]) <= room:
+            first, start, grew = first - 1, spans[first - 1][0], True
+    return f"{_GAP if first > 0 else ''}{text[start:end]}{_GAP if last + 1 < len(spans) else ''}"
+
+
+def _most_asked(question: str, sentences: Sequence[Sentence], tag: str) -> int:
+    words = Words(question)
+    counted = [dict.fromkeys(words.of(f"{s.context} {s.text}", tag), 1.0) for s in sentences]
+    rare, asked = rarity(counted), words.asked(tag)
+    return max(range(len(sentences)), key=lambda n: (coverage(asked, counted[n], rare), -n))
+
+
+def _fitting(text: str, room: int, count_tokens: Callable[[str], int]) -> int:
+    """How many characters from the start fit."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if count_tokens(text[:middle]) <= room else (low, middle - 1)
+    return low
+
+
+def _seal(question: str, passages: Sequence[Passage]) -> str:
+    """A word that no passage can hold: it hangs on all of them and on the question, which no page knows."""
+    texts = [question, *(text for p in passages for text in (p.text, p.hit.title, p.hit.url))]
+    seal = sha256("\0".join(texts))[:12]
+    while any(seal in text for text in texts):
+        seal = sha256(seal)[:12]
+    return seal
+
+
+def _quoted(passage: Passage, seal: str) -> str:
+    title = " ".join(_as_data(passage.hit.title).split())
+    tags = passage.hit.metadata.get("tags")
+    tagged = f"\nTags: {' '.join(_as_data(', '.join(map(str, tags))).split())}" if isinstance(tags, list) and tags else ""
+    return f"<<<passage {seal} [{passage.number}]\nTitle: {title}{tagged}\n\n{_as_data(passage.text)}\n<<<end {seal}"
+
+
+def _as_data(text: str) -> str:
+    return _CONTROL.sub(lambda found: f"({next(filter(None, found.groups()))})", hide_markers(text))
+
+
+def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
+    """Many chat templates refuse a conversation in which two speak twice or the assistant begins."""
+    turns: list[Message] = []
+    for message in history[-_HISTORY:]:
+        role, content = message.get("role"), message.get("content")
+        if role not in ("user", "assistant") or not isinstance(content, str):
+            raise UsageError(f"a message of the history has the role {role!r}", where="history", hint="user or assistant, each with its text as content")
+        text = (without_markers(content) if role == "assistant" else content).strip()[:_HISTORY_CHARACTERS]
+        if text and (turns or role == "user"):
+            _say(turns, role, text)
+    _say(turns, "user", asked)
+    return turns
+
+
+def _say(turns: list[Message], role: str, text: str) -> None:
+    if turns and turns[-1]["role"] == role:
+        turns[-1]["content"] += f"\n\n{text}"
+    else:
+        turns.append({"role": role, "content": text})
+
+
+@cache
+def _prompt(name: str) -> Template:
+    return Template((Path(__file__).parent / "prompts" / f"{name}.txt").read_text(encoding="utf-8").strip())

@@ -1,0 +1,1 @@
+"""How well an index answers: golden questions, and retrieval metrics."""

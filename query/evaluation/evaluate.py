@@ -1,0 +1,104 @@
+"""Retrieval quality on a question set: trec_eval's metrics over documents ranked by their best chunk."""
+
+import csv
+import json
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
+
+import pytrec_eval
+
+from almanac.query.published import PublishedIndex, best_documents
+from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.retriever import Mode, Request
+from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import EvalResult
+
+# Chunks read for a question: enough for ten documents even where each has several chunks among the best.
+_DEPTH = 300
+_DOCUMENTS = 100
+
+
+def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: Mode | None = None, run_file: Path | None = None) -> EvalResult:
+    """Answers every judged question in this process. `queries` is JSONL {id, text}; `qrels` tab-separated query-id, doc-id, score with a header."""
+    judged = {query: docs for query, docs in read_qrels(qrels).items() if any(score > 0 for score in docs.values())}
+    run = rank_documents(index, queries, judged, mode)
+    if not run:
+        raise UsageError("no question of the queries file is judged in the qrels file", where=str(qrels), hint="the ids of both files must be the same ones")
+    version = index.version().manifest.version
+    if run_file is not None:
+        write_run(run_file, run, version)
+    return EvalResult(kb=index.declaration.name, version=version, queries=len(judged), metrics=measure(judged, run))
+
+
+def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str], mode: Mode | None = None) -> dict[str, dict[str, float]]:
+    """For each wanted question, document id → the score of its best chunk, best first."""
+    declared = index.declaration.retrieve
+    texts = {query: compose_query(declared.query, text) for query, text in read_queries(queries).items() if query in wanted}
+    if not texts:
+        return {}
+    asked = mode or declared.mode
+    vectors = None if asked == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
+    run = {}
+    with index.reading() as retriever:
+        depth = min(_DEPTH, len(retriever.opened.chunk_ids))
+        for number, (query, text) in enumerate(texts.items()):
+            vector = None if vectors is None else vectors[number]
+            best = best_documents(retriever.find(Request(text, vector, depth, asked, ranking=True)).hits)
+            run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
+    return run
+
+
+def measure(judged: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Means over all judged questions; one that the run does not answer scores 0."""
+    first_ten = {q: dict(sorted(docs.items(), key=lambda pair: (-pair[1], pair[0]))[:10]) for q, docs in run.items()}
+    deep = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.5,10"}).evaluate(run)
+    shallow = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(first_ten)
+    names = {"ndcg@10": "ndcg_cut_10", "recall@5": "recall_5", "recall@10": "recall_10"}
+    total = len(judged)
+    metrics = {name: sum(row[measure] for row in deep.values()) / total for name, measure in names.items()}
+    return {name: round(value, 5) for name, value in {**metrics, "mrr@10": sum(r["recip_rank"] for r in shallow.values()) / total}.items()}
+
+
+def read_queries(path: Path) -> dict[str, str]:
+    """Question id → text, in file order."""
+    found = {}
+    for number, line in enumerate(_lines(path), start=1):
+        try:
+            row = json.loads(line)
+            found[str(row["id"])] = str(row["text"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"not a JSON object with id and text: {line[:80]!r}", where=f"{path}:{number}") from error
+    return found
+
+
+def read_qrels(path: Path) -> dict[str, dict[str, int]]:
+    """Question id → document id → relevance."""
+    found: dict[str, dict[str, int]] = {}
+    for number, row in enumerate(csv.reader(_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
+        if number == 1:
+            if len(row) == 3 and row[2].isdecimal():
+                raise UsageError(f"the first line is a judgement, not a header: {row}", where=f"{path}:1", hint="put query-id, corpus-id and score above it")
+            continue
+        try:
+            query, document, score = row
+            found.setdefault(query, {})[document] = int(score)
+        except ValueError as error:
+            raise UsageError(f"not query-id, doc-id and a whole score between tabs: {row}", where=f"{path}:{number}") from error
+    return found
+
+
+def write_run(path: Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:
+    """TREC form: query-id Q0 doc-id rank score tag. White space in an id, which the form has no room for, becomes %20."""
+    lines = (f"{_word(q)} Q0 {_word(d)} {rank} {score:.6f} {tag}\n" for q, docs in run.items() for rank, (d, score) in enumerate(docs.items(), start=1))
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def _word(identifier: str) -> str:
+    return "%20".join(identifier.split())
+
+
+def _lines(path: Path) -> Iterable[str]:
+    try:
+        return [line for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot be read: {error}", where=str(path)) from error

@@ -1,0 +1,137 @@
+"""Golden questions: what a knowledge base has to find, as JSONL beside its declaration, and the share of them that one version does find.
+
+A line is `{"question": …}` with what tells the answer: `document_id`, `url`, `answer_contains`, each one text or a list of which any will do.
+Where several are given, one hit has to fit all of them. A line with none of them is a question that nothing here answers.
+"""
+
+import difflib
+import json
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.embedding.score_thresholds import default_floors
+from almanac.index.reader import OpenVersion
+from almanac.query.models.rerank import load_reranker
+from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import DeclarationError
+from almanac.schemas.reports import Hit, Recall
+
+_QUESTION = ("question", "query", "text")
+_EXPECTED = ("document_id", "url", "answer_contains")
+_REMARKS = frozenset({"id", "note", "comment", "tags", "language"})
+
+
+class Golden(NamedTuple):
+    """One question. Of each kind of expectation any entry will do; an empty kind expects nothing."""
+
+    question: str
+    document_ids: frozenset[str] = frozenset()
+    urls: frozenset[str] = frozenset()  # as one reads them, without %20
+    texts: tuple[str, ...] = ()  # folded
+
+    @property
+    def is_answerable(self) -> bool:
+        return bool(self.document_ids or self.urls or self.texts)
+
+    def is_answered_by(self, hit: Hit) -> bool:
+        return (
+            (not self.document_ids or hit.document_id in self.document_ids)
+            and (not self.urls or not self.urls.isdisjoint((unquote(hit.url), unquote(hit.url.partition("#")[0]))))
+            and (not self.texts or any(text in fold(hit.text) for text in self.texts))
+        )
+
+
+def fold(text: str) -> str:
+    """The text as it compares: NFKC, no case, single spaces."""
+    return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
+
+
+def load_golden(declaration: Declaration) -> list[Golden]:
+    """The declared golden questions, none where none are declared. Raises DeclarationError with file and line."""
+    if declaration.gate.golden is None:
+        return []
+    path = declaration.path.parent / Path(declaration.gate.golden).expanduser()
+    golden = [_question(line, f"{path}:{number}") for number, line in enumerate(_lines(path), start=1) if line.strip()]
+    needs_answers = declaration.gate.min_recall is not None or declaration.gate.max_recall_drop is not None
+    if not any(one.is_answerable for one in golden) and (needs_answers or not golden):
+        finding = "none of its questions says what answers it" if golden else "holds no question"
+        raise DeclarationError(f"gate.golden: {finding}", where=str(path), hint='a line is {"question": "…", "document_id": "…"}')
+    return golden
+
+
+def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]) -> Recall:
+    """What this version finds among the first k hits of a search; k is the declared one. `embed_queries` gives unit vectors, shape (n, dimension)."""
+    declared = declaration.retrieve
+    texts = [compose_query(declared.query, one.question) for one in golden]
+    retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
+    default = default_floors(opened.manifest.embedder).floor if declared.floor is None else None
+    searches = [Request(text, vector, declared.k, declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
+    hits = [retriever.find(search).hits for search in searches]
+    is_answered = [bool(retriever.find(replace(search, floor=declared.floor, default_floor=default)).hits) for search in searches]
+    answerable = [(one, found) for one, found in zip(golden, hits, strict=True) if one.is_answerable]
+    missed = [one.question for one, found in answerable if not any(map(one.is_answered_by, found))]
+    return Recall(
+        recall=round(1 - len(missed) / len(answerable), 6) if answerable else None,
+        questions=len(answerable),
+        answered=sum(answered for one, answered in zip(golden, is_answered, strict=True) if one.is_answerable),
+        missed=missed,
+        unanswerable=len(golden) - len(answerable),
+        abstained=sum(not answered for one, answered in zip(golden, is_answered, strict=True) if not one.is_answerable),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
+    except OSError as error:
+        hint = "gate.golden is relative to the declaration; leave it out where there are no golden questions"
+        raise DeclarationError(f"gate.golden: cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+
+
+def _question(line: str, where: str) -> Golden:
+    hint = 'a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, answer_contains'
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DeclarationError(f"not JSON: {line.strip()[:80]!r}", where=where, hint=hint) from error
+    if not isinstance(row, dict):
+        raise DeclarationError(f"not a JSON object: {line.strip()[:80]!r}", where=where, hint=hint)
+    asked = [row[key] for key in _QUESTION if key in row]
+    if len(asked) != 1 or not _is_text(asked[0]):
+        finding = "has no question" if not asked else "asks more than once" if len(asked) > 1 else f"the question is no text: {asked[0]!r}"
+        raise DeclarationError(finding, where=where, hint=hint)
+    ids, urls, texts = (_expected(row.get(key), key, where) for key in _EXPECTED)
+    golden = Golden(asked[0], frozenset(ids), frozenset(map(unquote, urls)), tuple(fold(text) for text in texts))
+    if not golden.is_answerable:
+        _refuse_other_keys(row, where)
+    return golden
+
+
+def _expected(value: Any, key: str, where: str) -> list[str]:
+    found = value if isinstance(value, list) else [] if value is None else [value]
+    texts = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
+    if (value == [] or not all(map(_is_text, texts))) or (key == "answer_contains" and not all(map(fold, texts))):
+        raise DeclarationError(f"{key}: is no text: {value!r}", where=where, hint=f"write a text, a list of texts, or leave {key} out")
+    return texts
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and not any("\ud800" <= c <= "\udfff" for c in value)
+
+
+def _refuse_other_keys(row: dict[str, Any], where: str) -> None:
+    """A misspelt expectation would make a question without an answer of it."""
+    unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS}]
+    if unknown:
+        close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)
+        hint = f"did you mean {close[0]}?" if close else f"what tells the answer: {', '.join(_EXPECTED)}; a question that nothing here answers has none of them"
+        raise DeclarationError(f"unknown key {unknown[0]}, and nothing that tells the answer", where=where, hint=hint)

@@ -1,0 +1,107 @@
+"""Models that write answers: what one is, and Mistral's API, or a server that speaks it."""
+
+from collections.abc import Generator as PythonGenerator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Protocol
+
+from almanac.core.settings import DataDir
+from almanac.index.mistral.batching import estimate_tokens
+from almanac.index.mistral.client import AnswerMalformed, MistralApi, Unanswered, shared_limit
+from almanac.index.mistral.retry import Retry
+from almanac.schemas.declaration.generate import Generate
+
+if TYPE_CHECKING:
+    from mistralai.client import Mistral
+
+
+_FAILED = "error"  # a reason for which a model stops
+Messages = Sequence[Mapping[str, str]]  # {role: system, user or assistant; content}, the oldest first
+
+
+class Generator(Protocol):
+    """Both methods may raise OperationalError and what follows from it; `temperature` from 0 on, at most `max_tokens` are written."""
+
+    def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
+        """The reply as a whole. Never empty."""
+
+    def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
+        """The reply in parts, as they are written; an error may come after some of them."""
+
+
+def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> Generator | None:  # noqa: B008  # frozen
+    """The declared model; None where answers are extracted. Raises CredentialRefused where its key is missing.
+
+    Who has the same `data` keeps its declared limits together; None is the one that the environment names.
+    """
+    return MistralGenerator(generate, data, retry=retry) if generate.provider == "mistral" else None
+
+
+class MistralGenerator:
+    """Chat completions. Safe to share among threads."""
+
+    def __init__(self, generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+        assert generate.model is not None
+        self._model = generate.model
+        limit = shared_limit(data, generate.server_url, generate.model, generate.requests_per_second, None)
+        self._api = MistralApi(generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry)
+
+    def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
+        def send(client: "Mistral") -> str:
+            asked: Any = list(messages)
+            answer = client.chat.complete(model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens)
+            choice = answer.choices[0] if answer.choices else None
+            text = _text_of(choice.message.content) if choice is not None and choice.message is not None else ""
+            if choice is None or choice.finish_reason == _FAILED or not text.strip():
+                raise AnswerMalformed("the model wrote nothing, or broke off")
+            return text
+
+        try:
+            return self._api.call(send, tokens=_tokens(messages))
+        except Unanswered as failure:
+            raise failure.error from None
+
+    def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
+        """Tried again as long as nothing was handed out; after that a break is an error, for the reader has seen the beginning."""
+
+        def send(client: "Mistral") -> tuple[str, PythonGenerator[str, None, None]]:
+            asked: Any = list(messages)
+            events = client.chat.stream(model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens)
+            parts = _parts_of(events)
+            return next(parts), parts
+
+        try:
+            first, parts = self._api.call(send, tokens=_tokens(messages))
+            with closing(parts):
+                yield first
+                while (part := self._api.call(lambda _: next(parts, None), attempts=1)) is not None:
+                    yield part
+        except Unanswered as failure:
+            raise failure.error from None
+
+
+def _parts_of(events: Any) -> PythonGenerator[str, None, None]:
+    """The text of a stream's events. Raises AnswerMalformed where it ends without saying why, or without a word."""
+    is_finished = has_text = False
+    with events:
+        for event in events:
+            for choice in event.data.choices:
+                if text := _text_of(choice.delta.content):
+                    has_text = True
+                    yield text
+                is_finished = is_finished or bool(choice.finish_reason and choice.finish_reason != _FAILED)
+    if not is_finished:
+        raise AnswerMalformed("the answer breaks off")
+    if not has_text:
+        raise AnswerMalformed("the model wrote nothing")
+
+
+def _text_of(content: Any) -> str:
+    """What is to be read of a message: it is a text, or a list of parts, some of which (thoughts, references) are not the reply."""
+    if isinstance(content, str):
+        return content
+    return "".join(part.text for part in content if getattr(part, "type", None) == "text") if isinstance(content, list) else ""
+
+
+def _tokens(messages: Messages) -> int:
+    return sum(estimate_tokens(message["content"]) for message in messages)

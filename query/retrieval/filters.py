@@ -1,0 +1,180 @@
+"""Metadata filters, resolved to chunk ids by ourselves: Chroma's own `where` takes about a second where this takes milliseconds.
+
+The grammar is Chroma's: `{"field": value}`, `{"field": {"$gte": 3}}`, `{"$and": [...]}`, `{"$or": [...]}`, and `{"$not": {...}}`. Two differences:
+a row without the field matches no operator (`$not` turns its filter's answer round), and a dotted name reaches into nested values (`price.amount`;
+any entry of a list may match). Amounts are decimal strings: a text that is a number compares with numbers as one.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from almanac.schemas.errors import UsageError
+from almanac.schemas.hashing import canonical_json
+
+Mask = npt.NDArray[np.bool_]
+_DEEPEST = 50  # levels; what is deeper was not written by anybody, and ends in Python's own limit
+_SHOWN = 200  # characters of a value in an error
+_EXACT = 2**53  # up to here each integer is a float of its own
+
+
+def _numeric(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def test(found: Any, wanted: Any) -> bool:
+        if isinstance(wanted, int | float) and not isinstance(wanted, bool):
+            found = _numeric(found)
+        try:
+            return compare(found, wanted)
+        except TypeError:
+            return False
+
+    return test
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": _typed(operator.eq),
+    "$gt": _typed(operator.gt),
+    "$gte": _typed(operator.ge),
+    "$lt": _typed(operator.lt),
+    "$lte": _typed(operator.le),
+    "$in": lambda found, wanted: any(_OPERATORS["$eq"](found, one) for one in wanted),
+    "$contains": lambda found, wanted: isinstance(found, str) and str(wanted) in found,
+}
+_AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {"$eq": operator.eq, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+_NEGATED = {"$ne": "$eq", "$nin": "$in"}
+
+
+class Column:
+    """A field's values over all rows, each distinct one once: a filter tests those, whatever the number of rows."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        numbers: dict[Any, int] = {}
+        self.codes: npt.NDArray[np.int32] = np.fromiter((numbers.setdefault(_key(value), len(numbers)) for value in values), np.int32, len(values))
+        first = np.unique(self.codes, return_index=True)[1]
+        self.distinct = [values[place] for place in first]
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.float64] | None:
+        """The distinct values as numbers, NaN for a missing one; None where another is no number, or an integer that no float tells from its neighbours."""
+        found = [_numeric(value) for value in self.distinct]
+        if not all(value is None or _is_float_enough(value) for value in found):
+            return None
+        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+
+
+def filter_key(workspace: Any, where: Any) -> str:
+    """The same text for the same filter. Raises UsageError, with the place, for a value that no filter can hold."""
+    if workspace is not None and not isinstance(workspace, str):
+        raise UsageError(f"a workspace is a text; found {_shown(workspace)}", where="--workspace")
+    _require_json(where, "")
+    return canonical_json([workspace, where])
+
+
+def _require_json(value: Any, place: str, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise UsageError(f"a filter of more than {_DEEPEST} levels, one within the other", where="--where", hint="write it flat, with $and or $in")
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise UsageError(f"a filter's keys are texts; found {_shown(key)}{place}", where="--where")
+            _require_json(inner, f" at {key}" if not place else f"{place}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _require_json(inner, place, depth + 1)
+    elif value is not None and type(value) not in (str, int, float, bool):
+        hint = "texts, numbers, true and false, null, and lists of them; a date is the text that stands in the metadata, such as 2026-11-21"
+        raise UsageError(f"a filter cannot hold {_shown(value)}{place}", where="--where", hint=hint)
+
+
+def _shown(value: Any) -> str:
+    text = f"{value!r}, a {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"a {type(value).__name__}"
+
+
+def matching_rows(where: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
+    """A mask over the version's rows. `column` gives the values of a field, or of a dotted path into it; `names` are the fields there are."""
+    if not isinstance(where, dict) or not where:
+        raise UsageError(f'a filter is an object such as {{"field": value}}; found {where!r}', where="--where")
+    mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size, names) for key, wanted in where.items()])
+    return mask
+
+
+def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
+    if key in ("$and", "$or"):
+        if not isinstance(wanted, list) or not wanted:
+            raise UsageError(f"{key} takes a list of filters; found {wanted!r}", where="--where")
+        combine = np.logical_and if key == "$and" else np.logical_or
+        combined: Mask = combine.reduce([matching_rows(part, column, size, names) for part in wanted])
+        return combined
+    if key == "$not":
+        return ~matching_rows(wanted, column, size, names)
+    if key.startswith("$"):
+        raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name")
+    if key.partition(".")[0] not in names:
+        raise UsageError(f"no field '{key}' in this version", where="--where", hint=f"fields: {', '.join(names) or 'none'}")
+    tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
+    values = column(key)
+    mask = np.ones(len(values.distinct), dtype=np.bool_)
+    for name, limit in tests.items():
+        _require_operator(name, limit)
+        mask &= _tested(name, values, limit)
+    return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
+
+
+def _require_operator(name: str, wanted: Any) -> None:
+    if name not in _OPERATORS and name not in _NEGATED:
+        raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join([*_OPERATORS, *_NEGATED])}")
+    if name in ("$in", "$nin") and not isinstance(wanted, list):
+        raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")
+
+
+def _tested(name: str, values: Column, wanted: Any) -> Mask:
+    """Which of the distinct values pass."""
+    if name in _AT_ONCE and _is_float_enough(wanted) and values.numbers is not None:
+        compared: Mask = _AT_ONCE[name](values.numbers, wanted)  # a missing one is NaN, which passes no test
+        return compared
+    return np.array([_test(name, value, wanted) for value in values.distinct], dtype=np.bool_)
+
+
+def _is_float_enough(value: Any) -> bool:
+    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT)
+
+
+def _test(name: str, value: Any, wanted: Any) -> bool:
+    if value is None:
+        return False
+    if name in _NEGATED:
+        return not _any(_OPERATORS[_NEGATED[name]], value, wanted)
+    return _any(_OPERATORS[name], value, wanted)
+
+
+def _any(test: Callable[[Any, Any], bool], value: Any, wanted: Any) -> bool:
+    """A list matches when one of its entries does."""
+    return any(test(v, wanted) for v in value) if isinstance(value, list) else test(value, wanted)
+
+
+def reach(value: Any, path: Sequence[str]) -> Any:
+    """What lies at a path within a nested value; of a list, what lies there in any of its entries."""
+    for number, key in enumerate(path):
+        if isinstance(value, list):
+            found = [reach(entry, path[number:]) for entry in value]
+            return [f for f in found if f is not None] or None
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _key(value: Any) -> Any:
+    """Distinguishes what Python counts as equal (1, 1.0 and True), and makes nested values hashable."""
+    return (type(value), value) if value is None or isinstance(value, str | int | float | bool) else canonical_json(value)

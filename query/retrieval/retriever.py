@@ -1,0 +1,342 @@
+"""The road of a query through one open version: filter, both sides, fusion, tags, reranking, floor, selection.
+
+What a search, an answer, an evaluation and the gate's golden questions share. Each step notes what it did, for whoever asks why.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.reader import KnownIds, OpenVersion
+from almanac.query.models.rerank import Reranker
+from almanac.query.retrieval.candidates import Candidate
+from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
+from almanac.query.retrieval.fusion import fuse
+from almanac.query.retrieval.relevance import SUPPORT, Nearness
+from almanac.query.retrieval.selection import diversify, one_of_each_document, worth_returning
+from almanac.query.retrieval.tags import QuestionTags, TagIndex
+from almanac.query.retrieval.term_coverage import support
+from almanac.query.retrieval.weights import dense_weight, known_shares
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import Hit, ListedDocument, Neighbour
+
+Mode = Literal["dense", "lexical", "hybrid"]
+EmbedQueries = Callable[[Sequence[str]], Vectors]
+_ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
+_HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "ordinal", "start", "end", "metadata", "fetched_at")
+_KNOWN_WELL = 0.5
+_FILTERS = 16
+_UNLIKE = 3  # times k candidates among which unlike ones are chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for. `text` is what is searched for, `vector` its unit vector (None where only words count and no floor is asked for).
+
+    Hits stay from a dense cosine of `floor` on; with `default_floor`, the embedder's calibrated one, also where enough words of the question stand in them,
+    and in a language that the embedder does not know by their words alone.
+    With `ranking`, all k are returned in the order of their scores: no selection among them, no neighbours.
+    """
+
+    text: str
+    vector: Vectors | None
+    k: int
+    mode: Mode
+    where: dict[str, Any] | None = None
+    floor: float | None = None
+    default_floor: float | None = None
+    workspace: str | None = None
+    ranking: bool = False
+
+
+@dataclass(slots=True)
+class Found:
+    """Hits, best first, and the road on which they were found: {step, ms, …} each."""
+
+    hits: list[Hit] = field(default_factory=list)
+    road: list[dict[str, Any]] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """Times a step; what it finds out goes into the dictionary."""
+        start = time.perf_counter()
+        told: dict[str, Any] = {"step": name, "ms": None}
+        yield told
+        told["ms"] = round(1000 * (time.perf_counter() - start), 2)
+        self.road.append(told)
+
+
+class Retriever:
+    """Searches one open version as declared. Safe to share among threads.
+
+    `embed_queries` is asked for tags' names only, and only where these are compared by meaning.
+    """
+
+    def __init__(self, declaration: Declaration, opened: OpenVersion, embed_queries: EmbedQueries, reranker: Reranker | None = None) -> None:
+        self.opened = opened
+        self.is_warm = False
+        self._declaration, self._declared = declaration, declaration.retrieve
+        self._embed_queries, self._reranker = embed_queries, reranker
+        self._columns: dict[str, Column] = {}
+        self._tags: dict[str | None, TagIndex] = {}  # by workspace, as their vectors
+        self._tag_vectors: dict[str | None, Vectors] = {}
+        self._documents_in: dict[str | None, list[ListedDocument]] = {}
+        self._filters: dict[str, KnownIds] = {}  # what passed, of the last few: callers ask with the same one again
+        self._filters_lock = threading.Lock()
+
+    def find(self, request: Request) -> Found:
+        """Raises UsageError for a filter that cannot be understood, and for a workspace where none is declared."""
+        found = Found()
+        with found.step("filter") as told:
+            ids = self._allowed(request)
+            told["chunks"] = len(self.opened.chunk_ids) if ids is None else len(ids)
+        if ids is not None and not ids:
+            return found
+        candidates = self._both_sides(request, ids, found)
+        candidates = self._with_tags(request, candidates, found)
+        candidates = self._reranked(request, candidates, found)
+        if request.floor is not None:
+            with found.step("floor") as told:
+                candidates = [one for one in candidates if one.dense is not None and one.dense >= request.floor]
+                told.update(floor=request.floor, left=len(candidates))
+        if request.default_floor is not None and candidates:
+            with found.step("floor") as told:
+                candidates = self._near_enough(request.text, candidates[: max(request.k, self._declared.candidates)], request.default_floor)
+                told.update(floor=request.default_floor, support=SUPPORT, left=len(candidates))
+        with found.step("select") as told:
+            candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
+            found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours)
+            told["hits"] = len(found.hits)
+        return found
+
+    def _allowed(self, request: Request) -> KnownIds | None:
+        """Ids that may be returned; None where all may. The workspace holds below the filter: nothing that it says lets another one in."""
+        if request.workspace is None and request.where is None:
+            return None
+        asked = filter_key(request.workspace, request.where)
+        with self._filters_lock:
+            found = self._filters.get(asked)
+        if found is None:
+            found = self._passing(request)
+            with self._filters_lock:
+                self._filters[asked] = found
+                while len(self._filters) > _FILTERS:
+                    del self._filters[next(iter(self._filters))]
+        return found
+
+    def _passing(self, request: Request) -> KnownIds:
+        masks: list[Mask] = []
+        if request.workspace is not None:
+            if self._declared.workspace is None:
+                raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
+            masks.append(
+                matching_rows({self._declared.workspace: {"$eq": request.workspace}}, self._column, len(self.opened.chunk_ids), [self._declared.workspace])
+            )
+        if request.where is not None:
+            declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
+            names = sorted({*_ROW_FIELDS, *self.opened.metadata_keys, *declared})
+            masks.append(matching_rows(request.where, self._column, len(self.opened.chunk_ids), names))
+        return self.opened.ids_where(np.logical_and.reduce(masks))
+
+    def _column(self, path: str) -> Column:
+        """Made once of each field, or place in one, that a filter asks for."""
+        if path not in self._columns:
+            name, *inner = path.split(".")
+            self._columns[path] = Column([reach(value, inner) for value in self._values(name)] if inner else self._values(name))
+        return self._columns[path]
+
+    def _values(self, name: str) -> Sequence[Any]:
+        is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a declared field goes before a column of its name
+        return self.opened.column(name) if is_own else self.opened.metadata_column(name)
+
+    def _both_sides(self, request: Request, ids: KnownIds | None, found: Found) -> list[Candidate]:
+        """Candidates of the sides that the mode asks for, each with both scores where both sides can give one."""
+        wanted = max(self._declared.candidates, request.k)
+        dense: dict[str, float] = {}
+        lexical: dict[str, float] = {}
+        if request.mode != "lexical":
+            with found.step("dense") as told:
+                dense = dict(self.opened.query(_required(request.vector), wanted, ids))
+                told["candidates"] = len(dense)
+        if request.mode != "dense":
+            with found.step("lexical") as told:
+                lexical = dict(self.opened.lexical(request.text, wanted, ids))
+                told["candidates"] = len(lexical)
+        if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
+            with found.step("dense scores of lexical candidates") as told:
+                dense.update(self.opened.cosines(request.vector, missing))
+                told["candidates"] = len(missing)
+        if request.mode == "hybrid" and (missing := [one for one in dense if one not in lexical]):
+            with found.step("lexical scores of dense candidates") as told:
+                lexical.update(self.opened.lexical(request.text, len(missing), missing))
+                told["candidates"] = len(missing)
+        with found.step("fuse") as told:
+            scores = lexical if request.mode == "lexical" else dense
+            if request.mode == "hybrid":
+                told["dense_weight"] = weight = self.dense_weight
+                scores = fuse(dense, lexical, weight)
+            candidates = [Candidate(one, score, dense.get(one), lexical.get(one)) for one, score in scores.items()]
+        return sorted(candidates, key=lambda one: one.order)
+
+    @cached_property
+    def dense_weight(self) -> float:
+        """The declared share of the dense side, or the one that its vocabulary earns it in this content."""
+        declared = self._declared.dense_weight
+        return dense_weight(self.known) if declared is None else declared
+
+    @cached_property
+    def known(self) -> float:
+        """How well the embedder knows the content, from 0 to 1: of several languages, the one that it knows least."""
+        return min(self._known.values(), default=1.0)
+
+    @cached_property
+    def _known(self) -> dict[str, float]:
+        return known_shares(self._declaration.embed, self.opened)
+
+    def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
+        """Those that may be answered from."""
+        found = self.nearness(text, {one.chunk_id: one.dense for one in candidates})
+        return [one for one in candidates if found[one.chunk_id].is_enough(floor)]
+
+    def warm(self, dimension: int) -> None:
+        """Reads what the first search would otherwise have to read."""
+        self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
+        self.is_warm = True
+
+    def visible(self, workspace: str | None) -> KnownIds | None:
+        """The chunks of a workspace; None where all may be seen. Raises UsageError for a workspace where none is declared."""
+        return self._allowed(Request("", None, 1, "lexical", workspace=workspace))
+
+    def documents(self, workspace: str | None = None) -> list[ListedDocument]:
+        """The documents and records of a workspace, or all, by URL and title. Raises UsageError for a workspace where none is declared."""
+        if workspace not in self._documents_in:
+            ids = self.visible(workspace)
+            counts: dict[tuple[str, str], ListedDocument] = {}
+            columns = (self.opened.column(name) for name in ("chunk_id", "source", "document_id", "url", "title"))
+            for chunk_id, source, document_id, url, title in zip(*columns, strict=True):
+                if ids is None or chunk_id in ids:
+                    counts.setdefault((source, document_id), ListedDocument(source=url or document_id, title=title, chunks=0)).chunks += 1
+            self._documents_in[workspace] = sorted(counts.values(), key=lambda one: (one.source, one.title))
+        return self._documents_in[workspace]
+
+    def require_filter(self, request: Request) -> None:
+        """Raises UsageError for a filter or a workspace that `find` would refuse; what they let through is kept for it."""
+        self._allowed(request)
+
+    def nearness(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Nearness]:
+        """How near chunks are to a question: by their ids, which are those of `cosines`."""
+        rows = self.opened.rows(list(cosines))
+        shares = support(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
+        languages = [str(row["metadata"].get("language") or "") for row in rows]
+        is_known = [self._known[language] >= _KNOWN_WELL for language in languages]
+        return {one: Nearness(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
+
+    def _with_tags(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
+        """Scores with the share of tags in them; as they are where the question names no tag."""
+        declared = self._declared.tags
+        if declared is None:
+            return candidates
+        with found.step("tags") as told:
+            asked = self._question_tags(request, declared.floor)
+            told.update(named=list(asked.named), related=list(asked.related))
+            if not asked.named or not candidates:
+                return candidates
+            best = max(one.score for one in candidates)
+            tags = [_as_tags(row["metadata"].get(declared.field)) for row in self.opened.rows([one.chunk_id for one in candidates])]
+            for one, own in zip(candidates, tags, strict=True):
+                one.tag, one.cluster = round(asked.match(own), 6), round(asked.alignment(own), 6)
+                searched = one.score / best if best > 0 else 0.0
+                share = 1 - declared.weight - declared.cluster_weight
+                one.score = round(share * searched + declared.weight * one.tag + declared.cluster_weight * one.cluster, 6)
+            told["weights"] = {"search": round(share, 6), "tag": declared.weight, "cluster": declared.cluster_weight}
+        return sorted(candidates, key=lambda one: one.order)
+
+    def _question_tags(self, request: Request, floor: float) -> QuestionTags:
+        vector, workspace = request.vector, request.workspace
+        tags = self._tags_in(workspace)
+        return tags.tags_of(request.text, None if vector is None else lambda: self._vectors_of_tags(workspace) @ vector, floor)
+
+    def _tags_in(self, workspace: str | None) -> TagIndex:
+        """The tags of a workspace, or of all chunks: not even the names of another one's are told."""
+        if workspace not in self._tags:
+            assert self._declared.tags is not None
+            rows = zip(self.opened.chunk_ids, self._values(self._declared.tags.field), strict=True)
+            ids = None if workspace is None else self._passing(Request("", None, 1, "lexical", workspace=workspace))
+            self._tags[workspace] = TagIndex([_as_tags(value) for chunk_id, value in rows if ids is None or chunk_id in ids])
+        return self._tags[workspace]
+
+    def _vectors_of_tags(self, workspace: str | None) -> Vectors:
+        if workspace not in self._tag_vectors:
+            self._tag_vectors[workspace] = self._embed_queries(self._tags_in(workspace).names)
+        return self._tag_vectors[workspace]
+
+    def _reranked(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
+        declared = self._declared.rerank
+        if declared is None or self._reranker is None or not candidates:
+            return candidates
+        with found.step("rerank") as told:
+            first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
+            texts = [row["text"] for row in self.opened.rows([one.chunk_id for one in first])]
+            for one, score in zip(first, self._reranker.scores(request.text, texts), strict=True):
+                one.rerank = round(float(score), 6)
+            told.update(candidates=len(first), cut=self._reranker.count_cut(request.text, texts))
+            # Its scale is its own: those that it read go first, in its order, and keep the scores of the search.
+            ordered = sorted(first, key=lambda one: (-(one.rerank or 0.0), one.chunk_id))
+            for one, score in zip(ordered, sorted((one.score for one in first), reverse=True), strict=True):
+                one.score = score
+            return ordered + rest
+
+    def _selected(self, request: Request, candidates: list[Candidate]) -> list[Candidate]:
+        declared = self._declared
+        if declared.one_per_document:
+            candidates = one_of_each_document(candidates, self._documents)
+        if declared.diversity:
+            candidates = candidates[: _UNLIKE * request.k]
+        candidates = diversify(candidates, request.k, declared.diversity, self.opened.vectors)
+        return worth_returning(candidates, declared.share, declared.least_k)
+
+    def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:
+        return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids)]
+
+    def _hits(self, candidates: Sequence[Candidate], neighbours: int) -> list[Hit]:
+        rows = self.opened.rows([one.chunk_id for one in candidates])
+        around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
+        return [_hit(rank, one, row, near) for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)]
+
+    def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
+        """Chunks of the same document, up to `reach` before and after, in reading order."""
+        near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
+        ids = [self._at.get((row["source"], row["document_id"], ordinal)) for ordinal in near if ordinal != row["ordinal"]]
+        rows = self.opened.rows([one for one in ids if one is not None])
+        return [Neighbour(chunk_id=one["chunk_id"], start=one["start"], end=one["end"], text=one["text"]) for one in rows]
+
+    @cached_property
+    def _at(self) -> dict[tuple[str, str, int], str]:
+        """Where a document's chunks are: source, document and ordinal → id."""
+        columns = (self.opened.column(name) for name in ("source", "document_id", "ordinal", "chunk_id"))
+        return {(source, document, ordinal): chunk_id for source, document, ordinal, chunk_id in zip(*columns, strict=True)}
+
+
+def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None) -> Hit:
+    scores = {"dense": one.dense, "lexical": one.lexical, "tag": one.tag, "cluster": one.cluster, "rerank": one.rerank}
+    return Hit(rank=rank, score=one.score, scores=scores, neighbours=neighbours, **{name: row[name] for name in _HIT_FIELDS})
+
+
+def _required(vector: Vectors | None) -> Vectors:
+    if vector is None:
+        raise ValueError("this search needs the question's vector")
+    return vector
+
+
+def _as_tags(value: Any) -> list[str]:
+    """Tags as a list, from a list or from a text in which commas part them."""
+    found = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
+    return [text for one in found if (text := str(one).strip())]

@@ -1,0 +1,110 @@
+"""A knowledge base, as declared in one YAML file: its sections put together."""
+
+import hashlib
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from almanac.schemas.declaration.chunk import Chunk
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.gate import Gate, Validate
+from almanac.schemas.declaration.generate import Generate
+from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.retrieve import Retrieve
+from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.versions import Index, Retention
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
+
+
+class Declaration(Declared):
+    """One knowledge base: where its content comes from and what becomes of it."""
+
+    name: str = Field(pattern=NAME_PATTERN, description="names the index; lower case")
+    title: str | None = Field(None, description="for people")
+    language: str = Field(
+        "en",
+        pattern=r"^(auto|[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*)$",
+        description="BCP 47 tag of the content; auto: detected for each item, whose metadata then has `language`",
+    )
+    sources: list[Source] = Field(min_length=1, description="sites and files")
+    clean: Literal["standard", "none"] = Field(
+        "standard", description="standard: Unicode NFC, white space, entities, quotes, invisible characters; none: no cleaning beyond what reading a page does"
+    )
+    validate_: Validate = Field(Validate(), alias="validate", description="what a run's items must satisfy")
+    chunk: Chunk = Field(Chunk(), description="how documents are cut")
+    embed: Embed = Field(Embed(), description="what turns text into vectors")
+    index: Index = Field(Index(), description="where versions are stored")
+    retrieve: Retrieve = Field(Retrieve(), description="defaults of a search")
+    generate: Generate = Field(Generate(), description="what writes answers")
+    gate: Gate = Field(Gate(), description="when a new version is not published")
+    retention: Retention = Field(Retention(), description="what is kept of the past")
+    schedule: str | None = Field(
+        None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it, almanac server or cron starts them"
+    )
+
+    _path: Path = PrivateAttr(Path())
+    _env: str | None = PrivateAttr(None)
+    _handle: str | None = PrivateAttr(None)
+
+    @field_validator("schedule")
+    @classmethod
+    def _cron(cls, value: str | None) -> str | None:
+        from datetime import UTC, datetime
+
+        from cronsim import CronSim, CronSimError
+
+        if value is not None:
+            try:
+                CronSim(value, datetime.now(UTC))
+            except CronSimError as error:
+                raise ValueError(f"not a cron expression: {error}") from error
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.chunk.by == "semantic" and self.embed.provider != "local":
+            raise ValueError("chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: it needs embed.provider local")
+        if self.retrieve.expand and self.generate.provider == "extractive":
+            raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
+        names = [source.name for source in self.sources]
+        if twice := sorted({n for n in names if names.count(n) > 1}):
+            raise ValueError(f"sources: the name '{twice[0]}' is used twice")
+        known = {"title", "url", "text"}.union(*(s.declared_fields() for s in self.sources))
+        for number, expectation in enumerate(self.validate_.expect):
+            if expectation.field not in known and not any(s.takes_own_fields for s in self.sources):
+                raise ValueError(f"validate.expect[{number}].field: no field '{expectation.field}'; declared: {', '.join(sorted(known))}")
+        return self
+
+    @property
+    def path(self) -> Path:
+        """The file it was read from."""
+        return self._path
+
+    @property
+    def env(self) -> str | None:
+        """The environment whose overlay it was read with."""
+        return self._env
+
+    @property
+    def handle(self) -> str:
+        """What commands call it by: its name where it lies under `knowledge/`, else its path; and the environment, where there is one."""
+        name = self._handle or str(self.path)
+        return f"{name} --env {self.env}" if self.env else name
+
+    @property
+    def collection(self) -> str:
+        """The collection's name in Chroma, which wants three characters and a letter or digit at either end."""
+        fits = len(self.name) >= 3 and self.name[-1] not in "-_"
+        return self.index.collection or (self.name if fits else f"kb-{self.name}-kb")
+
+    @property
+    def sha256(self) -> str:
+        """Hash of what is declared, after environment variables; comments and layout do not count."""
+        return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+
+    def at(self, path: Path, env: str | None = None, handle: str | None = None) -> "Declaration":
+        """The same, knowing its file and environment, and what commands call it where that is not the path."""
+        self._path, self._env, self._handle = path, env, handle
+        return self

@@ -1,0 +1,162 @@
+"""Declared sources: a site that Scrapy crawls, or files beside the declaration."""
+
+import re
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from almanac.schemas.declaration.addresses import private_host, refusal
+from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.declaration.expressions import Regex
+from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
+
+_ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
+FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "faq"]
+
+
+def _template(value: str) -> str:
+    if value.count("{") != value.count("}"):
+        raise ValueError("unbalanced braces in the template")
+    return value
+
+
+Template = Annotated[str, AfterValidator(_template)]
+
+
+def template_names(template: str) -> list[str]:
+    """The field names that a template mentions, in order."""
+    return re.findall(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", template)
+
+
+class _Source(Declared):
+    """What sites and files have in common: how what was read becomes records or documents."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="unique within the knowledge base")
+    yields: Literal["records", "documents"] = Field("documents", description="records: declared fields, embedded whole; documents: free text, chunked")
+    each: Selector | None = Field(None, description="one match is one item, when a page holds several")
+    id: Template = Field("url", description='template over fields such as "{tour_code}", or "url"')
+    title: Template | None = Field(None, description="template over fields; without it, the page's own title")
+    fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
+    text: Template | None = Field(None, description="records: what is embedded, as a template; without it, the title and every text field")
+    metadata: list[str] | None = Field(
+        None,
+        description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a field that is the body of a long document",
+    )
+    body: Literal["main", "all"] | Selector | Template = Field(
+        "main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template'
+    )
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        known = {*self.declared_fields(), "url", "title"}
+        templates = {"id": self.id, "title": self.title, "text": self.text, "body": self.body}
+        for key, template in templates.items():
+            for name in template_names(template) if isinstance(template, str) else ():
+                if name not in known and not self.takes_own_fields:
+                    raise ValueError(f"{key}: no field '{name}'; declared: {', '.join(sorted(known))}")
+        if "{" not in self.id and self.id != "url":
+            raise ValueError('id: must be "url" or a template such as "{code}"')
+        if isinstance(self.body, str) and self.body not in ("main", "all") and "{" not in self.body:
+            raise ValueError('body: must be main, all, a selector such as {css: "main"}, or a "{field}" template')
+        for name in self.metadata or ():
+            if name not in known and not self.takes_own_fields:
+                raise ValueError(f"metadata: no field '{name}'; declared: {', '.join(sorted(known))}")
+        if self.yields == "records" and not self.declared_fields() and not self.takes_own_fields:
+            raise ValueError("yields: records needs fields")
+        return self
+
+    def declared_fields(self) -> dict[str, FieldRule]:
+        """Every field an item of this source may have, in declared order; what a file says of itself stands in no declaration."""
+        return dict(self.fields)
+
+    @property
+    def takes_own_fields(self) -> bool:
+        """Whether an item's fields are those that it names itself, such as the columns of a table."""
+        return False
+
+
+class SiteSource(_Source):
+    """A site, crawled by Scrapy."""
+
+    kind: Literal["site"]
+    start_urls: list[HttpUrl] = Field([], description="where the crawl starts; may be left out where there are sitemaps")
+    sitemaps: list[HttpUrl] = Field(
+        [],
+        description="sitemaps, indexes of sitemaps (gzipped, too), lists of URLs and feeds: what they name is fetched where `follow` allows it; "
+        "without start_urls, other links are followed only with `follow.allow`",
+    )
+    allowed_domains: list[Domain] = Field([], description="default: the hosts of start_urls and sitemaps")
+    follow: Follow = Field(Follow(), description="which links are followed")
+    ignore_parameters: list[str] = Field([], description="query parameters dropped from URLs, `utm_*` style: one page, one URL")
+    pagination: Pagination = Field(Pagination(), description="how a listing goes on")
+    listing: Listing | None = Field(None, description="cards that lead to detail pages")
+    match: Regex | None = Field(
+        None, description="regular expression on the URL: pages that yield items; default: every page, or with `listing` those that its cards lead to"
+    )
+    limits: Limits = Field(Limits(), description="where a crawl stops by itself")
+    vanish_after: int = Field(
+        1, gt=0, description="complete crawls in a row in which no way led to a page, before it counts as vanished; a page that only failed keeps its place"
+    )
+    politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
+
+    @model_validator(mode="after")
+    def _starts_somewhere(self) -> Self:
+        if not self.start_urls and not self.sitemaps:
+            raise ValueError("start_urls: is required where there are no sitemaps")
+        return self
+
+    @property
+    def private_start(self) -> str | None:
+        """The first start URL or sitemap at a private address that is not allowed, with the way out; None where there is none.
+
+        By the name alone: where a public name leads is looked at when it is connected to.
+        """
+        for key in ("start_urls", "sitemaps") if not self.politeness.allow_private else ():
+            for number, url in enumerate(getattr(self, key)):
+                finding = private_host(urlsplit(url).hostname or "")
+                if finding is not None:
+                    return f"{key}[{number}]: {refusal(finding)}"
+        return None
+
+    def declared_fields(self) -> dict[str, FieldRule]:
+        carried = self.listing.fields if self.listing else {}
+        return {**carried, **self.fields}
+
+    @property
+    def domains(self) -> list[str]:
+        """The hosts that a crawl may fetch from."""
+        return self.allowed_domains or sorted({domain_of(url) for url in [*self.start_urls, *self.sitemaps]})
+
+
+class FileLimits(Declared):
+    """What is read of a folder of files."""
+
+    bytes_per_file: Bytes = Field(256 << 20, gt=0, description="a larger file is refused; a number or `256MiB`")
+
+
+class FilesSource(_Source):
+    """Files on this machine. Without `fields`, what a file says becomes the fields: columns, keys, front matter, question and answer."""
+
+    kind: Literal["files"]
+    glob: str = Field(min_length=1, description="relative to the declaration; `**` for folders")
+    format: FileFormat = Field(
+        "auto", description="auto goes by the file's name and its first bytes; faq takes question and answer pairs from Markdown, HTML or DOCX"
+    )
+    limits: FileLimits = Field(FileLimits(), description="which files are too large")
+
+    @model_validator(mode="after")
+    def _rows_say_what_their_text_is(self) -> Self:
+        suffix = self.glob.lower().rpartition(".")[2] if self.format == "auto" else self.format
+        if suffix in _ROW_FORMATS and self.yields == "documents" and self.body in ("main", "all"):
+            raise ValueError(f'body: {self.body} is for HTML and text, and rows have fields; say which one: body: "{{text}}", or declare yields: records')
+        return self
+
+    @property
+    def takes_own_fields(self) -> bool:
+        return not self.fields
+
+
+Source = Annotated[SiteSource | FilesSource, Field(discriminator="kind")]

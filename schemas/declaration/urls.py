@@ -1,0 +1,62 @@
+"""URLs and hosts as a declaration may write them."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+
+def http_url(value: str) -> str:
+    """A URL that can be fetched; ValueError says why not."""
+    if "@" in re.split(r"[/?#\\]", value.partition("://")[2], maxsplit=1)[0]:
+        raise PydanticCustomError("secret", "must not have a user or password in it; declare politeness: {auth: {user: …, password: …}}")
+    parts = urlsplit(value)  # ValueError for brackets without an address
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in parts.netloc):
+        raise ValueError("must be an http:// or https:// URL with a host")
+    _ = parts.port  # ValueError for what is no port
+    return value
+
+
+def ascii_host(host: str) -> str:
+    """A host as it is looked up: lower case, and letters of other scripts in their ASCII form. ValueError where it is none."""
+    if ":" in host:
+        return f"[{host.lower()}]"
+    try:
+        return host.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        # Underscores and long labels are no host names by IDNA, yet DNS serves some of them.
+        if host.isascii():
+            return host.lower()
+        raise ValueError(f"not a host name: {host!r}") from error
+
+
+def domain_of(value: str) -> str:
+    """The host of a domain, however it is written: `https://Shop.example/`, `*.shop.example` and `shop.example:8080` are `shop.example`."""
+    if value.count(":") > 1 and "[" not in value and "://" not in value:  # an IPv6 address on its own
+        value = f"[{value}]"
+    host = urlsplit(value if "://" in value else f"//{value}").hostname or ""
+    host = host.removeprefix("*.").strip(".")
+    if not host or any(character.isspace() or character in "*/" for character in host):
+        raise ValueError("must be a host, such as shop.example; its subdomains are allowed with it")
+    return ascii_host(host).strip("[]")
+
+
+def _server_url(value: str) -> str:
+    """Without what the client adds itself."""
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"is no address: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or port == 0:
+        raise ValueError("must be an address such as https://api.mistral.ai")
+    if parts.username is not None or parts.password is not None:
+        raise PydanticCustomError("secret", "must not hold a user or a password (its value is not shown); MISTRAL_API_KEY holds the key")
+    return value.rstrip("/").removesuffix("/v1").rstrip("/")
+
+
+HttpUrl = Annotated[str, AfterValidator(http_url)]
+Domain = Annotated[str, AfterValidator(domain_of)]
+ServerUrl = Annotated[str, AfterValidator(_server_url)]

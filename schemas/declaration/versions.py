@@ -1,0 +1,26 @@
+"""Where versions are stored, and for how long."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from almanac.schemas.declaration.model import Declared
+
+
+class Index(Declared):
+    """Where versions are stored."""
+
+    planned: ClassVar[dict[str, tuple[str, ...]]] = {"backend": ("server",)}
+
+    backend: Literal["local"] = Field("local", description="local: one Chroma directory per version")
+    collection: str | None = Field(
+        None, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$", description="name of the Chroma collection; default: the knowledge base's name"
+    )
+
+
+class Retention(Declared):
+    """What is kept of the past. The live version, the three newest and those that a reader holds always stay, and so does what they need."""
+
+    versions: int = Field(20, ge=3, description="newest versions kept")
+    crawls: int = Field(5, gt=0, description="newest crawls kept of each source, with their raw pages")
+    vectors_days: int = Field(30, ge=1, description="days for which vectors that no kept version needs stay, in case their texts come back")

@@ -1,0 +1,163 @@
+"""Which pages of the last crawl keep their place in this one, although it did not get them, and which lose it, and why.
+
+Only a crawl that could see all there is may say that a page has vanished; one that merely failed keeps its place.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+import structlog
+
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.reports import FailedPage
+from almanac.spiders.crawling.stats import REFUSED, CrawlStats
+from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.urls import is_on_domains
+from almanac.spiders.store.journal import CrawlIndex, Entry
+from almanac.spiders.store.raw import Journal, RawStore
+
+log = structlog.get_logger("almanac.places")
+_MET = "met"
+_ENDED = "ended"
+
+
+def keep_places(source: SiteSource, raw: RawStore, run_id: str, base_id: str, before: CrawlStats | None, stats: CrawlStats, forgotten: Iterable[str]) -> None:
+    """Notes in the crawl's journal what keeps its place of `base_id`, the last crawl that counts, and in `stats` what does not.
+
+    `before` is how that crawl ended, None where it is not known.
+    """
+    base = raw.index(base_id)
+    if not base.exists or base.damaged:
+        log.warning("the last crawl's journal is damaged: pages it no longer tells of keep no place", source=source.name, crawl=base_id, lines=base.damaged)
+    now = raw.index(run_id)
+    stats.sitemaps = sorted({*stats.sitemaps, *_expected_again(before, stats)})
+    left = base.all_urls - now.urls
+    if not left:
+        return
+    fates = _Fates(Road(source), now, stats)
+    is_complete = stats.finish == "finished" and not stats.unqueued and not _hides_pages(base, fates, before, stats)
+    places = _Places(source, base, now.seal == base.seal, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
+    with raw.journal(run_id) as journal:
+        for entry in base.select(left):
+            places.decide(entry, journal)
+    stats.pages.vanished = len(stats.vanished)
+
+
+class _Fates:
+    """What became of each URL that the crawl came upon: met, ended, or the reason of its failure."""
+
+    def __init__(self, road: Road, now: CrawlIndex, stats: CrawlStats) -> None:
+        self.road = road
+        self.failures = {self.key(failure.url): failure for failure in stats.failures if not failure.detail.startswith("sitemap")}
+        self._of: dict[str, str] = dict.fromkeys(map(self.key, stats.ended), _ENDED)
+        self._of |= {key: failure.reason for key, failure in self.failures.items()}
+        for url, asked in stats.landed.items():
+            if (fate := self._of.get(self.key(asked))) is not None:
+                self._of.setdefault(self.key(url), fate)
+        for entry in now.in_order():
+            self._of |= dict.fromkeys(map(self.key, {entry.url, entry.requested_url, *entry.redirects}), _MET)
+        # A redirect to a page that another way led to has that page's fate.
+        for alias, url in now.further_urls.items():
+            if (fate := self._of.get(self.key(url))) is not None:
+                self._of[self.key(alias)] = fate
+
+    def key(self, url: str) -> str:
+        """What a URL is known by; as the declaration now has it, for it may ignore more parameters than it did."""
+        with suppress(ValueError):
+            return self.road.key(self.road.canonical(url))
+        return url
+
+    def of(self, url: str) -> str | None:
+        return self._of.get(self.key(url))
+
+    def of_page(self, entry: Entry, aliases: list[str]) -> str | None:
+        """The fate of a page, by its own URL or by what led to it; None where nothing did."""
+        own = self.of(entry.url)
+        if own is not None:
+            return own
+        ways = [self.of(url) for url in (entry.requested_url, *entry.redirects)]
+        reasons = [fate for fate in [*ways, *map(self.of, aliases)] if fate not in (None, _MET, _ENDED)]
+        transient = [reason for reason in reasons if reason != "gone" and reason not in REFUSED]
+        # Where its ways lead elsewhere now, it has moved.
+        return next(iter([*transient, *reasons, *(_MET for fate in ways if fate == _MET)]), None)
+
+
+class _Places:
+    """Decides for one page after the other."""
+
+    def __init__(self, source: SiteSource, base: CrawlIndex, is_ours: bool, fates: _Fates, forgotten: set[str], stats: CrawlStats, is_complete: bool) -> None:
+        self._source = source
+        self._base = base
+        self._is_ours = is_ours
+        self._fates = fates
+        self._forgotten = forgotten
+        self._stats = stats
+        self._is_complete = is_complete
+
+    def decide(self, entry: Entry, journal: Journal) -> None:
+        aliases = self._base.aliases(entry)
+        fate = self._fates.of_page(entry, aliases)
+        if fate in (_MET, "gone") or self._fates.key(entry.url) in self._forgotten:
+            return
+        if fate == _ENDED or self._is_off_road(entry.url):
+            self._drop(entry)
+        elif fate in REFUSED:
+            # What it led to may still be had, and would seem to have vanished if nobody knew the way.
+            if fate != "forgotten":
+                journal.keep(self._kept(entry, str(fate), links_only=True), aliases)
+        elif fate is not None:
+            self._keep(self._kept(entry, fate), aliases, journal)
+        elif not self._is_complete:
+            self._keep(self._kept(entry, "not_asked", entry.misses), aliases, journal)
+        elif entry.misses + 1 < self._source.vanish_after and not entry.links_only:
+            self._keep(self._kept(entry, "missed", entry.misses + 1), aliases, journal)
+        else:
+            self._drop(entry)
+
+    def _kept(self, entry: Entry, why: str, misses: int = 0, *, links_only: bool = False) -> Entry:
+        # What was sent to somebody else must not be asked for with its validators in our name.
+        ours = entry if self._is_ours else replace(entry, etag=None, last_modified=None)
+        return replace(ours, kept=why, misses=misses, unchanged=False, links_only=links_only or entry.links_only)
+
+    def _keep(self, entry: Entry, aliases: list[str], journal: Journal) -> None:
+        journal.keep(entry, [alias for alias in aliases if self._fates.of(alias) != _MET])
+        self._stats.kept += not entry.links_only
+
+    def _drop(self, entry: Entry) -> None:
+        if not entry.links_only:
+            self._stats.vanished.append(entry.url)
+
+    def _is_off_road(self, url: str) -> bool:
+        """Whether the declaration no longer wants the page, whatever the site says of it."""
+        return not is_on_domains(url, self._source.domains) or self._fates.road.is_denied(url)
+
+
+def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, stats: CrawlStats) -> bool:
+    """Whether something that was not had may lead to pages that nothing else leads to."""
+    followed = set(map(fates.key, stats.stood_in))
+    failed_before = {fates.key(failure.url) for failure in before.failures} if before else set()
+    base_keys = {fates.key(url) for url in base.all_urls} if fates.failures else set()
+    for key, failure in fates.failures.items():
+        if failure.reason in ("gone", "forgotten") or key in followed:
+            continue
+        was_page = key in base_keys and fates.of(key) != _MET
+        if was_page or (failure.reason not in REFUSED and key not in failed_before):
+            return True
+    return any(_hides_entries(url, before, failed_before, fates) for url in stats.sitemaps_failed)
+
+
+def _hides_entries(sitemap: str, before: CrawlStats | None, failed_before: set[str], fates: _Fates) -> bool:
+    return before is None or sitemap in before.sitemaps or fates.key(sitemap) not in failed_before
+
+
+def _expected_again(before: CrawlStats | None, stats: CrawlStats) -> set[str]:
+    """Sitemaps that were read before, and of which this crawl knows no better: until they are read again, or are gone, nobody knows what they name."""
+    final = {failure.url for failure in stats.failures if _is_final(failure)}
+    failed = set(stats.sitemaps_failed)
+    read_before = set(before.sitemaps) if before else failed
+    return (read_before & failed) - final if stats.finish == "finished" else read_before - final
+
+
+def _is_final(failure: FailedPage) -> bool:
+    return failure.status in (404, 410) or failure.reason in REFUSED

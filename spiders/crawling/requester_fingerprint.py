@@ -1,0 +1,29 @@
+"""As whom a crawl asks, and that told without telling it: pages that were sent to one asker are no answer to another."""
+
+import base64
+import hashlib
+
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.hashing import canonical_json
+
+
+def seal_of(source: SiteSource) -> str:
+    """The same for the same user agent, headers, cookies and authentication of a source, and for no others.
+
+    It stands in the journal of a crawl, so it must not give a password away: scrypt (RFC 7914) makes guessing one cost 50 ms and 16 MiB.
+    """
+    carried = canonical_json({"user_agent": source.politeness.user_agent, "headers": declared_headers(source)})
+    salt = f"almanac {source.name}".encode()
+    return hashlib.scrypt(carried.encode("utf-8", "surrogatepass"), salt=salt, n=1 << 14, r=8, p=1, maxmem=64 << 20, dklen=32).hex()
+
+
+def declared_headers(source: SiteSource) -> dict[str, str]:
+    """What `politeness` adds to a request, the secrets in clear."""
+    manners = source.politeness
+    headers = {name: value.get_secret_value() for name, value in manners.headers.items()}
+    if manners.cookies:
+        headers["Cookie"] = "; ".join(f"{name}={value.get_secret_value()}" for name, value in manners.cookies.items())
+    if manners.auth is not None:
+        pair = f"{manners.auth.user.get_secret_value()}:{manners.auth.password.get_secret_value()}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"  # RFC 7617: UTF-8
+    return headers

@@ -1,0 +1,205 @@
+"""Where a selector reads: the markup, the JSON body, or data that a page carries inside (JSON-LD, microdata, OpenGraph, scripts)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import parsel
+from jmespath.visitor import TreeInterpreter
+
+from almanac.schemas.declaration.fields import FieldRule, Script, Selector
+from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.scripts import named_data, read_data
+from almanac.spiders.selecting.selectors import element_text, search_json, select
+
+_SCRIPTS = "descendant-or-self::script"
+_PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"
+# Read once for each page (or part of one), however many rules ask for it.
+_READ: WeakKeyDictionary[Content, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def find(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True) -> list[Any]:
+    """What a selector finds in `node` (an element or a JSON value of the page; None is the whole page), as `select` gives it.
+
+    Data that `from` names is looked for inside the node first, and then on the page. CSS and XPath in an item that is a JSON value read the page around it.
+    """
+    if where.json_ is not None and where.from_ != "body":
+        found = _find_in_data(content, where, node, many=many)
+        return [] if found is None else [found]
+    if node is None or (where.json_ is None) != isinstance(node, parsel.Selector):
+        node = root_of(content, where)
+    return select(node, where, many=many)
+
+
+def described_by_json_ld(content: Content) -> list[dict[str, Any]]:
+    """The things that the page's JSON-LD describes, in page order."""
+    page = _markup(content)
+    return [] if page is None else _json_ld(page, content.base_url).each
+
+
+def root_of(content: Content, where: Selector | FieldRule) -> Any:
+    """The page as `where` reads it: its JSON body or its markup; None where it has none."""
+    if where.json_ is None:
+        return _markup(content)
+    try:
+        return content.json
+    except ValueError:
+        return None
+
+
+def _markup(content: Content) -> parsel.Selector | None:
+    return content.selector if content.has_markup else None
+
+
+def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, *, many: bool) -> Any:
+    page = _markup(content)
+    expression = where.json_ or "@"
+    if page is None:
+        return None
+    if isinstance(where.from_, Script):
+        name = where.from_.script
+        return search_json(expression, _once(content, ("script", name), lambda: named_data(_scripts(page), name)))
+    if where.from_ == "opengraph":
+        properties: dict[str, list[str]] = _once(content, "opengraph", lambda: _opengraph(page))
+        return search_json(expression, {name: values if many and len(values) > 1 else values[0] for name, values in properties.items()})
+    read = _json_ld if where.from_ == "json-ld" else _microdata
+    # A part has its own data where it holds some; a page of cards with one block for all of them is the other case.
+    part = node if isinstance(node, parsel.Selector) and hasattr(node.root, "getparent") and node.root.getparent() is not None else page
+    things: Things = _once(content, (where.from_, part.root), lambda: read(part, content.base_url))
+    if part is page or things.each:
+        return things.search(expression)
+    around: Things = _once(content, (where.from_, page.root), lambda: read(page, content.base_url))
+    return around.search(expression) if around.agree_on(expression) else None
+
+
+def _once(content: Content, key: Any, read: Any) -> Any:
+    known = _READ.setdefault(content, {})
+    if key not in known:
+        known[key] = read()
+    return known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Things:
+    """What a page describes, in page order. `wholes` are the blocks as they were written, with their `@graph`."""
+
+    each: list[Any]
+    wholes: list[Any] = field(default_factory=list)
+
+    def agree_on(self, expression: str) -> bool:
+        """Whether the page's things say one and the same, or only one of them says it: of several products, none is that of a part without data."""
+        found = [value for thing in self.each if not _is_nothing(value := search_json(expression, thing))]
+        return all(value == found[0] for value in found)
+
+    def search(self, expression: str) -> Any:
+        """The first thing in which something is found, or what is found in the list of all; then once more, taking one thing for a list of one."""
+        scopes = [*self.each, self.each, *self.wholes]
+        by_id = {thing["@id"]: thing for thing in self.each if isinstance(thing.get("@id"), str)}
+        for interpreter in (None, _Lenient(by_id)):
+            for scope in scopes:
+                found = search_json(expression, scope, interpreter)
+                if not _is_nothing(found):
+                    return found
+        return None
+
+
+class _Lenient(TreeInterpreter):
+    """JMESPath over linked data, where one value and a list of one mean the same, and a thing may be named by its id alone."""
+
+    def __init__(self, by_id: dict[str, Any]) -> None:
+        super().__init__()
+        self._by_id = by_id
+
+    def visit_field(self, node: Any, value: Any) -> Any:
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if isinstance(value, dict) and value.keys() == {"@id"}:
+            value = self._by_id.get(value["@id"], value) if isinstance(value["@id"], str) else value
+        return super().visit_field(node, value)
+
+    def visit_index(self, node: Any, value: Any) -> Any:
+        return super().visit_index(node, _as_list(value))
+
+    def visit_flatten(self, node: Any, value: Any) -> Any:
+        found = super().visit_flatten(node, value)
+        return _as_list(self.visit(node["children"][0], value)) if found is None else found
+
+
+def _as_list(value: Any) -> Any:
+    return value if value is None or isinstance(value, list) else [value]
+
+
+def _is_nothing(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return all(part is None for part in (value.values() if isinstance(value, dict) else value))
+    return value is None or value == ""
+
+
+def _scripts(page: parsel.Selector) -> list[tuple[str | None, str]]:
+    return [(script.get("id"), script.text or "") for script in page.root.xpath(_SCRIPTS)]
+
+
+def _json_ld(part: parsel.Selector, _base_url: str) -> Things:
+    blocks = [read_data(s.text or "") for s in part.root.xpath(_SCRIPTS) if s.get("type", "").partition(";")[0].strip().lower() == "application/ld+json"]
+    return Things([thing for block in blocks for thing in _flattened(block)], [block for block in blocks if isinstance(block, dict) and "@graph" in block])
+
+
+def _flattened(block: Any) -> Iterator[dict[str, Any]]:
+    """The things of a block: one, a list of them, or those of its graph."""
+    if isinstance(block, list):
+        for entry in block:
+            yield from _flattened(entry)
+    elif isinstance(block, dict):
+        if isinstance(block.get("@graph"), dict | list):
+            yield from _flattened(block["@graph"])
+        else:
+            yield block
+
+
+def _opengraph(page: parsel.Selector) -> dict[str, list[str]]:
+    """Values by property, in page order: `og:title`, and `title` for it. Some stand in the body, or say `name` for `property`."""
+    properties: dict[str, list[str]] = {}
+    for meta in page.root.xpath(_PROPERTIES):
+        name = (meta.get("property") or meta.get("name")).strip().lower()
+        for key in (name, name.removeprefix("og:")) if name.startswith("og:") else (name,):
+            properties.setdefault(key, []).append(meta.get("content"))
+    return properties
+
+
+def _microdata(part: parsel.Selector, base_url: str) -> Things:
+    try:
+        items = _microdata_reader().extract_items(part.root, base_url)
+    except (RecursionError, ValueError):  # nested without end, or a reference that is no URL
+        items = []
+    return Things([thing for item in items if isinstance(thing := _as_json_ld(item), dict)])
+
+
+def _as_json_ld(value: Any) -> Any:
+    """An item as JSON-LD would have it: `@type` without its vocabulary, and the properties beside it."""
+    if isinstance(value, list):
+        return [_as_json_ld(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "properties" not in value:
+        return value.get("value")
+    types = [name.rstrip("/").rpartition("/")[2].rpartition("#")[2] for name in _as_list(value.get("type")) or []]
+    named = {"@type": types[0] if len(types) == 1 else types or None, "@id": value.get("id")}
+    return {**{key: name for key, name in named.items() if name}, **{name: _as_json_ld(entry) for name, entry in value["properties"].items()}}
+
+
+@lru_cache(maxsize=1)
+def _microdata_reader() -> Any:
+    """extruct, told what text is here. Imported when first asked for: it brings an RDF library along (0.15 s, 18 MB)."""
+    from extruct.w3cmicrodata import LxmlMicrodataExtractor  # type: ignore[import-untyped]  # ships no types
+
+    class Reader(LxmlMicrodataExtractor):  # type: ignore[misc]  # ships no types
+        def _extract_textContent(self, node: Any) -> str:  # noqa: N802  # the base class's name
+            return element_text(node)
+
+        def _extract_property_value(self, node: Any, *args: Any, **keys: Any) -> Any:
+            value = super()._extract_property_value(node, *args, **keys)
+            return value if value or node.tag not in ("time", "data", "meter") else element_text(node)
+
+    return Reader()

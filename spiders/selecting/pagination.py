@@ -1,0 +1,51 @@
+"""How a listing goes on: the URL of the next page, by its number or by what the page says."""
+
+import re
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from almanac.schemas.declaration.crawling import Pagination
+from almanac.spiders.selecting.urls import parameter_of, with_parameter
+
+_ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
+# How sites call the number of a page. Another parameter that happens to have its value is something else.
+_NUMBERING = frozenset({"page", "p", "pg", "paged", "pagenumber", "page_number", "pageno", "page_no", "pageindex", "page_index"})
+_NUMBER = re.compile(r"-?\d{1,18}")
+
+
+def page_number(url: str, pagination: Pagination) -> int | None:
+    """The number of a page by its URL: `first` without the parameter; None where the parameter holds no number."""
+    value = parameter_of(url, pagination.parameter or "page")
+    if value is None:
+        return pagination.first
+    return int(value) if _NUMBER.fullmatch(value) else None
+
+
+def numbered_next(url: str, pagination: Pagination) -> str | None:
+    """The URL with the next number."""
+    number = page_number(url, pagination)
+    return None if number is None else with_parameter(url, pagination.parameter or "page", str(number + pagination.step))
+
+
+def told_next(value: Any, url: str, pagination: Pagination) -> str | None:
+    """The URL that a value found in a page leads to, maybe a relative one; None where it says that this page is the last."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if value is True:
+        return numbered_next(url, pagination)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int | str) or value is False or value == "":
+        return None
+    text = str(value)
+    if _ABSOLUTE.match(text):
+        return text
+    if pagination.parameter is not None:
+        return with_parameter(url, pagination.parameter, text)
+    return with_parameter(url, _numbering_parameter(url, int(text)), text) if _NUMBER.fullmatch(text) else text
+
+
+def _numbering_parameter(url: str, following: int) -> str:
+    """The query parameter that holds the number of the current page; where there is none, `page`."""
+    names = [name for name, value in parse_qsl(urlsplit(url).query) if value == str(following - 1)]
+    return next((name for name in names if name.lower() in _NUMBERING), "page")

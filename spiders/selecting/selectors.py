@@ -1,0 +1,133 @@
+"""Declared selectors applied to HTML, XML and JSON, and the text of what they find."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import jmespath
+import parsel
+from jmespath.exceptions import JMESPathError
+from jmespath.parser import ParsedResult
+from jmespath.visitor import TreeInterpreter
+from lxml import etree
+from parsel.csstranslator import GenericTranslator, HTMLTranslator
+
+from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.spiders.selecting.visibility import visible_first, without_hidden_copies
+
+# Text on both sides of these is set apart by a reader's eye, so it is set apart by a space.
+_BLOCKS = frozenset(
+    {"address", "article", "aside", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "div", "dl", "dt", "fieldset"}
+    | {"figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu"}
+    | {"nav", "ol", "optgroup", "option", "p", "pre", "search", "section", "select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead"}
+    | {"title", "tr", "ul"}
+)
+_UNREAD = frozenset({"script", "style", "template"})
+# "All text inside", as Scrapy users write it. Read node by node, the first one would be a fragment of the text.
+_WHOLE_TEXT_XPATH = re.compile(r"//text\(\)\s*$")
+_SPACES = re.compile(r"\s+")
+# Elements whose inside is raw text when it is parsed again, although it was written escaped.
+_RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE)
+_WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
+
+
+def select(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> list[Any]:
+    """What a selector finds in `scope`, in page order: parsel selectors on markup, plain values in JSON.
+
+    Hidden copies of visible matches are left out. Without `many`, visible matches come before hidden ones, and a selector for all
+    text nodes inside an element finds the element: its first text is the whole text.
+    """
+    if where.json_ is not None:
+        found = search_json(where.json_, scope)
+        return [] if found is None else [found]
+    if not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
+        return []
+    xpath = _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=not many)
+    try:
+        matches = list(scope.xpath(xpath))
+    except ValueError:  # a valid expression that cannot be evaluated here, such as one with an unknown function
+        return []
+    if len(matches) < 2:
+        return matches
+    return without_hidden_copies(matches, scope, xpath) if many else visible_first(matches, scope, xpath)
+
+
+@lru_cache(maxsize=1024)
+def _as_xpath(css: str | None, xpath: str | None, *, is_xml: bool, whole: bool) -> str:
+    if css is not None:
+        translator = GenericTranslator() if is_xml else HTMLTranslator()  # names in XML keep their case
+        return translator.css_to_xpath(_WHOLE_TEXT_CSS.sub("", css) if whole else css)
+    if whole and _WHOLE_TEXT_XPATH.search(xpath or ""):
+        xpath = _WHOLE_TEXT_XPATH.sub("", xpath or "")
+    return xpath or "."
+
+
+def search_json(expression: str, value: Any, interpreter: TreeInterpreter | None = None) -> Any:
+    """What a JMESPath expression finds in a JSON value, or None, also where a function does not take the type found there."""
+    if isinstance(value, parsel.Selector):
+        return None
+    compiled = _compiled(expression)
+    try:
+        return compiled.search(value) if interpreter is None else interpreter.visit(compiled.parsed, value)
+    except (JMESPathError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(expression: str) -> ParsedResult:
+    return jmespath.compile(expression)
+
+
+def text_of(found: Any, attr: str | None = None, *, lines: bool = False) -> Any:
+    """The text of one match (or of its attribute), white space normalised; None where there is no such attribute.
+
+    With `lines`, line breaks and block elements stay line ends. Values from JSON are handed on as they are.
+    """
+    if not isinstance(found, parsel.Selector):
+        return found
+    if attr is not None:
+        attributes = found.attrib if hasattr(found.root, "attrib") else {}
+        value = attributes.get(attr)
+        return None if value is None else normal_space(value)
+    if not hasattr(found.root, "iter"):
+        return normal_space(str(found.get()))
+    return element_lines(found.root) if lines else element_text(found.root)
+
+
+def markup_of(found: Any) -> str:
+    """The outer HTML of one match, so written that it is read as the same again."""
+    return _RAW_TEXT.sub(r"<\1pre", str(found.get())) if isinstance(found, parsel.Selector) else str(found)
+
+
+def element_text(element: Any) -> str:
+    """All text inside an element: inline elements join, block elements and line breaks part, scripts are left out."""
+    if not len(element) and element.tag not in _UNREAD:
+        return normal_space(element.text or "")
+    return normal_space("".join(_pieces(element, " ")))
+
+
+def element_lines(element: Any) -> str:
+    """The same text, a line for each block."""
+    blocks = "".join(piece if piece == "\0" else _SPACES.sub(" ", piece) for piece in _pieces(element, "\0"))
+    return "\n".join(line for block in blocks.split("\0") if (line := normal_space(block)))
+
+
+def _pieces(element: Any, parting: str) -> Iterator[str]:
+    walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
+    for event, node in walk:
+        tag = node.tag if event in ("start", "end") else ""
+        if event == "start" and tag in _UNREAD:
+            walk.skip_subtree()
+            continue
+        if tag in _BLOCKS:
+            yield parting
+        if event == "start":
+            yield node.text or ""
+        elif node is not element:
+            yield node.tail or ""
+
+
+def normal_space(text: str) -> str:
+    """Single spaces, no-break spaces included, and none at the ends."""
+    return " ".join(text.split())

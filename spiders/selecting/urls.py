@@ -1,0 +1,154 @@
+"""One page, one URL: what two spellings of an address have in common, and which host it belongs to."""
+
+import ipaddress
+import posixpath
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
+
+from almanac.schemas.declaration.urls import ascii_host
+from almanac.spiders.selecting.patterns import TooSlow, search
+
+MAX_URL_LENGTH = 2083  # what common servers and proxies still accept; longer ones are nearly always a loop of parameters
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_PATH_SAFE = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
+_QUERY_SAFE = _PATH_SAFE | frozenset("?")
+_LETTERS = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
+_CHARACTER = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
+# Browsers drop these wherever they stand in an address.
+_INVISIBLE = str.maketrans("", "", "\t\r\n")
+
+
+def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
+    """The one spelling of an http(s) URL (RFC 3986, 6.2); canonical URLs stay as they are.
+
+    Fragments, default ports, user and password, and parameters that match `ignore_parameters` (`utm_*` style) go, those in the path
+    (`;jsessionid=…`) too; other parameters keep their order, and trailing slashes are kept, because servers tell such URLs
+    apart. Raises ValueError where there is no host.
+    """
+    ignored = list(ignore_parameters)
+    parts = urlsplit(url.translate(_INVISIBLE).strip())
+    scheme = parts.scheme.lower()
+    if scheme not in _DEFAULT_PORTS or not parts.hostname:
+        raise ValueError(f"not an http(s) URL with a host: {url[:200]!r}")
+    host = ascii_host(parts.hostname)
+    port = "" if parts.port in (None, _DEFAULT_PORTS[scheme]) else f":{parts.port}"
+    path = _without_dot_segments(_normal_escapes(_without_path_parameters(parts.path, ignored), _PATH_SAFE)) or "/"
+    query = _normal_escapes(_without_parameters(parts.query, ignored), _QUERY_SAFE)
+    return f"{scheme}://{host}{port}{path}" + (f"?{query}" if query else "")
+
+
+def is_on_domains(url: str, domains: Iterable[str]) -> bool:
+    """Whether the URL's host is one of `domains` or below one of them."""
+    host = urlsplit(url).hostname or ""
+    return any(host == domain.lower() or host.endswith(f".{domain.lower()}") for domain in domains)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine, by its name alone: nothing is looked up."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _normal_escapes(text: str, safe: frozenset[str]) -> str:
+    """Escapes in upper case; unreserved characters unescaped; everything that is not in `safe` escaped."""
+
+    def normal(match: re.Match[str]) -> str:
+        if match[1]:
+            character = chr(int(match[1], 16))
+            return character if character in _UNRESERVED else f"%{match[1].upper()}"
+        if match[2] in safe:
+            return match[2]
+        return "".join(f"%{byte:02X}" for byte in match[2].encode("utf-8", "replace"))
+
+    return _CHARACTER.sub(normal, text)
+
+
+def _without_dot_segments(path: str) -> str:
+    if "/." not in path:
+        return path
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept)
+
+
+def _without_parameters(query: str, patterns: list[str]) -> str:
+    return "&".join(pair for pair in query.split("&") if not _is_named(pair, patterns)) if patterns else query
+
+
+def _without_path_parameters(path: str, patterns: list[str]) -> str:
+    if not patterns or ";" not in path:
+        return path
+    segments = ([name, *(pair for pair in rest if not _is_named(pair, patterns))] for name, *rest in (segment.split(";") for segment in path.split("/")))
+    return "/".join(";".join(segment) for segment in segments)
+
+
+def _is_named(pair: str, patterns: list[str]) -> bool:
+    """Whether the name in `name=value` matches one of the patterns."""
+    name = unquote_plus(pair.partition("=")[0])
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def parameter_of(url: str, name: str) -> str | None:
+    """The value of a query parameter, the first where it stands twice; None where it is not there."""
+    return next((value for key, value in parse_qsl(urlsplit(url).query, keep_blank_values=True) if key == name), None)
+
+
+def with_parameter(url: str, name: str, value: str | None) -> str:
+    """The URL with a query parameter set, at its old place or at the end; with None, without it."""
+    parts = urlsplit(url)
+    pairs = [pair for pair in parts.query.split("&") if pair]
+    at = [number for number, pair in enumerate(pairs) if unquote_plus(pair.partition("=")[0]) == name]
+    new = [] if value is None else [f"{quote_plus(name)}={quote_plus(value)}"]
+    kept = [pair for number, pair in enumerate(pairs) if number not in at]
+    place = at[0] if at else len(pairs)
+    return parts._replace(query="&".join([*kept[:place], *new, *kept[place:]])).geturl()
+
+
+def spellings(url: str) -> list[str]:
+    """The URL as people read it, letters of all scripts decoded, and as it is sent where that differs: declared patterns may mean either."""
+    readable = _LETTERS.sub(lambda match: _decoded(match[0]), url)
+    return [readable] if readable == url else [readable, url]
+
+
+def _decoded(escapes: str) -> str:
+    try:
+        return unquote(escapes, errors="strict")
+    except UnicodeDecodeError:  # not UTF-8
+        return escapes
+
+
+def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[str], bool]:
+    """A test whether a declared regular expression is found anywhere in a URL; without one, nothing matches.
+
+    `when_slow` is the answer where the expression does not come to an end.
+    """
+    if pattern is None:
+        return lambda _: False
+
+    def matches(url: str) -> bool:
+        try:
+            return any(search(pattern, spelled) is not None for spelled in spellings(url))
+        except TooSlow:
+            return when_slow
+
+    return matches
+
+
+def file_stem(url: str) -> str:
+    """The last part of the path without its suffix: `a/faq.md` → `faq`."""
+    return posixpath.splitext(posixpath.basename(urlsplit(url).path))[0]
