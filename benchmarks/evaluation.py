@@ -115,8 +115,8 @@ def _declared(folder: Path, scratch: Path) -> Path:
 
 def run_below_prefect(declaration: Declaration | Path | str, data: Path) -> None:
     """Below Prefect: its server would cost more than a small set."""
+    from almanac.flows.pipeline.refresh import carry_out
     from almanac.flows.pipeline.run import Run
-    from almanac.flows.refresh import carry_out
 
     declared = declaration if isinstance(declaration, Declaration) else load_declaration(str(declaration), "")
     outcome = carry_out(Run(declared, DataDir.locate(data)), rejects_ok=True)["outcome"]

@@ -35,7 +35,7 @@ _QUESTIONS = (
 _PUBLISH = """
 import sys
 from pathlib import Path
-from almanac.flows.refresh import carry_out
+from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines

@@ -128,7 +128,7 @@ def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, da
 
 def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what is live, what ran last, what runs now and what comes next."""
-    from almanac.flows.pipeline.run import last_run
+    from almanac.flows.pipeline.earlier_runs import last_run
 
     declaration = load_declaration(kb, env)
     folder = DataDir.locate(data)

@@ -26,7 +26,7 @@ from almanac.schemas.items import Reject
 from almanac.schemas.reports import DiffResult, PlanResult, Recall, RunReport
 
 log = structlog.get_logger("almanac.artifacts")
-_REJECTS_SHOWN = 50
+REJECTS_SHOWN = 50
 
 
 def show_summary(report: RunReport) -> None:
@@ -78,10 +78,10 @@ def show_validation(kb: str, rows: list[dict[str, Any]]) -> None:
     _table(kb, "validation", rows, f"Expectations on the items of {kb}")
 
 
-def show_rejects(kb: str, rejects: Sequence[Reject]) -> None:
-    """The first rejects with their reasons; the file holds all."""
-    rows = [{name: str(value) for name, value in r.as_json().items()} for r in rejects[:_REJECTS_SHOWN]]
-    _table(kb, "rejects", rows, f"Items of {kb} that were quarantined: {len(rejects)}")
+def show_rejects(kb: str, first: Sequence[Reject], total: int) -> None:
+    """The first rejects with their reasons, at most REJECTS_SHOWN of `total`; the file holds all."""
+    rows = [{name: str(value) for name, value in reject.as_json().items()} for reject in first]
+    _table(kb, "rejects", rows, f"Items of {kb} that were quarantined: {total}")
 
 
 def _table(kb: str, what: str, rows: list[dict[str, Any]], description: str) -> None:

@@ -20,7 +20,7 @@ NOT_FINE: tuple[Outcome, ...] = ("gate_refused", "no_records", "failed")
 _NAMES: dict[type[AlmanacError], str] = {GateRefused: "Gate refused", NoRecords: "No records", RunLocked: "Locked"}
 
 
-class NotFine(Exception):
+class VerdictFailure(Exception):
     """A verdict that somebody has to look at, for Prefect to show in red; the run came to its end and has its report."""
 
     def __init__(self, message: str, report: dict[str, Any]) -> None:
@@ -32,7 +32,7 @@ def state_of(report: RunReport) -> State[Any]:
     """Completed or failed, under the outcome's own name; the message says version and counts, or why not."""
     name, message, told = report.outcome.replace("_", " ").capitalize(), describe_run(report), report.model_dump(by_alias=True)
     if report.outcome in NOT_FINE:
-        return Failed(name=name, message=message, data=NotFine(message, told))
+        return Failed(name=name, message=message, data=VerdictFailure(message, told))
     return Completed(name=name, message=message, data=told)
 
 

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -12,15 +11,10 @@ from prefect.context import FlowRunContext
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from almanac.core.progress import OnProgress
 from almanac.flows.artifacts import artifact_key, shown_if_possible
 
 _ARTIFACT_EVERY_S = 2.0
-
-
-class OnProgress(Protocol):
-    """Called by a step with how much is done, and of how much as far as it is known."""
-
-    def __call__(self, done: int, total: int, /) -> None: ...
 
 
 @contextmanager

@@ -20,3 +20,8 @@ def file_sha256(path: Path) -> str:
 def canonical_json(value: Any) -> str:
     """The same text for equal values: keys sorted, no spaces, Unicode as it is."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def short_hash(value: Any) -> str:
+    """The first 16 characters of the SHA-256 of a value's canonical JSON; what JSON has no form for counts as its text."""
+    return sha256(canonical_json(json.loads(json.dumps(value, default=str))))[:16]

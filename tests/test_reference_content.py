@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.refresh import carry_out
 from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import evaluate
 from almanac.query.retrieval.retriever import Mode

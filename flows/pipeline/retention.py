@@ -8,7 +8,7 @@ import structlog
 from almanac.core.durable import TEMPORARY, sweep
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS, read_table
-from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.earlier_runs import ending_of
 from almanac.index.upkeep.prune import prune
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import list_versions, version_dir, version_names
@@ -33,13 +33,12 @@ def apply_retention(
     bodies = _bodies_of_versions(index_dir)
     if bodies is None:
         return result
-    run = Run(declaration, data)
     # Also of sources that are declared no longer.
     for folder in sorted(path for path in data.raw(declaration.name, "_").parent.glob("*") if path.is_dir()):
         raw = RawStore(folder)
         stored = raw.crawls()
         newest = stored[-declaration.retention.crawls :]
-        concluded = next((crawl for crawl in reversed(stored) if run.ending_of(crawl) == "concluded"), None)
+        concluded = next((crawl for crawl in reversed(stored) if ending_of(data, declaration.name, crawl) == "concluded"), None)
         pruned = raw.prune({*newest, *needed, *([concluded] if concluded else [])}, bodies)
         result.crawls += pruned.crawls
         result.pages += pruned.bodies

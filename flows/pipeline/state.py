@@ -1,18 +1,19 @@
 """What the last run that confirmed the live version was made from: the same pages under the same rules need no more work."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from almanac.core.durable import write_file
-from almanac.flows.pipeline.run import STATE, Run
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.flows.pipeline.handles import Chunks, Comparison, Live, Pages, Rejects, Validated
+from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
-from almanac.schemas.items import Reject
-from almanac.schemas.reports import ItemCounts
+from almanac.schemas.reports import ItemCounts, RunReport
 
+STATE = "state.json"
 _FORMAT = 1
 
 
@@ -30,55 +31,52 @@ class State(BaseModel):
     validation: list[dict[str, Any]] = []
 
 
-def inputs_of(run: Run) -> str:
+def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
     """A hash of all that a run's items are made from: the pages of each source, the stages, what was taken down."""
-    pages = {outcome.source: run.raw(outcome.source).index(outcome.crawl).fingerprint for outcome in run.report.sources}
     later = {name: value for name, value in run.stages.items() if name != "page"}
-    return sha256(canonical_json([pages, later, sorted(forgotten_urls(run.index_dir))]))
+    return sha256(canonical_json([{one.source: one.fingerprint for one in pages}, later, sorted(forgotten_urls(run.index_dir))]))
 
 
-def remember(run: Run, digest: str) -> None:
-    """Notes what the live version was confirmed from. Call it once the version is live."""
-    version = run.report.version
-    assert version is not None
-    rejects = _hash_of(run.processed / "rejects.jsonl")
+def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str, Any]]) -> None:
+    """Notes what the live version was confirmed from: once the version is live, and the report is written. `validation` has a row for each expectation."""
+    if report.version is None:
+        raise ValueError(f"run {run.run_id} confirmed no version")
     state = State(
-        version=version,
+        version=report.version,
         digest=digest,
-        inputs=run.report.inputs,
-        items=run.report.items,
-        chunks=run.report.chunks.total,
-        truncated=run.report.chunks.truncated,
-        rejects=rejects,
-        validation=run.validation,
+        inputs=report.inputs,
+        items=report.items,
+        chunks=report.chunks.total,
+        truncated=report.chunks.truncated,
+        rejects=_hash_of(run.processed / "rejects.jsonl"),
+        validation=validation,
     )
     if _read(run.processed / STATE) != state:
         write_file(run.processed / STATE, state.model_dump_json(indent=1))
 
 
-def nothing_changed(run: Run) -> bool:
-    """Whether the live version was confirmed from exactly these pages and rules. Then the run's counts are taken from there."""
-    state, live = _read(run.processed / STATE), run.live_if_whole
-    path = run.processed / "rejects.jsonl"
-    if (
-        run.scope.full
-        or not run.report.inputs
-        or state is None
-        or live is None
-        or (state.version, state.digest, state.inputs) != (live.version, live.digest, run.report.inputs)
-    ):
-        return False
-    if state.rejects != _hash_of(path):
-        return False
-    before, counts = state.items, run.report.items
-    counts.in_, counts.deduplicated, counts.quarantined = before.in_, before.deduplicated, before.quarantined
-    counts.unchanged = run.live_items = before.added + before.changed + before.moved + before.unchanged
-    run.report.chunks.total = run.report.chunks.cached = state.chunks
-    run.report.chunks.truncated = state.truncated
-    lines = path.read_text(encoding="utf-8").split("\n") if path.is_file() else []
-    run.rejects = [Reject(**json.loads(line)) for line in lines if line]
-    run.validation = state.validation
-    return True
+def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Chunks] | None:
+    """What the steps from mapping to chunking would hand on, where the live version was confirmed from exactly these pages and rules."""
+    state, path = _read(run.processed / STATE), run.processed / "rejects.jsonl"
+    if run.scope.full or not inputs or state is None or live is None or not live.is_whole:
+        return None
+    if (state.version, state.digest, state.inputs) != (live.manifest.version, live.manifest.digest, inputs) or state.rejects != _hash_of(path):
+        return None
+    tables = [run.processed / name for name in (RECORDS, DOCUMENTS, CHUNKS)]
+    if not all(table.is_file() for table in tables):
+        return None
+    before = state.items
+    present = before.added + before.changed + before.moved + before.unchanged
+    counts = ItemCounts(**{"in": before.in_}, deduplicated=before.deduplicated, quarantined=before.quarantined, unchanged=present)
+    report = run.staging / "validation.json"
+    write_file(report, canonical_json(state.validation))
+    broken = sum(not row["ok"] for row in state.validation) if state.validation else None
+    rejects = Rejects(path, before.quarantined) if before.quarantined else Rejects()
+    return (
+        Validated((rejects,), None, report, broken),
+        Comparison(counts, present, tables[0], tables[1], None),
+        Chunks(tables[2], state.chunks, state.truncated, live.manifest.digest),
+    )
 
 
 def _read(path: Path) -> State | None:

@@ -1,92 +1,135 @@
-"""The order of the steps, for a refresh and for a plan of one. `do` carries out a step: as a Prefect task, or as the plain function that it is."""
+"""From the first request to the gate's first verdict: what there is, and how it differs from the live version. Nothing is embedded."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from almanac.core.tables import DOCUMENTS, RECORDS, read_table
-from almanac.flows.pipeline import steps
+from almanac.core.progress import Show, silent
+from almanac.core.tables import read_table
+from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.chunk import chunk
+from almanac.flows.pipeline.compare import compare
+from almanac.flows.pipeline.earlier_runs import ending_of, find_live
+from almanac.flows.pipeline.handles import Chunks, Comparison, Items, Live, Measured, Pages, Validated
+from almanac.flows.pipeline.ledger import Ledger
+from almanac.flows.pipeline.map import map_pages, require_items
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.state import inputs_of, nothing_changed
-from almanac.index.versions.store import current_version, list_versions, version_dir
-from almanac.query.evaluation.golden import load_golden
+from almanac.flows.pipeline.state import confirmed_before, inputs_of
+from almanac.flows.pipeline.validate import require_records, validate
+from almanac.index.versions.store import list_versions
 from almanac.query.models.rerank import find_reranker
-from almanac.schemas.manifest import Manifest
-from almanac.schemas.reports import PageCounts
+from almanac.schemas.manifest import Manifest, Verdict
+from almanac.schemas.reports import ChunkCounts, PageCounts
 from almanac.transforms.gate import judge
 
-Do = Callable[..., Any]
+Do = Callable[..., Any]  # carries out a step: as a Prefect task, or as the plain function that it is
 
 
-def plainly(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """A step as it is."""
+def call_directly(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """A step as the function that it is."""
     return step(*arguments, **named)
 
 
-def survey(run: Run, do: Do = plainly) -> None:
-    """From the first request to the gate's first verdict: what there is, and how it differs from the live version. Nothing is embedded.
+@dataclass(frozen=True)
+class Survey:
+    """What there is, judged. `items` is None where nothing was mapped, because nothing has changed since the live version was confirmed."""
 
-    What can be wrong with the declaration is said before the first request. Where the pages are those that the live version was made
-    from, and all rules too, nothing is mapped.
+    live: Live | None
+    pages: tuple[Pages, ...]
+    items: Items | None
+    validated: Validated
+    comparison: Comparison
+    chunks: Chunks
+    verdict: Verdict
+
+    @property
+    def is_passed(self) -> bool:
+        return self.verdict.verdict == "passed"
+
+
+def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent) -> Survey:
+    """Finds out what a run would publish.
+
+    What can be wrong with the declaration is raised before the first request. Where the pages are those that the live version was made from, and all
+    rules too, nothing is mapped.
     """
-    report = run.report
-    report.previous = current_version(run.index_dir)
-    report.stages = run.stages
-    run.golden = load_golden(run.declaration)
-    find_reranker(run.declaration)
-    with run.stage("crawl"):
-        for source in run.declaration.sources:
-            do(steps.acquire, run, source)
-    report.inputs = inputs_of(run)
-    if not nothing_changed(run):
-        with run.stage("map"):
-            do(steps.map_and_clean, run)
-        with run.stage("validate"):
-            do(steps.validate, run)
-        with run.stage("chunk"):
-            do(steps.compare_and_chunk, run)
-        run.digest = steps.digest(run)
+    ledger = ledger or Ledger()
+    ledger.stages, _, _ = run.stages, run.golden, find_reranker(run.declaration)
+    live = find_live(run)
+    with ledger.stage("crawl", run.kb):
+        pages = tuple(_acquire(run, do, source, live, show) for source in run.declaration.sources)
+    ledger.inputs = inputs_of(run, pages)
+    confirmed = confirmed_before(run, ledger.inputs, live)
+    if confirmed is not None:
+        items, (validated, comparison, chunks) = None, confirmed
+        ledger.note(validated)
+        ledger.note(comparison)
     else:
-        run.digest = live.digest if (live := run.live()) else ""
-    judge_run(run)
+        items, validated = _find_items(run, do, pages, ledger, show)
+        if not items.is_whole:
+            ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
+        with ledger.stage("chunk", run.kb):
+            comparison, chunks = cut(run, do, items, validated, live, ledger)
+    ledger.note(ChunkCounts(total=chunks.total, truncated=chunks.truncated))
+    verdict = ledger.note(judge_run(run, pages, validated, comparison))
+    return Survey(live, pages, items, validated, comparison, chunks, verdict)
 
 
-def judge_run(run: Run) -> None:
+def _acquire(run: Run, do: Do, source: Any, live: Live | None, show: Show) -> Pages:
+    with show(f"crawl {source.name}") as on_page:
+        pages: Pages = do(acquire, run, source, live, on_page)
+    return pages
+
+
+def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show) -> tuple[Items, Validated]:
+    with ledger.stage("map", run.kb), show("map") as on_page:
+        items = ledger.note(do(map_pages, run, pages, on_page))
+        require_items(run, pages, items)
+    with ledger.stage("validate", run.kb):
+        validated = ledger.note(do(validate, run, items))
+        require_records(run, pages, items, validated)
+    return items, validated
+
+
+def cut(run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger) -> tuple[Comparison, Chunks]:
+    """Compares the items that are left with the live version's, and cuts them."""
+    comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
+    chunks: Chunks = do(chunk, run, comparison, live)
+    return comparison, chunks
+
+
+def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparison: Comparison, measured: Measured | None = None) -> Verdict:
     """The gate's verdict over what is known by now."""
-    report = run.report
-    report.recall = run.recall
-    broken = sum(not row["ok"] for row in run.validation) if run.validation else None
     # Of a few pages that were asked for, one that failed is a large share; those that were left alone are no failures.
-    left_alone = PageCounts(unchanged=sum(outcome.kept for outcome in report.sources if outcome.finish == "partial"))
-    pages = report.pages + left_alone
-    report.gate = judge(run.declaration, pages, report.items, run.live_items, broken_expectations=broken, recall=run.recall, live_recall=run.live_recall)
+    left_alone = PageCounts(unchanged=sum(one.kept for one in pages if one.finish == "partial"))
+    counted = sum((one.counts for one in pages), left_alone)
+    recall, live_recall = (None, None) if measured is None else (measured.read(), measured.read_live())
+    return judge(
+        run.declaration, counted, comparison.counts, comparison.live_items, broken_expectations=validated.broken, recall=recall, live_recall=live_recall
+    )
 
 
-def passed(run: Run) -> bool:
-    assert run.report.gate is not None
-    return run.report.gate.verdict == "passed"
-
-
-def is_live(run: Run) -> bool:
+def is_live(run: Run, survey: Survey) -> bool:
     """Whether the live version holds exactly this: the same items to the last field, the same chunks, and an index of them made in the same way."""
-    live, items = run.live_if_whole, run.report.items
-    if live is None or run.live_items is None:
+    live, items = survey.live, survey.comparison.counts
+    if live is None or not live.is_whole or survey.comparison.live_items is None:
         return False
     same_items = not (items.added or items.changed or items.moved or items.removed)
-    same_index = live.embedder == run.embedder and live.fingerprints.get("index") == run.stages["index"]
-    return same_items and same_index and live.digest == run.digest
+    same_index = live.manifest.embedder == run.embedder and live.manifest.fingerprints.get("index") == run.stages["index"]
+    return same_items and same_index and live.manifest.digest == survey.chunks.digest
 
 
-def finished_before(run: Run) -> Manifest | None:
+def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest | None:
     """A version with exactly this content, complete and let pass, of a run that was cut off before it could say so."""
-    if not passed(run) or run.scope.full:
+    if not survey.is_passed or run.scope.full:
         return None
-    wanted = ("passed", run.report.previous, run.stages, run.embedder, run.declaration.collection, run.digest)
+    wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.chunks.digest)
     for kept in reversed(list_versions(run.index_dir)):
         found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
-        if found == wanted and run.ending_of(kept.run_id) == "cut off":
-            folder = version_dir(run.index_dir, kept.version)
-            if all(_items_of(run.tables / name) == _items_of(folder / name) for name in (RECORDS, DOCUMENTS)):
+        if found == wanted and ending_of(run.data, run.kb, kept.run_id) == "cut off":
+            folder = run.version_dir(kept.version)
+            if all(_items_of(table) == _items_of(folder / table.name) for table in (survey.comparison.records, survey.comparison.documents)):
                 return kept
     return None
 
@@ -97,10 +140,10 @@ def _items_of(path: Path) -> list[dict[str, str]]:
     return items
 
 
-def refused_before(run: Run) -> Manifest | None:
+def refused_before(run: Run, digest: str) -> Manifest | None:
     """A version with this content that the gate refused already: a nightly refusal need not fill the disk."""
     for kept in reversed(list_versions(run.index_dir)):
-        same = kept.digest == run.digest and kept.declaration_sha256 == run.declaration.sha256
+        same = kept.digest == digest and kept.declaration_sha256 == run.declaration.sha256
         if same and kept.gate.verdict == "refused" and kept.fingerprints.get("index") == run.stages["index"]:
             return kept
     return None

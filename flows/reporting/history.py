@@ -5,7 +5,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.run import newest_first
+from almanac.flows.pipeline.earlier_runs import newest_first
 from almanac.flows.reporting.chart import Panel
 from almanac.flows.reporting.tables import NOTHING, percent
 from almanac.schemas.reports import RunReport

@@ -7,29 +7,27 @@ builder left is thrown away, never resumed.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
-from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from almanac.core.durable import remove
+from almanac.core.progress import OnProgress
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
-from almanac.index.build.job import BuildJob
 from almanac.index.build.delta import BuildFacts, FullBuild, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
+from almanac.index.build.job import BuildJob
+from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
+from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL, is_changeable
 from almanac.index.vectors.matrix import change_matrix, proven_matrix, write_matrix
-from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.vectors.store import VectorStore
-from almanac.core.durable import remove
 from almanac.schemas.errors import DamagedVersion, OperationalError, as_storage_error
-from almanac.schemas.manifest import EmbedderInfo
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 
 if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateHNSWConfiguration, UpdateHNSWConfiguration
@@ -41,8 +39,6 @@ _EF_SEARCH = 200  # twice the default: better recall for .1 ms of a query of 1.5
 _BATCH = 1000  # rows in one `add` or `delete`; Chroma takes up to 5,461
 _NOBODY = "nobody"  # an id that no chunk has: theirs are hexadecimal
 _log = structlog.get_logger("almanac.build")
-
-OnProgress = Callable[[int, int], None]
 
 
 def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> BuildFacts:

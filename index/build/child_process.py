@@ -10,9 +10,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from almanac.core.lifetime import job_of_parent, tell_job
 from almanac.schemas import errors
 from almanac.schemas.errors import AlmanacError, OperationalError
-from almanac.core.lifetime import job_of_parent, tell_job
 
 Message = dict[str, Any]
 _TAIL = 2000  # characters of stderr in the error

@@ -4,7 +4,6 @@ Chunk ids are content-addressed, so a row of the parent with the same id is the 
 ids are gone, and with the rows whose ids are new.
 """
 
-import hashlib
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -17,15 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from almanac.core.code_fingerprint import code_fingerprint
+from almanac.core.tables import CHUNKS
 from almanac.index.build.job import BuildJob
-from almanac.index.chroma import rows as rows_module
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.store import MANIFEST, manifest_in
 from almanac.schemas.errors import AlmanacError, DamagedVersion
-from almanac.schemas.hashing import file_sha256
+from almanac.schemas.hashing import file_sha256, short_hash
 from almanac.schemas.manifest import Manifest
-from almanac.core.tables import CHUNKS
-
 
 # Seconds, about, with Chroma 1.5.9 and rows of 1 KB and 384 dimensions, on a machine that had other things to do: a full build takes `_ADD` for each row;
 # a delta `_DELTA` whatever it does, and so much for each row of the parent (copied, loaded, written, synced), deleted and added.
@@ -99,8 +97,7 @@ def full_facts(rows: int, why: FullBuild | None = None) -> BuildFacts:
 
 def row_layout() -> str:
     """Changes when the code that makes a row of Chroma does, or Chroma itself: rows of before are then not what would be written today."""
-    code = Path(rows_module.__file__).read_bytes()
-    return hashlib.sha256(code + version("chromadb").encode()).hexdigest()[:16]
+    return short_hash([code_fingerprint("index.chroma.rows"), version("chromadb")])
 
 
 def usable_parent(job: BuildJob, folder: Path) -> Parent:

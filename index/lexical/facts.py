@@ -8,12 +8,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from almanac.core.fingerprints import analyzer_fingerprint
+from almanac.core.code_fingerprint import code_fingerprint
 from almanac.schemas.errors import DamagedVersion
 
 LEXICAL = "lexical"  # the folder in a version's directory
 FACTS = "lexical.json"  # in that folder
 _DUE_SHARE = 0.1  # of deleted rows
+ANALYSIS = ("index.lexical.writer",)  # the module with which the stage begins
+
+
+def analyzer_fingerprint() -> str:
+    """What decides which terms a chunk has, but for the language."""
+    return code_fingerprint(*ANALYSIS)
 
 
 class LexicalFacts(BaseModel):

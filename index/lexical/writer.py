@@ -10,10 +10,9 @@ import pyarrow as pa
 import tantivy
 
 from almanac.core.durable import write_file
-from almanac.core.fingerprints import analyzer_fingerprint
 from almanac.core.tables import CHUNKS, read_batches
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tokens
-from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, lexical_facts
+from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, analyzer_fingerprint, lexical_facts
 from almanac.schemas.errors import DamagedVersion
 
 ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"

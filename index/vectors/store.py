@@ -6,7 +6,7 @@ checkpoint of embedding, and what every version can be built from again. Its nam
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +15,11 @@ import pyarrow.parquet as pq
 import structlog
 
 from almanac.core.durable import move, write_file
-from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
+from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.keys import VectorKeys
-from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, StorageError
+from almanac.schemas.errors import DamagedVersion, StorageError
 from almanac.schemas.manifest import EmbedderInfo
-from almanac.schemas.reports import ChunkCounts
 
-_SHOWN_EVERY = 128  # texts embedded between two moves of the progress bar: four forward passes
 _log = structlog.get_logger("almanac.vectors")
 
 
@@ -145,69 +143,3 @@ class VectorStore:
         if self._known is not None:
             self._known.drop(path)
         _log.warning("vector_part_damaged", part=str(path), moved_to=str(aside), error=str(error))
-
-
-def embed_missing(
-    chunks_path: Path,
-    store: VectorStore,
-    load: Callable[[], Embedder],
-    *,
-    checkpoint: int = 500,
-    on_progress: Callable[[int, int], None] | None = None,
-    before: Callable[[list[str]], None] | None = None,
-    refused: dict[str, str] | None = None,
-) -> ChunkCounts:
-    """Embeds each text that has no vector yet, longest first, `checkpoint` texts a part; a part is on disk before the next begins.
-
-    `load` gives the embedder and is only called when there is such a text: loading a model takes seconds. `on_progress(done, total)` counts
-    texts. `total` of the result counts rows, `embedded` the texts embedded now, and `cached` the other rows. `before(texts)` may raise to forbid it.
-    A text that the embedder refuses gets no vector: its key and the reason go into `refused`; without `refused`, the error is raised.
-    """
-    keys = pq.read_table(chunks_path, columns=["text_sha256"]).column(0).to_pylist()
-    # Longest first: texts of a part are of like length, so little is padded, and the slowest part comes before the estimates.
-    todo = sorted(_texts_of(chunks_path, set(store.missing(keys))).items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    if not todo:
-        return ChunkCounts(total=len(keys), cached=len(keys))
-    if before:
-        before([text for _, text in todo])
-    if on_progress:
-        on_progress(0, len(todo))
-    embedder = load()
-    if embedder.info.fingerprint != store.fingerprint:
-        raise EmbedderMismatch(f"the vectors are of embedder {store.fingerprint}, not {embedder.info.fingerprint}", where=str(store.folder))
-    billed = embedder.tokens if isinstance(embedder, RemoteEmbedder) else 0
-    embedded = 0
-    for begin in range(0, len(todo), checkpoint):
-        part = todo[begin : begin + checkpoint]
-        taken: list[str] = []
-        vectors = []
-        for start in range(0, len(part), _SHOWN_EVERY):
-            some = part[start : start + _SHOWN_EVERY]
-            vectors.append(_embed(embedder, some, refused))
-            taken += [key for key, _ in some if not refused or key not in refused]
-            if on_progress:
-                on_progress(begin + start + len(some), len(todo))
-        if taken:
-            store.write_part(taken, np.concatenate(vectors))
-        embedded += len(taken)
-    tokens = embedder.tokens - billed if isinstance(embedder, RemoteEmbedder) else None
-    return ChunkCounts(total=len(keys), embedded=embedded, cached=len(keys) - len(todo), tokens=tokens)
-
-
-def _embed(embedder: Embedder, some: list[tuple[str, str]], refused: dict[str, str] | None) -> Vectors:
-    """The vectors of those that the embedder takes; the keys of the others are put into `refused`."""
-    texts = [text for _, text in some]
-    if refused is None or not isinstance(embedder, RemoteEmbedder):
-        return checked_vectors(embedder.embed_documents(texts), texts, embedder.info)
-    vectors, reasons = embedder.embed_each(texts)
-    refused.update((some[row][0], reason) for row, reason in reasons.items())
-    taken = [text for row, text in enumerate(texts) if row not in reasons]
-    return checked_vectors(vectors, taken, embedder.info)
-
-
-def _texts_of(chunks_path: Path, keys: set[str]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    if keys:
-        for batch in pq.ParquetFile(chunks_path).iter_batches(columns=["text_sha256", "embedded_text"]):
-            texts.update((key, text) for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True) if key in keys)
-    return texts

@@ -14,12 +14,12 @@ from typing import IO
 from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
-from almanac.core.fingerprints import fetching_of
 from almanac.core.lifetime import tell_job
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
 from almanac.schemas.reports import CrawlOutcome, FailedPage
+from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.job import STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import keep_places
 from almanac.spiders.crawling.previous_crawls import Earlier

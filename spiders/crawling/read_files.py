@@ -9,11 +9,11 @@ from pathlib import Path
 
 import structlog
 
-from almanac.core.fingerprints import fetching_of
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome, FailedPage
+from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import Earlier
 from almanac.spiders.reading.formats import content_type, format_of, has_known_name
 from almanac.spiders.store.journal import CrawlIndex, Entry, Head

@@ -1,8 +1,8 @@
 """An earlier crawl's pages, read again without a request: for what is declared of the items has changed, and the site has just been asked."""
 
-from almanac.core.fingerprints import fetching_of
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.reports import CrawlOutcome, PageCounts
+from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import Earlier, is_fresh
 from almanac.spiders.crawling.requester_fingerprint import seal_of
 from almanac.spiders.crawling.stats import read_stats

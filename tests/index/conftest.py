@@ -14,11 +14,12 @@ from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.embedding.score_thresholds import Floors
-from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
+from tests.index.embedding import embed_missing
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=16, fingerprint="0123456789abcdef")
 

@@ -13,12 +13,13 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_
 from almanac.index.build.builder import build_version
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
-from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
 from almanac.schemas.items import ChunkRow, Item
 from almanac.schemas.manifest import Counts, Manifest, Verdict
 from tests.index.conftest import INFO, HashEmbedder
+from tests.index.embedding import embed_missing
 
 AT = "2026-01-01T00:00:00+00:00"
 Texts = Mapping[str, str]  # URL → text

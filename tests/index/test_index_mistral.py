@@ -17,11 +17,12 @@ from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder, 
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.score_thresholds import Floors
 from almanac.index.mistral.retry import Retry
-from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
+from tests.index.embedding import embed_missing
 from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON, Exchange
 from tests.loopback.mistral import LoopbackMistral, embed_text
 
@@ -276,16 +277,16 @@ def test_vectors_of_a_faulty_server_are_right_and_a_poison_text_gets_none(server
     rows = [replace(row, embedded_text=f"{row.embedded_text} {POISON}") if row.embedded_text == poisoned else row for row in rows]
     write_table(path, chunks_table(rows))
     store = VectorStore(tmp_path / "vectors", embedder.info)
-    refused: dict[str, str] = {}
-    counts = embed_missing(path, store, lambda: embedder, checkpoint=10, refused=refused)
+    _, parts = embed_missing(path, store, lambda: embedder, checkpoint=10)
+    refused = {key: reason for part in parts for key, reason in part.refused.items()}
     assert set(refused) == {sha256(f"{poisoned} {POISON}")}
-    assert counts.embedded == len(embedder_texts) - 1
-    assert counts.tokens == embedder.tokens > 0
+    assert sum(part.embedded for part in parts) == len(embedder_texts) - 1
+    assert sum(part.billed or 0 for part in parts) == embedder.tokens > 0
     taken = [text for text in embedder_texts if text != poisoned]
     assert np.allclose(store.read([sha256(text) for text in taken]), expected(taken), atol=1e-5)
     assert store.missing(row.text_sha256 for row in rows) == list(refused)
     with pytest.raises(OperationalError, match="input cannot be read"):
-        embed_missing(path, store, lambda: embedder)
+        embedder.embed_documents([f"{poisoned} {POISON}"])
 
 
 def test_server_that_goes_down_while_a_request_is_divided_blames_no_text(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.refresh import carry_out
 from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import prompts_of

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from almanac.core.settings import installation
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.embedding.embedder import Embedder, checked_vectors
-from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
+from tests.index.embedding import embed_missing
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=4, fingerprint="0123456789abcdef")
 
@@ -81,14 +82,17 @@ def test_embedding_takes_each_text_once_longest_first_and_counts_rows(tmp_path: 
     write_table(tmp_path / "chunks.parquet", chunks_table(rows))
     store = VectorStore(tmp_path / "vectors", embedder.info)
     progress: list[tuple[int, int]] = []
-    counts = embed_missing(tmp_path / "chunks.parquet", store, lambda: embedder, checkpoint=15, on_progress=lambda done, total: progress.append((done, total)))
-    assert (counts.total, counts.embedded, counts.cached) == (40, 37, 3)
-    assert progress == [(0, 37), (15, 37), (30, 37), (37, 37)]
+    staged, parts = embed_missing(
+        tmp_path / "chunks.parquet", store, lambda: embedder, checkpoint=15, on_progress=lambda done, total: progress.append((done, total))
+    )
+    assert (staged.texts, staged.checkpoints, staged.cached) == (37, 3, 3)
+    assert [part.embedded for part in parts] == [15, 15, 7]
+    assert progress == [(15, 15), (15, 15), (7, 7)]
     texts = [text for call in embedder.calls for text in call]
     assert len(texts) == len(set(texts)) == 37
     assert [len(text) for text in texts] == sorted((len(text) for text in texts), reverse=True)
-    again = embed_missing(tmp_path / "chunks.parquet", VectorStore(tmp_path / "vectors", embedder.info), not_needed)
-    assert (again.total, again.embedded, again.cached) == (40, 0, 40)
+    again, _ = embed_missing(tmp_path / "chunks.parquet", VectorStore(tmp_path / "vectors", embedder.info), not_needed)
+    assert (again.texts, again.checkpoints, again.cached) == (0, 0, 40)
 
 
 def not_needed() -> Embedder:
@@ -100,7 +104,8 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import HashEmbedder
-from almanac.index.vectors.store import VectorStore, embed_missing
+from almanac.index.vectors.store import VectorStore
+from tests.index.embedding import embed_missing
 
 class Dying(HashEmbedder):
     def embed_documents(self, texts):
@@ -124,8 +129,8 @@ def test_killed_embedding_resumes_without_repeating_parts(tmp_path: Path, chunk_
     store = VectorStore(vectors, embedder.info)
     assert len(list(store.keys())) == 10 * after
     kept = {path: path.stat().st_mtime_ns for path in store.folder.glob("*.parquet")} if after else {}
-    counts = embed_missing(chunks, store, lambda: embedder, checkpoint=10)
-    assert counts.embedded == 37 - 10 * after
+    staged, parts = embed_missing(chunks, store, lambda: embedder, checkpoint=10)
+    assert staged.texts == sum(part.embedded for part in parts) == 37 - 10 * after
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert store.missing(row.text_sha256 for row in chunk_rows(40)) == []
 

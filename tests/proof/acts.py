@@ -19,15 +19,14 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.pipeline.plan import plan as plan_run
+from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.retention import apply_retention
-from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.run import Run, new_run_id
 from almanac.flows.pipeline.takedown import forget_url
-from almanac.flows.refresh import carry_out
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.promote import promote_version
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.vectors.retention import vectors_in_use
-from almanac.index.vectors.store import embed_missing
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import lock_holder, writer_lock
@@ -55,7 +54,7 @@ def small_and_here(place: Path) -> Iterator[None]:
             patches.enter_context(patch(f"{module}.load_embedder", lambda *_: Noting(place / _EMBEDDED)))
         for module in ("almanac.index.build.builder", "almanac.index.verify.verifier"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
-        patches.enter_context(patch("almanac.flows.pipeline.steps.embed_missing", partial(embed_missing, checkpoint=CHECKPOINT)))
+        patches.enter_context(patch("almanac.flows.pipeline.embed.CHECKPOINT", CHECKPOINT))
         patches.enter_context(patch.multiple("almanac.index.build.delta", _DELTA=0.0, _COPY=0.0))
         patches.enter_context(patch("almanac.spiders.crawling.read_files._read", partial(_read_if_readable, place)))
         yield
@@ -81,9 +80,8 @@ def _of(place: Path) -> tuple[Any, DataDir]:
 
 
 def run(place: Path, publish: bool = True, full: bool = False) -> dict[str, Any]:
-    run = Run(*_of(place), Scope(full=full))
-    run.run_id = f"{run.run_id[:-6]}{_next(place):06x}"  # two runs of a user never begin in the same second, and these do
-    return carry_out(run, go_live=publish)
+    run_id = f"{new_run_id()[:-6]}{_next(place):06x}"  # two runs of a user never begin in the same second, and these do
+    return carry_out(Run(*_of(place), Scope(full=full), run_id=run_id), go_live=publish)
 
 
 def _next(place: Path) -> int:

@@ -23,8 +23,8 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.refresh import carry_out
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import UsageError
 from almanac.serve import mcp_resources, mcp_server

@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.refresh import carry_out
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings

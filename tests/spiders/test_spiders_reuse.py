@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from almanac.core.fingerprints import fetching_of
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.items import Page
 from almanac.schemas.reports import PageCounts
+from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import Earlier
 from almanac.spiders.crawling.requester_fingerprint import seal_of
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl

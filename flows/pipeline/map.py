@@ -1,41 +1,66 @@
-"""From the stored pages of all sources to one stream of items: mapped, or taken as they were where page and rules did not change."""
+"""Step: the stored pages of all sources as one table of items. A page that did not change, read by rules that did not change, is not read again."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from almanac.core.durable import move, remove
-from almanac.core.fingerprints import cleaning_of, mapping_of
-from almanac.flows.pipeline.run import OnProgress, Run
+from almanac.core.durable import move, remove, write_file
+from almanac.core.progress import OnProgress, ignore
+from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
+from almanac.flows.pipeline.handles import Items, MappedSource, Pages, Rejects
+from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageWork, stored_pages, works_of
 from almanac.spiders.store.journal import CrawlIndex
+from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
 _Found = TypeVar("_Found", Item, Reject)
 
 
-class Gathering:
+def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore) -> Items:
+    """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject."""
+    mapper = _ItemMapper(run, {one.source: one.crawl for one in pages})
+    table = run.staging / "items.parquet"
+    write_items(table, mapper.items(on_page))
+    mapper.keep()
+    return mapper.handle(table)
+
+
+def require_items(run: Run, pages: tuple[Pages, ...], items: Items) -> None:
+    """Raises NoRecords where a source's pages gave no item at all, or a required field was found on none of them."""
+    by_name = {one.source: one for one in pages}
+    for source, mapped in zip(run.declaration.sources, items.sources, strict=True):
+        crawled = by_name[source.name]
+        require_matches(source, mapped.matched, mapped.found, crawled.counts.present, run.raw(source.name).pages(crawled.crawl))
+
+
+class _ItemMapper:
     """Walks through the sources once. What became of each page is staged, and kept for the next run when `keep` is called."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, crawls: dict[str, str]) -> None:
         self._run = run
+        self._crawls = crawls
         self._forgotten = forgotten_urls(run.index_dir)
         self._right: dict[tuple[str, str], str] = {}
+        self._redirects: list[tuple[str, str, str]] = []
         self._staged: dict[Path, Path] = {}
         self._deduplication = Deduplication(lambda item: self._right.get((item.source, item.url)))
+        self._sources: list[MappedSource] = []
+        self._rejects: list[Reject] = []
+        self._forgotten_items = 0
+        self._is_whole = True
 
     def items(self, on_page: OnProgress) -> Iterator[Item]:
         """The items of the run, each once, in the order of the sources and of their pages."""
         yield from self._deduplication.kept(item for source in self._run.declaration.sources for item in self._mapped(source, on_page))
-        self._run.rejects += self._deduplication.rejects
-        self._run.report.items.deduplicated = self._deduplication.duplicates
 
     def keep(self) -> None:
         """Puts what was staged where the next run looks for it, and removes what belongs to sources that are no more."""
@@ -48,24 +73,37 @@ class Gathering:
             if path not in named:
                 remove(path)
 
+    def handle(self, table: Path) -> Items:
+        """What was found, once `items` has been walked through."""
+        redirects = self._run.staging / "redirects.json" if self._redirects else None
+        if redirects is not None:
+            write_file(redirects, json.dumps(self._redirects))
+        return Items(
+            table=table,
+            sources=tuple(self._sources),
+            found=sum(one.found - one.without_text for one in self._sources) - self._forgotten_items,
+            deduplicated=self._deduplication.duplicates,
+            rejects=Rejects.write(self._run.staging / "rejects-map.jsonl", [*self._rejects, *self._deduplication.rejects]),
+            redirects=redirects,
+            is_whole=self._is_whole,
+        )
+
     def _mapped(self, source: Source, on_page: OnProgress) -> Iterator[Item]:
-        run = self._run
-        raw, outcome = run.raw(source.name), run.outcome_of(source.name)
-        index = raw.index(outcome.crawl)
+        raw, crawl = self._run.raw(source.name), self._crawls[source.name]
+        index = raw.index(crawl)
         self._right |= {(source.name, url): right for url, right in index.right_addresses.items()}
-        run.led_to |= {(source.name, url): to for url, to in _redirects(index)}
+        self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
         matched: Counter[str] = Counter()
-        found = 0
-        works = works_of(stored_pages(raw, outcome.crawl), source, run.declaration.language)
+        found = without_text = 0
+        works = works_of(stored_pages(raw, crawl), source, self._run.declaration.language)
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
-            outcome.without_text += batch.without_text
-            run.report.items.in_ += batch.found - batch.without_text
-            run.rejects += self._not_forgotten(batch.rejects)
+            without_text += batch.without_text
+            self._rejects += self._not_forgotten(batch.rejects)
             matched.update(batch.matched)
             on_page(number, len(index.urls))
             yield from self._not_forgotten(batch.items)
-        require_matches(source, matched, found, outcome.pages.present, raw.pages(outcome.crawl))
+        self._sources.append(MappedSource(source.name, found, without_text, dict(matched)))
 
     def _batches(self, source: Source, works: Iterable[PageWork]) -> Iterator[Mapped]:
         """What each page yields. The table is only written anew where a page was read, or one is no more."""
@@ -81,8 +119,7 @@ class Gathering:
                 for batch in known.batches(work.key, work.page.fetched_at, fresh):
                     if batch.whole:
                         writer.add(work.key, batch)
-                    else:
-                        run.report.inputs = ""  # of this run's pages nobody may conclude that nothing changed
+                    self._is_whole &= batch.whole
                     yield batch
         if read or writer.rows != known.rows:
             self._staged[staged] = place
@@ -95,7 +132,7 @@ class Gathering:
         """A takedown holds for what a file says, too, as long as the file does."""
         found = list(found)
         left = [one for one in found if one.url not in self._forgotten and one.url.partition("#")[0] not in self._forgotten]
-        self._run.report.items.in_ -= len(found) - len(left)
+        self._forgotten_items += len(found) - len(left)
         return left
 
 

@@ -1,0 +1,86 @@
+"""Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked for."""
+
+import structlog
+
+from almanac.core.durable import write_file
+from almanac.core.progress import OnProgress, ignore
+from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages_changed, previous_crawls
+from almanac.flows.pipeline.handles import Items, Live, Pages
+from almanac.flows.pipeline.run import Run
+from almanac.index.upkeep.takedown import forgotten_urls
+from almanac.schemas.declaration.source import SiteSource, Source
+from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import CrawlOutcome
+from almanac.spiders.crawling.crawl import fetch_site, require_pages
+from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.read_files import read_files
+from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
+
+log = structlog.get_logger("almanac.acquire")
+
+
+def acquire(run: Run, source: Source, live: Live | None, on_page: OnProgress = ignore) -> Pages:
+    """Crawls a site or reads files: pages land in `data/raw` as they arrive, and the outcome in the run's staging folder, also where it is an error.
+
+    Raises UsageError where a source that the run does not cover was never fetched, and what `require_pages` raises.
+    """
+    raw, previous = run.raw(source.name), previous_crawls(run, source.name)
+    reused = _reused(run, source, live, previous)
+    outcome = reused or _fetched(run, source, previous, on_page)
+    # Staged before anything is raised: the report of a run that ends here says what became of the source.
+    path = run.staging / f"crawl-{source.name}.json"
+    write_file(path, outcome.model_dump_json())
+    if reused is not None:
+        log.info("no page is asked for; those of an earlier crawl are read", kb=run.kb, source=source.name, crawl=outcome.crawl)
+    else:
+        if isinstance(source, SiteSource):
+            require_pages(source, outcome)
+        _log_losses(run, outcome)
+    fingerprint = raw.index(outcome.crawl).fingerprint
+    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, path)
+
+
+def read_outcomes(run: Run, items: Items | None = None) -> list[CrawlOutcome]:
+    """What became of each source that the run has come to, in the order of the declaration; `items` say which pages held nothing to read."""
+    paths = [run.staging / f"crawl-{source.name}.json" for source in run.declaration.sources]
+    outcomes = [CrawlOutcome.model_validate_json(path.read_bytes()) for path in paths if path.is_file()]
+    without_text = {one.source: one.without_text for one in items.sources} if items is not None else {}
+    return [outcome.model_copy(update={"without_text": without_text.get(outcome.source, 0)}) for outcome in outcomes]
+
+
+def _fetched(run: Run, source: Source, previous: Earlier, on_page: OnProgress) -> CrawlOutcome:
+    if previous.interrupted:
+        log.info("pages of runs that were cut off are taken over", kb=run.kb, source=source.name, runs=previous.interrupted)
+    previous = previous.model_copy(update={"afresh": run.scope.full})
+    raw, only, forgotten = run.raw(source.name), run.scope.urls, forgotten_urls(run.index_dir)
+    if isinstance(source, SiteSource):
+        return fetch_site(source, raw, run.run_id, earlier=previous, only=only, forgotten=forgotten, on_page=on_page)
+    folder = run.declaration.path.parent
+    return read_files(source, folder, raw, run.run_id, earlier=previous, only=only, forgotten=forgotten, on_page=on_page)
+
+
+def _reused(run: Run, source: Source, live: Live | None, previous: Earlier) -> CrawlOutcome | None:
+    """The pages of the last crawl, where the run does not cover the source, or where only later stages than fetching have changed."""
+    raw = run.raw(source.name)
+    if not run.scope.covers(source.name):
+        crawl = crawl_as_live(run, source.name, live, previous.concluded)
+        if crawl is None:
+            hint = f"almanac run {run.declaration.handle} without --source fetches all sources"
+            raise UsageError(f"source '{source.name}' was never fetched, and a version needs it", where=str(run.declaration.path), hint=hint)
+        return pages_of(source, raw, crawl)
+    if run.scope.full or run.scope.sources or not only_later_stages_changed(run):
+        return None
+    crawl = reusable_crawl(source, raw, previous)
+    return None if crawl is None else pages_of(source, raw, crawl)
+
+
+def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
+    where = {"kb": run.kb, "source": outcome.source}
+    if outcome.finish not in ("finished", "partial"):
+        log.warning("crawl cut short", **where, limit=outcome.finish, pages=outcome.pages.present)
+    if outcome.kept:
+        log.warning("pages that were not had keep their place", **where, pages=outcome.kept)
+    if outcome.beyond_depth:
+        log.info("links lead beyond the declared depth", **where, links=outcome.beyond_depth)
+    if outcome.unqueued:
+        log.warning("far more links than limits.pages lets through", **where, not_queued=outcome.unqueued)

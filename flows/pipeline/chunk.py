@@ -1,0 +1,58 @@
+"""Step: documents cut into chunks. What the live version cut the same way is copied from it."""
+
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from almanac.core.tables import CHUNKS, read_table
+from almanac.flows.pipeline.compare import keep_tables, unchanged_items
+from almanac.flows.pipeline.earlier_runs import read_report
+from almanac.flows.pipeline.handles import Chunks, Comparison, Live
+from almanac.flows.pipeline.run import Run
+from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.embedding.tokens import count_truncated_chunks, max_tokens, token_spans
+from almanac.schemas.errors import DamagedVersion
+from almanac.transforms.assemble import write_chunks
+from almanac.transforms.chunking.chunker import Chunker
+
+log = structlog.get_logger("almanac.chunk")
+
+
+def chunk(run: Run, comparison: Comparison, live: Live | None) -> Chunks:
+    """Cuts the documents that are new or changed, and takes the chunks of the others from the live version where it was cut in the same way."""
+    declared, table = run.declaration, run.staging / CHUNKS
+    chunker = Chunker(
+        declared.chunk, declared.language, embed=lambda texts: run.model().embed_documents(texts), token_spans=partial(token_spans, declared.embed)
+    )
+    before = live if comparison.live_items is not None else None
+    is_cut_alike = live is not None and live.manifest.fingerprints.get("chunker") == run.stages["chunker"] and not run.scope.full
+    unchanged = unchanged_items(comparison) if is_cut_alike else frozenset()
+    tables = (comparison.records, comparison.documents)
+    try:
+        total = write_chunks(table, tables, chunker, unchanged=unchanged, live=_chunks_of(before))
+    except DamagedVersion as error:
+        log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
+        before, total = None, write_chunks(table, tables, chunker)
+    truncated = _count_truncated(run, before)
+    if not run.is_plan:
+        keep_tables(run, CHUNKS)
+    path = run.tables / CHUNKS
+    return Chunks(path, total, truncated, digest_of(read_table(path, DIGESTED), run.embedder.fingerprint))
+
+
+def _count_truncated(run: Run, before: Live | None) -> int | None:
+    """Chunks of which the embedder reads only the beginning. Where the live version's are counted, only what differs from it is looked at."""
+    embed = run.declaration.embed
+    manifest = before.manifest if before is not None and before.manifest.embedder == run.embedder else None
+    told = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
+    known = told.chunks.truncated if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks else None
+    truncated = count_truncated_chunks(embed, run.staging / CHUNKS, _chunks_of(before), known)
+    if truncated:
+        hint = "smaller chunks, by chunk.size, are embedded whole"
+        log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=hint)
+    return truncated
+
+
+def _chunks_of(live: Live | None) -> Path | None:
+    return None if live is None else live.folder / CHUNKS

@@ -1,0 +1,104 @@
+"""What earlier runs left behind: their reports, how they ended, the crawls that are good for something, and the version that is live."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.flows.pipeline.handles import Live
+from almanac.flows.pipeline.run import Run
+from almanac.index.versions.store import current_version, read_manifest, require_files, version_dir
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.hashing import file_sha256
+from almanac.schemas.manifest import Manifest
+from almanac.schemas.reports import RunReport
+from almanac.spiders.crawling.previous_crawls import Earlier, Ending, earlier_crawls
+
+log = structlog.get_logger("almanac.run")
+_JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})
+_CONCLUDED = _JUDGED - {"gate_refused", "no_records"}
+
+
+def last_run(data: DataDir, kb: str) -> RunReport | None:
+    """The newest run's report; run ids sort by time."""
+    return next(newest_first(data, kb), None)
+
+
+def newest_first(data: DataDir, kb: str) -> Iterator[RunReport]:
+    """The reports of all runs; those that cannot be read are left out."""
+    for path in sorted(data.runs(kb).glob("[0-9]*T*-??????.json"), reverse=True):
+        if (report := read_report(path)) is not None:
+            yield report
+
+
+def read_report(path: Path) -> RunReport | None:
+    """The report of a run; None where it left none, or none that can be read."""
+    try:
+        return RunReport.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def ending_of(data: DataDir, kb: str, run_id: str) -> Ending:
+    """How an earlier run ended: with a version that serves or confirms one, with a refusal or an error that it told, or cut off."""
+    report = read_report(data.runs(kb) / f"{run_id}.json")
+    if report is None or (report.error or {}).get("kind") == "interrupted":
+        return "cut off"
+    if report.outcome in _CONCLUDED:
+        return "concluded"
+    live = live_manifest(data, kb)
+    return "concluded" if live is not None and live.run_id == run_id else "failed"
+
+
+def live_manifest(data: DataDir, kb: str) -> Manifest | None:
+    """What the live version says of itself; None where there is none to compare with."""
+    index_dir = data.index(kb)
+    try:
+        version = current_version(index_dir)
+        return None if version is None else read_manifest(index_dir, version)
+    except DamagedVersion as error:
+        # A new version is the way out of a damaged one, so a run must not end here.
+        log.warning("the live version cannot be read: compared with nothing", kb=kb, error=str(error))
+        return None
+
+
+def find_live(run: Run) -> Live | None:
+    """The live version as the run begins, with its tables read to the last byte; None where there is none to compare with."""
+    manifest = live_manifest(run.data, run.kb)
+    if manifest is None:
+        return None
+    folder = version_dir(run.index_dir, manifest.version)
+    try:
+        require_files(folder, manifest)
+    except DamagedVersion as error:
+        log.warning("the live version is damaged: it counts as no confirmation", kb=run.kb, error=str(error))
+        return Live(manifest, folder, is_whole=False)
+    tables = [stored for stored in manifest.files if stored.path in (RECORDS, DOCUMENTS, CHUNKS)]
+    return Live(manifest, folder, is_whole=all(file_sha256(folder / stored.path) == stored.sha256 for stored in tables))
+
+
+def previous_crawls(run: Run, source: str) -> Earlier:
+    """The crawls before this run's that are good for something."""
+    return earlier_crawls(run.raw(source), run.run_id, lambda run_id: ending_of(run.data, run.kb, run_id))
+
+
+def crawl_as_live(run: Run, source: str, live: Live | None, concluded: str | None) -> str | None:
+    """The crawl behind what the live version has of a source: the last one that confirmed it, else the one that it was made from.
+
+    `concluded` is the last crawl of a run that came to its end.
+    """
+    if live is None:
+        return concluded
+    told = read_report(run.data.runs(run.kb) / f"{concluded}.json") if concluded else None
+    if told is not None and told.version == live.manifest.version:
+        return concluded
+    crawl = live.manifest.lineage.get("crawls", {}).get(source)
+    return crawl if crawl and run.raw(source).index(crawl).exists else concluded
+
+
+def only_later_stages_changed(run: Run) -> bool:
+    """Whether, since the last run that came to a verdict, something else was declared, and not for fetching."""
+    last = next((report.stages for report in newest_first(run.data, run.kb) if report.stages and report.outcome in _JUDGED), None)
+    return last is not None and last != run.stages and last.get("page") == run.stages["page"]

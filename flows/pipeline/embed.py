@@ -1,0 +1,119 @@
+"""Steps: the texts that have no vector yet, staged, priced, and embedded by checkpoints of 500."""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import structlog
+
+from almanac.core.durable import write_file
+from almanac.core.progress import OnProgress, ignore
+from almanac.core.tables import read_batches
+from almanac.flows.pipeline.handles import Chunks, Embedded, Items, Rejects, Texts, Validated
+from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.validate import write_rows
+from almanac.index.embedding.tokens import count_tokens
+from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
+from almanac.index.vectors.store import VectorStore
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import OperationalError
+from almanac.schemas.items import Reject
+from almanac.schemas.manifest import Check
+from almanac.schemas.reports import ChunkCounts
+from almanac.transforms.assemble import briefs_of
+from almanac.transforms.compare import ItemKey
+
+log = structlog.get_logger("almanac.embed")
+_MOST_TASKS = 200  # of a run: Prefect keeps each, and its graph has to be read
+_OTHER_TASKS = 15  # at most, beside one for each source
+
+
+def stage_texts(run: Run, chunks: Chunks) -> Texts:
+    """Finds the texts without a vector. Their tokens are counted where the cost of embedding is limited."""
+    table, embed = run.staging / "texts.parquet", run.declaration.embed
+    staged = stage_missing(chunks.table, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
+    texts = (text for batch in read_batches(table, ["text"]) for text in batch.column(0).to_pylist())
+    tokens = None if embed.max_cost is None else count_tokens(embed, texts)
+    return Texts(table, staged.texts, staged.checkpoints, staged.cached, tokens)
+
+
+def check_cost(embed: Embed, tokens: int | None) -> Check | None:
+    """The gate's check of what embedding so many tokens costs; None where nothing limits it."""
+    if embed.max_cost is None:
+        return None
+    cost = embed.cost(tokens)
+    return Check(name="max_cost", value=cost, limit=embed.max_cost, ok=cost is None or cost <= embed.max_cost)
+
+
+def spans_of(run: Run, texts: Texts) -> Iterator[tuple[int, int]]:
+    """The checkpoints of each embedding task, first and last, from 1 on: one, or as many as keep a run below 200 tasks."""
+    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources))
+    size = max(1, -(-texts.checkpoints // tasks))
+    yield from ((first + 1, min(first + size, texts.checkpoints)) for first in range(0, texts.checkpoints, size))
+
+
+def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnProgress = ignore) -> Embedded:
+    """Embeds the checkpoints from `first` to `last`, numbered from 1, each of which is on disk before the next begins; `on_progress` counts the texts of the run.
+
+    The client of an API owns the retries: it knows which requests failed, and what the server asks for. This step is not tried again.
+    """
+    store, embedder = VectorStore(run.data.vectors, run.embedder), run.model()
+    counted = partial(count_tokens, run.declaration.embed)
+    parts: list[EmbeddedPart] = []
+    for number in range(first - 1, last):
+        shown = partial(_count_on, on_progress, number * CHECKPOINT, texts.count)
+        part = embed_checkpoint(texts.table, number, embedder, store, count_tokens=counted, on_progress=shown)
+        parts.append(part)
+        name = part.part.stem[:12] if part.part is not None else "none"
+        log.info("checkpoint", kb=run.kb, number=number + 1, of=texts.checkpoints, texts=part.embedded, tokens=part.tokens, part=name)
+    refused = {key: reason for part in parts for key, reason in part.refused.items()}
+    path = run.staging / f"refused-{first}.json" if refused else None
+    if path is not None:
+        write_file(path, json.dumps(refused))
+    billed = [part.billed for part in parts if part.billed is not None]
+    return Embedded(sum(part.embedded for part in parts), sum(billed) if billed else None, path)
+
+
+def _count_on(on_progress: OnProgress, before: int, total: int, done: int, _of_part: int) -> None:
+    on_progress(before + done, total)
+
+
+def embedded_counts(run: Run, chunks: Chunks, texts: Texts, parts: Sequence[Embedded]) -> ChunkCounts:
+    """What embedding came to, for the report."""
+    billed = [part.tokens for part in parts if part.tokens is not None]
+    tokens = sum(billed) if billed else None
+    return ChunkCounts(
+        total=chunks.total,
+        embedded=sum(part.texts for part in parts),
+        cached=min(texts.cached, chunks.total),
+        truncated=chunks.truncated,
+        tokens=tokens,
+        cost=run.declaration.embed.cost(tokens),
+    )
+
+
+def quarantine_refused(run: Run, items: Items | None, validated: Validated, chunks: Chunks, parts: Sequence[Embedded]) -> Validated | None:
+    """Takes out the items of which a text was refused; None where none was."""
+    refused: dict[str, str] = {}
+    for part in parts:
+        refused |= json.loads(part.refused.read_bytes()) if part.refused is not None else {}
+    if not refused:
+        return None
+    if items is None:  # nothing was mapped, since nothing had changed: these texts had vectors, which are gone
+        finding = f"{len(refused)} texts that were embedded before are refused now; the first: {next(iter(refused.values()))}"
+        raise OperationalError(finding, where=run.embedder.model, hint=f"almanac run {run.declaration.handle} --full quarantines their items")
+    reasons: dict[ItemKey, str] = {}
+    for batch in read_batches(chunks.table, ["source", "document_id", "text_sha256"], rows=10_000):
+        for source, document_id, key in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if key in refused:
+                reasons.setdefault((source, document_id), refused[key])
+    before = validated.quarantined_rows()
+    rows = {row: brief for row, brief in enumerate(briefs_of(items.table)) if brief.key in reasons and row not in before}
+    rejects = [Reject(one.source, one.url, one.document_id, "embed", reasons[one.key]) for one in rows.values()]
+    log.warning("items are quarantined: the embedder refuses them", kb=run.kb, items=len(rows), first=next(iter(refused.values())))
+    return Validated(
+        rejects=(*validated.rejects, Rejects.write(run.staging / "rejects-embed.jsonl", rejects)),
+        quarantined=write_rows(run.staging / "quarantined-embed.json", before | rows.keys()),
+        report=validated.report,
+        broken=validated.broken,
+    )

@@ -1,0 +1,58 @@
+"""Fingerprints of the stages: what was declared for each, and what computes it. A change invalidates its own stage and what follows.
+
+An embedder's fingerprint is none of these: it is made of the model's files, prompts and settings, and never of a library's version. Otherwise an upgrade
+would embed every text anew, for vectors that are the same to the sixth digit.
+"""
+
+from almanac.core.code_fingerprint import code_fingerprint
+from almanac.index.lexical.facts import analyzer_fingerprint
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.source import Source
+from almanac.schemas.hashing import short_hash
+from almanac.spiders.crawling.fetching_fingerprint import fetching_of
+
+# The modules with which each stage begins; what they import counts with them.
+MAPPING = ("spiders.mapping.pages",)
+CLEANING = ("transforms.mapped",)
+VALIDATION = ("transforms.deduplicate", "transforms.validate")
+CHUNKING = ("transforms.chunking.chunker",)
+
+# What a crawl asks for, and how; the rest of a source says what becomes of the pages.
+_HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
+
+
+def mapping_of(source: Source, language: str) -> str:
+    """How a source's pages become items."""
+    declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
+    return short_hash([declared, language, code_fingerprint(*MAPPING)])
+
+
+def cleaning_of(declaration: Declaration) -> str:
+    """How fields are cleaned and main text is found."""
+    return short_hash([declaration.clean, code_fingerprint(*CLEANING)])
+
+
+def chunker_of(declaration: Declaration, embedder: str) -> str:
+    """How documents are cut; where the embedder has a say in that, by which one."""
+    chunk = declaration.chunk
+    asked = embedder if chunk.by == "semantic" or chunk.limits.unit == "tokens" else None
+    return short_hash([chunk.by, chunk.limits, chunk.headings, chunk.prefix, declaration.language, asked, code_fingerprint(*CHUNKING)])
+
+
+def index_of(declaration: Declaration) -> str:
+    """Where versions are kept, and how their lexical index is made."""
+    kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]
+    return short_hash([*kept, declaration.language, analyzer_fingerprint()])
+
+
+def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
+    """One short hash a stage, first to last. `embedder` is its own fingerprint."""
+    return {
+        "page": short_hash([fetching_of(source) for source in declaration.sources]),
+        "mapping": short_hash([mapping_of(source, declaration.language) for source in declaration.sources]),
+        "cleaning": cleaning_of(declaration),
+        "validation": short_hash([declaration.validate_.model_dump(mode="json"), code_fingerprint(*VALIDATION)]),
+        "chunker": chunker_of(declaration, embedder),
+        "embedder": embedder,
+        "index": index_of(declaration),
+    }

@@ -1,0 +1,111 @@
+"""What the steps of one run have handed on so far: the report is made of it, also where the run ends half-way."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import structlog
+
+from almanac.core.clock import utc_now
+from almanac.core.durable import remove, write_file
+from almanac.flows.pipeline.acquire import read_outcomes
+from almanac.flows.pipeline.handles import Comparison, Items, Measured, Rejects, Validated
+from almanac.flows.pipeline.run import Run
+from almanac.schemas.manifest import Verdict
+from almanac.schemas.reports import ChunkCounts, ItemCounts, Outcome, PageCounts, Recall, RunReport
+
+log = structlog.get_logger("almanac.run")
+_Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict, Measured)
+
+
+class Ledger:
+    """Only the one who carries out a run writes into it; no step sees it."""
+
+    def __init__(self, previous: str | None = None) -> None:
+        self.previous = previous  # the version that is live as the run begins
+        self.version: str | None = None  # that the run made, or confirmed
+        self.stages: dict[str, str] = {}
+        self.inputs = ""
+        self.seconds: dict[str, float] = {}
+        self.report: RunReport | None = None  # once the run has ended
+        self.live_recall: Recall | None = None  # what the live version finds of the golden questions, where that was asked
+        self._noted: dict[type, object] = {}
+
+    def note(self, handle: _Handle) -> _Handle:
+        """Keeps what a step handed on, in the place of what it handed on before, and gives it back."""
+        self._noted[type(handle)] = handle
+        return handle
+
+    def noted(self, kind: type[_Handle]) -> _Handle | None:
+        """The last of that kind; None where the run has not come so far."""
+        found = self._noted.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def forget(self, kind: type[_Handle]) -> None:
+        """What was handed on before counts no more."""
+        self._noted.pop(kind, None)
+
+    @contextmanager
+    def stage(self, name: str, kb: str) -> Iterator[None]:
+        """Times a stage and logs its end."""
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
+        log.info(name, kb=kb, seconds=self.seconds[name])
+
+    def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
+        """Writes rejects.jsonl and the report of the run, and removes what was only staged."""
+        rejects = self._rejects()
+        path = run.processed / "rejects.jsonl"
+        # Written even when there are none, so that the file always speaks of the latest run.
+        content = b"".join(one.path.read_bytes() for one in rejects if one.path is not None)
+        if not path.is_file() or path.read_bytes() != content:
+            write_file(path, content)
+        measured, sources = self.noted(Measured), read_outcomes(run, self.noted(Items))
+        self.live_recall = measured.read_live() if measured is not None else None
+        report = self.report = RunReport(
+            kb=run.kb,
+            run_id=run.run_id,
+            outcome=outcome,
+            exit_code=exit_code,
+            version=self.version,
+            previous=self.previous,
+            pages=sum((one.pages for one in sources), PageCounts()),
+            items=self.item_counts(),
+            chunks=self.noted(ChunkCounts) or ChunkCounts(),
+            gate=self.noted(Verdict),
+            recall=None if measured is None else measured.read(),
+            seconds=self.seconds,
+            stages=self.stages,
+            inputs=self.inputs,
+            rejects_file=str(path) if any(one.count for one in rejects) else None,
+            sources=sources,
+            started_at=run.started_at,
+            finished_at=utc_now(),
+            error=error,
+        )
+        write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
+        if run.staging.is_dir():
+            remove(run.staging)
+        return report
+
+    @property
+    def live_is_readable(self) -> bool:
+        """Whether the run could compare its items with those of the live version."""
+        comparison = self.noted(Comparison)
+        return comparison is not None and comparison.live_items is not None
+
+    def item_counts(self) -> ItemCounts:
+        """What became of the items, as far as that is known."""
+        items, validated, comparison = self.noted(Items), self.noted(Validated), self.noted(Comparison)
+        if comparison is not None:
+            return comparison.counts
+        counts = ItemCounts(quarantined=sum(one.count for one in self._rejects()))
+        if items is not None:
+            counts.in_, counts.deduplicated = items.found, items.deduplicated
+        return counts if validated is not None or items is not None else ItemCounts()
+
+    def _rejects(self) -> tuple[Rejects, ...]:
+        items, validated = self.noted(Items), self.noted(Validated)
+        return validated.rejects if validated is not None else (items.rejects,) if items is not None else ()

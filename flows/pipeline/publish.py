@@ -1,0 +1,154 @@
+"""Steps: a version is built, verified, asked the golden questions, and published."""
+
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version as installed
+
+import pyarrow.parquet as pq
+import structlog
+
+from almanac.core.clock import utc_now
+from almanac.core.durable import remove, write_file
+from almanac.core.progress import OnProgress, ignore
+from almanac.flows.pipeline.handles import Built, Chunks, Comparison, Embedded, Live, Measured, Pages, Verified
+from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
+from almanac.flows.pipeline.run import Run
+from almanac.index.build.builder import build_version
+from almanac.index.build.job import BuildJob
+from almanac.index.reader import OpenVersion
+from almanac.index.vectors.store import VectorStore
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.publish import finish_version
+from almanac.index.versions.publish import publish as move_pointer
+from almanac.query.evaluation.golden import measure_recall
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.manifest import Counts, Manifest, Verdict
+from almanac.schemas.reports import Recall
+
+log = structlog.get_logger("almanac.publish")
+_SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
+
+
+def build(
+    run: Run,
+    version: str,
+    comparison: Comparison,
+    chunks: Chunks,
+    _embedded: Sequence[Embedded],
+    live: Live | None,
+    on_progress: OnProgress = ignore,
+    *,
+    in_full: bool = False,
+) -> Built:
+    """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors, which are there by now."""
+    job = BuildJob(
+        kb=run.kb,
+        version_dir=run.version_dir(version),
+        parent=None if live is None or run.scope.full or in_full else live.folder,
+        collection=run.declaration.collection,
+        language=run.declaration.language,
+        chunks=chunks.table,
+        records=comparison.records,
+        documents=comparison.documents,
+        vectors_root=run.data.vectors,
+        embedder=run.embedder,
+    )
+    return Built(version, job.version_dir, build_version(job, on_progress=on_progress))
+
+
+def verify(run: Run, built: Built, comparison: Comparison, chunks: Chunks, live: Live | None) -> Verified:
+    """The finished directory, read by another process; of what was copied from a verified version, a sample.
+
+    A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises DamagedVersion where that differs, too.
+    """
+    since = live.folder if built.facts.kind == "delta" and live is not None else None
+    problems = verify_version(built.folder, None, run.data.vectors, run.embedder, since=since)
+    if problems and since is not None:
+        log.warning("the live version is damaged, and so is a copy of it: built in full", kb=run.kb, where=problems[0].where, finding=problems[0].kind)
+        remove(built.folder)
+        built = build(run, built.version, comparison, chunks, (), live, in_full=True)
+        problems = verify_version(built.folder, None, run.data.vectors, run.embedder)
+    if problems:
+        first = problems[0]
+        raise DamagedVersion(
+            f"the new version {built.version} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
+            where=str(built.folder),
+            hint="the live version serves on; run again, and check the disk if it happens again",
+        )
+    return Verified(built.version, built.folder, built.facts)
+
+
+def manifest_of(
+    run: Run, pages: Sequence[Pages], comparison: Comparison, chunks: Chunks, verified: Verified, verdict: Verdict, previous: str | None
+) -> Manifest:
+    """Everything the manifest says but the files, which are not listed yet."""
+    records, documents, rows = (pq.read_metadata(path).num_rows for path in (comparison.records, comparison.documents, chunks.table))
+    return Manifest(
+        kb=run.kb,
+        version=verified.version,
+        parent=previous,
+        created_at=utc_now(),
+        run_id=run.run_id,
+        digest=chunks.digest,
+        counts=Counts(records=records, documents=documents, chunks=rows),
+        fingerprints=run.stages,
+        embedder=run.embedder,
+        declaration_sha256=run.declaration.sha256,
+        collection=run.declaration.collection,
+        language=run.declaration.language,
+        gate=verdict,
+        lineage={
+            "sources": [source.name for source in run.declaration.sources],
+            "crawls": {one.source: one.crawl for one in pages},
+            "pages": sum((one.counts for one in pages[1:]), pages[0].counts).model_dump(),
+            "items": comparison.counts.model_dump(by_alias=True),
+            "build": verified.facts.model_dump(),
+        },
+        software={"python": platform.python_version(), **{name: installed(name) for name in _SOFTWARE}},
+        files=[],
+    )
+
+
+def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None) -> Measured:
+    """What share of the golden questions the finished version answers, and the live one where a drop is limited."""
+    embed_questions = kept_questions(VectorStore(run.data.vectors, run.embedder), run.model, run.embedder.query_prompt)
+    with OpenVersion(run.index_dir, verified.version, manifest=manifest) as candidate:
+        recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)
+    of_live = _live_recall(run, live.manifest) if live is not None and run.declaration.gate.max_recall_drop is not None else None
+    path, live_path = run.staging / "recall.json", run.staging / "recall-live.json"
+    write_file(path, recall.model_dump_json())
+    if of_live is None:
+        return Measured(path, None)
+    write_file(live_path, of_live.model_dump_json())
+    return Measured(path, live_path)
+
+
+def _live_recall(run: Run, live: Manifest) -> Recall | None:
+    """What the live version answers; None where it cannot be asked. One of another embedder is asked by the vectors that are kept of its questions."""
+    store, is_other = VectorStore(run.data.vectors, live.embedder), live.embedder.fingerprint != run.embedder.fingerprint
+    prompt = (live if is_other else run).embedder.query_prompt  # searches put the declared one before what they ask of the live version
+    if is_other and not are_kept(store, [one.question for one in run.golden], prompt):
+        log.warning("the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version)
+        return None
+    try:
+        with OpenVersion(run.index_dir, live.version) as opened:
+            return measure_recall(run.declaration, opened, kept_questions(store, run.model, prompt), run.golden)
+    except DamagedVersion as error:
+        log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=live.version, error=str(error))
+        return None
+
+
+def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: Manifest, lease: Lease, *, go_live: bool) -> None:
+    """Syncs the directory, writes the manifest, whose verdict rests on what was measured, and moves the pointer where the gate let it pass.
+
+    Only for who still holds the lock.
+    """
+    finish_version(run.index_dir, manifest, lease=lease)
+    if go_live:
+        move_pointer(run.index_dir, verified.version, lease=lease)
+
+
+def publish_finished(run: Run, version: str, lease: Lease) -> None:
+    """Moves the pointer to a version that another run finished. Only for who still holds the lock."""
+    move_pointer(run.index_dir, version, lease=lease)

@@ -1,0 +1,52 @@
+"""Step: what is declared of the items, checked by Great Expectations. An item that breaks an expectation is quarantined."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from almanac.core.durable import write_file
+from almanac.core.tables import StoredItems
+from almanac.flows.pipeline.handles import Items, Pages, Rejects, Validated
+from almanac.flows.pipeline.run import Run
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.errors import NoRecords
+from almanac.schemas.hashing import canonical_json
+from almanac.transforms.validate import validate_items
+
+
+def validate(run: Run, items: Items) -> Validated:
+    """Checks every item; the report is kept with the run."""
+    validation = validate_items(StoredItems(items.table), run.declaration)
+    report = run.staging / "validation.json" if run.is_plan else run.data.runs(run.kb) / f"{run.run_id}.validation.json"
+    write_file(report, canonical_json(validation.report))
+    return Validated(
+        rejects=(items.rejects, Rejects.write(run.staging / "rejects-validate.jsonl", list(validation.rejects.values()))),
+        quarantined=write_rows(run.staging / "quarantined.json", validation.rejects.keys()),
+        report=report,
+        broken=sum(not row["ok"] for row in validation.report) if validation.report else None,
+    )
+
+
+def write_rows(path: Path, rows: Iterable[int]) -> Path | None:
+    """Row numbers as a file; None, and no file, where there are none."""
+    numbers = sorted(rows)
+    if not numbers:
+        return None
+    write_file(path, json.dumps(numbers))
+    return path
+
+
+def require_records(run: Run, pages: tuple[Pages, ...], items: Items, validated: Validated) -> None:
+    """Raises NoRecords where nothing is left to publish."""
+    if items.found - items.deduplicated > validated.rejected:
+        return
+    has_sites = any(isinstance(source, SiteSource) for source in run.declaration.sources)
+    hint = "almanac test-url KB URL shows what one page yields" if has_sites else "mend the files, or the rules that are declared for them"
+    present = sum(one.counts.present for one in pages)
+    first = next((reject for rejects in validated.rejects for reject in rejects.read()), None)
+    if first is None:
+        finding = f"no items in {present} pages: no page matched, or none held an item"
+    else:
+        field = f", field {first.field}" if first.field else ""
+        finding = f"all {validated.rejected} items of {present} pages were quarantined; the first: {first.url}: {first.reason}{field}"
+    raise NoRecords(finding, where=str(run.declaration.path), hint=hint)
