@@ -9,7 +9,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,33 +19,22 @@ from almanac.schemas.hashing import canonical_json, sha256
 _PACKAGE = "almanac"
 # Folders and modules of ours that compute nothing that is kept, although what computes imports them.
 EXCLUDED_MODULES = {
-    "core.clock": "tells the time",
     "core.code_fingerprint": "is this module",
     "core.durable": "writes bytes as they are given",
-    "core.progress": "shows progress",
-    "core.settings": "finds folders",
     "core.tables": "keeps rows as they are given",
     "schemas.errors": "words errors",
-    "schemas.reports": "holds counts and answers",
     "spiders.store": "keeps pages as they came; their hashes are part of what is compared",
 }
 # Distributions that our computing modules import and that decide no result.
 EXCLUDED_LIBRARIES = {
     "pydantic": "checks what is declared, which is hashed as it stands",
-    "pydantic-core": "as pydantic",
+    "pydantic_core": "as pydantic",
     "pyarrow": "keeps rows as they are given",
     "cronsim": "reads schedules",
     "structlog": "writes log lines",
 }
 # Import names whose distribution is called otherwise.
-DISTRIBUTIONS = {
-    "Stemmer": "PyStemmer",
-    "great_expectations": "great-expectations",
-    "markdown_it": "markdown-it-py",
-    "price_parser": "price-parser",
-    "pydantic_core": "pydantic-core",
-    "ruamel": "ruamel.yaml",
-}
+DISTRIBUTIONS = {"Stemmer": "PyStemmer", "markdown_it": "markdown-it-py", "ruamel": "ruamel.yaml"}
 
 
 class _Module(NamedTuple):
@@ -78,7 +67,7 @@ def computing_modules(*entries: str) -> list[str]:
 def libraries_of(modules: Iterable[str]) -> dict[str, str]:
     """Distribution → installed version, of the libraries that these modules import directly, but for what is excluded."""
     names = {DISTRIBUTIONS.get(library, library) for module in modules for library in _read(module).libraries}
-    return {name: version(name) for name in sorted(names - EXCLUDED_LIBRARIES.keys())}
+    return {name: metadata.version(name) for name in sorted(names - EXCLUDED_LIBRARIES.keys())}
 
 
 def _is_excluded(module: str) -> bool:

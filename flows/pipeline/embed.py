@@ -53,7 +53,7 @@ def spans_of(run: Run, texts: Texts) -> Iterator[tuple[int, int]]:
 
 
 def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnProgress = ignore) -> Embedded:
-    """Embeds the checkpoints from `first` to `last`, numbered from 1, each of which is on disk before the next begins; `on_progress` counts the texts of the run.
+    """Embeds the checkpoints from `first` to `last`, numbered from 1, each on disk before the next begins; `on_progress` counts the texts of the run.
 
     The client of an API owns the retries: it knows which requests failed, and what the server asks for. This step is not tried again.
     """

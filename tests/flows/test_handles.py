@@ -1,0 +1,119 @@
+"""What steps hand to each other: small, and enough for a step that shares nothing with the others but the data directory."""
+
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import pytest
+
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.embed import spans_of
+from almanac.flows.pipeline.handles import HANDLES, Live, Texts
+from almanac.flows.pipeline.refresh import Conduct, carry_out
+from almanac.flows.pipeline.run import Run
+from tests.index.conftest import INFO, HashEmbedder
+from tests.index.making import without_children
+
+_LARGEST = 64 << 10  # bytes of a pickle
+_DECLARATION = """
+name: many
+sources:
+  - name: notes
+    kind: files
+    glob: notes.jsonl
+    yields: documents
+    id: "{id}"
+    fields:
+      id: {json: id, required: true}
+      text: {json: text, required: true}
+      year: {json: year, type: integer}
+    body: "{text}"
+validate:
+  max_rejected: 50%
+  expect: [{field: year, min: 2000}]
+gate: {max_lost: null, max_failed: null, golden: golden.jsonl, max_recall_drop: 100%}
+chunk: {by: paragraphs, size: 60, overlap: 0}
+"""
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "many.yaml"
+    path.write_text(_DECLARATION)
+    described, loaded = "almanac.flows.pipeline.run.describe_embedder", "almanac.flows.pipeline.run.load_embedder"
+    with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_: HashEmbedder()):
+        yield path
+
+
+def _write(folder: Path, count: int, edition: str = "") -> None:
+    """Every tenth note breaks an expectation, and every eleventh has no text. Fifty questions are two kilobytes long each."""
+    texts = [f"Note {n} tells of something else{edition}." if n % 11 else "" for n in range(count)]
+    notes = [{"id": f"n{n}", "text": text, "year": 1999 if n % 10 == 0 else 2020} for n, text in enumerate(texts)]
+    (folder / "notes.jsonl").write_text("".join(f"{json.dumps(note)}\n" for note in notes))
+    asked = [{"question": f"what does note {n} tell of? " + "please " * 300, "document_id": f"n{n}"} for n in range(1, 51)]
+    (folder / "golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in asked))
+
+
+def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
+    """Carries out a step with copies of the run and of all handles, as another process would; notes the size of each."""
+
+    def sent(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(sent, value))
+        if not isinstance(value, (Run, Live, *HANDLES)):
+            return value
+        pickled = pickle.dumps(value)
+        sizes[type(value).__name__] = max(sizes.get(type(value).__name__, 0), len(pickled))
+        return pickle.loads(pickled)
+
+    def do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        return sent(step(*map(sent, arguments), **named))
+
+    return do
+
+
+def _told(report: dict[str, Any]) -> dict[str, Any]:
+    return {name: report[name] for name in ("outcome", "version", "pages", "items", "chunks", "gate", "recall", "inputs", "stages")}
+
+
+@pytest.mark.slow
+def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_path: Path) -> None:
+    """With copies of handles instead of shared objects, two runs over 800 notes end as runs in one piece do."""
+    sizes: dict[str, int] = {}
+    reports: dict[str, list[dict[str, Any]]] = {"copies": [], "shared": []}
+    for name, conduct in (("copies", Conduct(do=_as_copies(sizes))), ("shared", Conduct())):
+        for edition in ("", " today"):
+            _write(tmp_path, 800, edition)
+            run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / name))
+            reports[name].append(_told(carry_out(run, conduct)))
+    assert reports["copies"] == reports["shared"]
+    assert [report["outcome"] for report in reports["copies"]] == ["published_with_rejects"] * 2
+    assert len(json.dumps(reports["copies"][1]["recall"]["missed"])) > _LARGEST, "what a handle must not hold"
+    assert sizes.keys() == {"Run", "Live", *(handle.__name__ for handle in HANDLES)}
+    assert {name: size for name, size in sizes.items() if size >= _LARGEST} == {}
+
+
+def test_a_run_that_was_pickled_is_the_same_run_without_what_it_had_loaded(declared: Path, tmp_path: Path) -> None:
+    _write(tmp_path, 10)
+    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
+    stages, golden = run.stages, run.golden
+    assert run.model() is run.model()
+    copy = pickle.loads(pickle.dumps(run))
+    assert (copy.run_id, copy.started_at, copy.staging, copy.declaration.sha256) == (run.run_id, run.started_at, run.staging, run.declaration.sha256)
+    assert not {"_model", "stages", "golden"} & vars(copy).keys()
+    assert (copy.stages, copy.golden) == (stages, golden)
+
+
+@pytest.mark.parametrize(("checkpoints", "sources", "tasks", "largest"), [(0, 1, 0, 0), (1, 1, 1, 1), (184, 1, 184, 1), (185, 1, 93, 2), (20_000, 4, 181, 111)])
+def test_checkpoints_are_shared_out_so_that_a_run_has_at_most_200_tasks(checkpoints: int, sources: int, tasks: int, largest: int) -> None:
+    run = cast(Run, SimpleNamespace(declaration=SimpleNamespace(sources=[None] * sources)))
+    spans = list(spans_of(run, Texts(Path("texts.parquet"), checkpoints * 500, checkpoints, 0, None)))
+    assert [number for first, last in spans for number in range(first, last + 1)] == list(range(1, checkpoints + 1))
+    assert len(spans) == tasks
+    assert max((last - first + 1 for first, last in spans), default=0) == largest
+    assert len(spans) + sources + 15 <= 200
