@@ -21,7 +21,7 @@ def search(
     mode: SearchMode = None,
     workspace: Workspace = None,
     part: Parts = None,
-    explain: Annotated[bool, typer.Option("--explain", help="show every part of each score, and the road of the query")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="show every part of each score, and the trace of the query")] = False,
     version: Version = None,
     env: Env = None,
     data: Data = None,
@@ -39,7 +39,7 @@ def search(
         print_json(result)
         return
     if result.explain is not None:
-        _show_road(result)
+        _show_trace(result)
         return
     rows = [(hit.rank, f"{hit.score:.3f}", hit.title, _excerpt(hit.text), hit.url) for hit in result.hits]
     print_table(f"{result.kb} {result.version}: {query}", ("", "score", "title", "text", "url"), rows)
@@ -96,13 +96,13 @@ def evaluate(
     print_table(f"{result.kb} {result.version}: {result.queries} queries", ("metric", "value"), [(n, f"{v:.4f}") for n, v in result.metrics.items()])
 
 
-def _show_road(result: SearchResult) -> None:
+def _show_trace(result: SearchResult) -> None:
     names = ("dense", "lexical", "tag", "cluster", "rerank")
     shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
     rows = [(hit.rank, f"{hit.score:.3f}", *(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit), hit.url) for hit in result.hits]
     print_table(f"{result.kb} {result.version}: {result.query}", ("", "score", *shown, "title", "tags", "url"), rows)
-    road = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
-    print_table("The road of the query", ("step", "ms", ""), road)
+    trace = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
+    print_table("Trace of the query", ("step", "ms", ""), trace)
 
 
 def _figure(value: float | None) -> str:

@@ -21,12 +21,12 @@ from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.schemas.declaration.gate import Expectation, Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
 
-_SECTIONS: dict[str, tuple[type[Declared], str]] = {
+_SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "The knowledge base": (Declaration, ""),
     "A site": (SiteSource, "sources[], kind: site"),
     "Files": (FilesSource, "sources[], kind: files"),
@@ -74,7 +74,7 @@ def declaration_reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(model: type[Declared]) -> Iterator[str]:
+def _rows(model: type[DeclaredModel]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         cells = (f"`{field.alias or name}`", _values(field), _default(field), field.description or "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -88,7 +88,7 @@ def _type_name(annotation: Any) -> str:
     if annotation is Any:
         return "anything"
     if isinstance(annotation, type) and not get_args(annotation):
-        if issubclass(annotation, Declared):
+        if issubclass(annotation, DeclaredModel):
             title = next((t for t, (m, _) in _SECTIONS.items() if m is annotation), annotation.__name__)
             return f"[{title.lower()}](#{title.lower().replace(' ', '-')})"
         return {"str": "text", "SecretStr": "text", "int": "integer", "float": "number", "bool": "true, false", "NoneType": "null", "dict": "mapping"}.get(
@@ -111,7 +111,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if isinstance(value, Declared):
+    if isinstance(value, DeclaredModel):
         return "its defaults"
     if isinstance(value, list | dict):
         return f"`{value}`" if value else "none"

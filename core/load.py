@@ -12,7 +12,7 @@ from almanac.core.overlays import SUFFIXES, base_of, find_overlay, overlays_of, 
 from almanac.core.settings import Project, document, environment
 from almanac.core.yaml_source import Keys, Node, dotted, plain, read_tree
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 
 # What stands below these is shown to nobody, even where it is written the wrong way.
@@ -130,7 +130,7 @@ def _finding(detail: ErrorDetails, declared: Any) -> str:
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
 
 
-def _keys_there_are(model: type[Declared] = Declared) -> list[str]:
+def _keys_there_are(model: type[DeclaredModel] = DeclaredModel) -> list[str]:
     own = [field.alias or name for name, field in model.model_fields.items()]
     return sorted({*own, *(key for part in model.__subclasses__() for key in _keys_there_are(part))})
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
-from almanac.index.vectors.exact import hnsw_bears, nearest
+from almanac.index.vectors.exact import hnsw_is_reliable, nearest
 from almanac.index.vectors.matrix import Numbers, open_matrix
 from almanac.index.versions.pins import Pin
 from almanac.index.versions.store import manifest_in, pin_version, require_files, version_dir
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection as ChromaCollection
 
     from almanac.index.embedding.embedder import Vectors
-    from almanac.index.lexical.reader import LexicalIndex, Reading
+    from almanac.index.lexical.reader import AnalyzedQuery, LexicalIndex
 
 _SPARE = 10  # rows asked for beyond k, so that equal scores at the end are cut by id and not by chance
 _FEW = 20_000  # vectors that are compared one by one, in some 5 ms; among more, so many of the nearest of all are wanted ones that these are asked for
@@ -138,7 +138,7 @@ class OpenVersion:
         with self._telling_damage(), damage_told(self.folder):
             return self._lexical.search(query, k, ids)
 
-    def readings(self, query: str) -> "list[Reading]":
+    def readings(self, query: str) -> "list[AnalyzedQuery]":
         """A query as each language of the version reads it, with the number of chunks that have each of its terms."""
         with self._telling_damage():
             return self._lexical.readings(query)
@@ -238,7 +238,7 @@ class OpenVersion:
 
     @cached_property
     def _hnsw_bears(self) -> bool:
-        return hnsw_bears(self._chunks.column("text_sha256"))
+        return hnsw_is_reliable(self._chunks.column("text_sha256"))
 
     @cached_property
     def _vectors(self) -> "Vectors":

@@ -23,7 +23,7 @@ class _Held:
         self.used_at = time.monotonic()
 
 
-class HeldVersions:
+class VersionPool:
     """Open versions of one knowledge base. Safe to share among threads.
 
     A version that is no longer the live one is closed when its last request is done. One that was asked for by name waits for the next such request.

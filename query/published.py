@@ -16,13 +16,13 @@ from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.pathways import require_mode
-from almanac.query.models.embedding_cache import RememberingEmbedder
+from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
-from almanac.query.open_versions import HeldVersions
+from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.query_expansion import PATIENCE, expand, merge
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import Found, Mode, Request, Retriever
+from almanac.query.retrieval.retriever import Mode, Request, Retrieved, Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import EmbedderMismatch, UsageError
@@ -82,7 +82,7 @@ class Embedders:
         declared = embed.model_dump_json()
         with self._lock:
             if declared not in self._loaded:
-                self._loaded[declared] = RememberingEmbedder(load_embedder(embed, data))
+                self._loaded[declared] = CachingEmbedder(load_embedder(embed, data))
             return self._loaded[declared]
 
 
@@ -97,7 +97,7 @@ class PublishedIndex:
         self.folder = data.index(declaration.name)
         self._data = data
         self._embedders = embedders or Embedders()
-        self._held = HeldVersions(self.folder, self._open, version)
+        self._pool = VersionPool(self.folder, self._open, version)
 
     def __enter__(self) -> "PublishedIndex":
         return self
@@ -107,7 +107,7 @@ class PublishedIndex:
 
     def close(self) -> None:
         """Closes its versions; what a request still reads, when it is done. Whoever asks again opens it again."""
-        self._held.close()
+        self._pool.close()
 
     @property
     def embedder(self) -> Embedder:
@@ -116,7 +116,7 @@ class PublishedIndex:
 
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
         """Holds the version that answers: the one asked for, the pinned one, or the live one at this moment. It stays until the end of the block."""
-        return self._held.reading(version)
+        return self._pool.reading(version)
 
     def version(self, version: str | None = None) -> OpenVersion:
         """The version that answers now. It may be closed as soon as another one is live: who needs it for longer takes `reading`."""
@@ -133,7 +133,7 @@ class PublishedIndex:
         with self.reading() as retriever:
             if not retriever.is_warm:
                 retriever.warm(self.embedder.info.dimension)
-        self._held.let_go(_IDLE_S)
+        self._pool.let_go(_IDLE_S)
 
     @property
     def live(self) -> str | None:
@@ -165,10 +165,10 @@ class PublishedIndex:
             request = self._request(retriever, query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
             found = self._find(retriever, request)
             answering = retriever.opened.manifest.version
-        road = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.road] if explain else None
-        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, explain=road)
+        trace = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.trace] if explain else None
+        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, explain=trace)
 
-    def _find(self, retriever: Retriever, request: Request) -> Found:
+    def _find(self, retriever: Retriever, request: Request) -> Retrieved:
         """What a request finds, and where that is declared, what other wordings of it find."""
         found = retriever.find(request)
         if self._rephraser is None:
@@ -238,12 +238,12 @@ class PublishedIndex:
         chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
         workspace, parts = asked.get("workspace"), asked.get("parts")
         request = self._request(retriever, text, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
-        defaults = self.embedder.defaults
+        defaults = self.embedder.score_thresholds
         vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
         hits = self._find(retriever, replace(request, vector=vector, default_floor=defaults.floor if chosen is None else None)).hits
         lowest = defaults.floor if chosen is None else chosen
         confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
-        near = retriever.nearness(request.text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
+        near = retriever.relevance(request.text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
         return Question(
             declaration, version, text, vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near
         )  # fmt: skip

@@ -32,7 +32,7 @@ from almanac.serve.messages import (
     require_small_filter,
 )  # fmt: skip
 from almanac.serve.metrics import Metrics
-from almanac.serve.problems import Problem, problem_of
+from almanac.serve.problems import ProblemDetails, problem_of
 from almanac.serve.settings import Settings
 from almanac.serve.workers import Workers
 
@@ -96,8 +96,8 @@ class Api:
                     async for event in events:
                         yield event
             except Exception as error:  # the status is sent already
-                problem = error if isinstance(error, Problem) else problem_of(error) if isinstance(error, AlmanacError) else None
-                yield _event("error", (problem or Problem(500, "a defect of the server; its log has more", kind="defect")).document())
+                problem = error if isinstance(error, ProblemDetails) else problem_of(error) if isinstance(error, AlmanacError) else None
+                yield _event("error", (problem or ProblemDetails(500, "a defect of the server; its log has more", kind="defect")).document())
                 if problem is None:
                     raise
 
@@ -153,7 +153,7 @@ class Api:
             items = [_described(self._catalog.index(kb), version) for kb, version in self._visible(caller).items()]
             try:
                 default = self._index(caller, None).declaration.name
-            except (UsageError, Problem):
+            except (UsageError, ProblemDetails):
                 default = None
             return KnowledgeBases(items=items, default=default, max_input_chars=self._settings.max_input_chars)
 
@@ -170,7 +170,7 @@ class Api:
         versions = await asyncio.to_thread(self._visible, _caller(request))  # not behind the questions that wait
         if not self.is_warm or not versions:
             finding = "the model is being loaded" if versions else "no knowledge base is published"
-            raise Problem(503, finding, kind="not-ready", headers={"Retry-After": "2"})
+            raise ProblemDetails(503, finding, kind="not-ready", headers={"Retry-After": "2"})
         return Ready(versions=versions)
 
     async def prometheus(self, request: Request) -> Response:
@@ -186,7 +186,9 @@ class Api:
 
     def _require_limits(self, k: int | None, where: dict[str, Any] | None) -> None:
         if k is not None and k > self._settings.max_k:
-            raise Problem(422, f"k is {k}, and at most {self._settings.max_k} hits are given", kind="invalid-request", where="k", limit=self._settings.max_k)
+            raise ProblemDetails(
+                422, f"k is {k}, and at most {self._settings.max_k} hits are given", kind="invalid-request", where="k", limit=self._settings.max_k
+            )
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
     def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
@@ -199,7 +201,9 @@ class Api:
         found = self._catalog.index(kb) if kb in visible else None
         if found is None:
             finding = "there is no such knowledge base for this key" if kb else "the request names no knowledge base"
-            raise Problem(404 if kb else 422, finding, kind="not-found" if kb else "usage-error", where="kb", hint=f"there are: {', '.join(visible) or 'none'}")
+            raise ProblemDetails(
+                404 if kb else 422, finding, kind="not-found" if kb else "usage-error", where="kb", hint=f"there are: {', '.join(visible) or 'none'}"
+            )
         return found
 
     def _visible(self, caller: Caller) -> dict[str, str]:
@@ -221,17 +225,17 @@ def _caller(request: Request) -> Caller:
 
 
 def _free(request: Request) -> Caller:
-    """The caller, who is held to no workspace. Raises Problem 403: what is asked for counts all of them."""
+    """The caller, who is held to no workspace. Raises ProblemDetails 403: what is asked for counts all of them."""
     caller = _caller(request)
     if caller.workspace is not None:
-        raise Problem(403, "this key is held to one workspace, and what is asked for tells of all", hint="ask with a key without a workspace")
+        raise ProblemDetails(403, "this key is held to one workspace, and what is asked for tells of all", hint="ask with a key without a workspace")
     return caller
 
 
 def _workspace(request: Request, asked: str | None) -> str | None:
     held = _caller(request).workspace
     if held is not None and asked not in (None, held):
-        raise Problem(403, "this key is held to another workspace", where="workspace", hint="leave workspace out: the key says which")
+        raise ProblemDetails(403, "this key is held to another workspace", where="workspace", hint="leave workspace out: the key says which")
     return held or asked
 
 

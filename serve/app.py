@@ -21,7 +21,7 @@ from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.messages import ProblemDocument
 from almanac.serve.metrics import Observed
 from almanac.serve.page import page_routes
-from almanac.serve.problems import Problem, invalid, problem_of
+from almanac.serve.problems import ProblemDetails, invalid, problem_of
 from almanac.serve.settings import Settings
 from almanac.serve.workers import Workers
 
@@ -69,7 +69,7 @@ def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
     app.state.workers = workers
     app.include_router(api.router, responses={status: _refusal(told) for status, told in _REFUSALS.items()})
     app.router.routes.extend(page_routes())
-    for error in (RequestValidationError, HTTPException, Problem, AlmanacError):
+    for error in (RequestValidationError, HTTPException, ProblemDetails, AlmanacError):
         app.add_exception_handler(error, _answer_with_problem)
     app.add_middleware(BodyLimits, settings=settings)
     app.add_middleware(Guard, settings=settings, keys=keys)
@@ -94,13 +94,13 @@ async def _answer_with_problem(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
         problem = invalid(error.errors())
     elif isinstance(error, HTTPException):
-        problem = Problem(error.status_code, _told(error, request), headers=error.headers)
+        problem = ProblemDetails(error.status_code, _told(error, request), headers=error.headers)
     elif isinstance(error, AlmanacError):
         problem = problem_of(error)
         if problem.status >= 500:
             _log.warning("refused", kind=error.kind, error=str(error))
     else:
-        assert isinstance(error, Problem)
+        assert isinstance(error, ProblemDetails)
         problem = error
     return problem.response(request.scope)
 

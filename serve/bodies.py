@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from almanac.serve.problems import Problem
+from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
 _DRAIN_S = 2.0  # for which a body that is too long is still read, so that its sender comes to read the answer
@@ -29,7 +29,7 @@ class BodyLimits:
             if body is None:  # nobody is there any more
                 return
             _require_json(Headers(scope=scope), body)
-        except Problem as problem:
+        except ProblemDetails as problem:
             await problem.response(scope)(scope, receive, send)
             return
         await self._app(scope, _replayed(body, receive), send)
@@ -49,11 +49,11 @@ class BodyLimits:
                     if len(body) > self._most:
                         break
         except TimeoutError:
-            raise Problem(408, f"the body did not arrive within {self._seconds:g} s", headers={"Connection": "close"}) from None
+            raise ProblemDetails(408, f"the body did not arrive within {self._seconds:g} s", headers={"Connection": "close"}) from None
         if complete and len(body) <= self._most:
             return bytes(body)
         await _drain(receive, complete=complete or "expect" in headers)  # who asks first whether to send it does not send it
-        raise Problem(413, f"a body of more than {self._most:,} bytes", headers={"Connection": "close"}, limit=self._most)
+        raise ProblemDetails(413, f"a body of more than {self._most:,} bytes", headers={"Connection": "close"}, limit=self._most)
 
 
 async def _drain(receive: Receive, *, complete: bool) -> None:
@@ -78,22 +78,22 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 def _require_json(headers: Headers, body: bytes) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind != "application/json":
-        raise Problem(415, f"a body of type {kind[:80] or 'none'}; application/json is understood", headers={"Accept": "application/json"})
+        raise ProblemDetails(415, f"a body of type {kind[:80] or 'none'}; application/json is understood", headers={"Accept": "application/json"})
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Problem(415, "a body that is compressed", headers={"Accept-Encoding": "identity"})
+        raise ProblemDetails(415, "a body that is compressed", headers={"Accept-Encoding": "identity"})
     if not body:
         return
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
     except RecursionError:
-        raise Problem(400, "the body is nested too deeply", kind="invalid-json") from None
+        raise ProblemDetails(400, "the body is nested too deeply", kind="invalid-json") from None
     except UnicodeEncodeError:
-        raise Problem(400, "the body has half of a surrogate pair, which is no character", kind="invalid-json") from None
+        raise ProblemDetails(400, "the body has half of a surrogate pair, which is no character", kind="invalid-json") from None
     except UnicodeDecodeError as error:
-        raise Problem(400, f"the body is not UTF-8: byte {error.start} begins no character", kind="invalid-json") from None
+        raise ProblemDetails(400, f"the body is not UTF-8: byte {error.start} begins no character", kind="invalid-json") from None
     except ValueError as error:
-        raise Problem(400, f"the body is not JSON: {error}", kind="invalid-json") from None
+        raise ProblemDetails(400, f"the body is not JSON: {error}", kind="invalid-json") from None
 
 
 def _refuse(name: str) -> NoReturn:

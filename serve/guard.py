@@ -7,7 +7,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from almanac.serve.keys import LOCAL, ApiKeys, Caller, names_loopback
-from almanac.serve.problems import Problem
+from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
 _RATE = 600  # requests of a key a minute, unless set
@@ -26,7 +26,7 @@ class Guard:
         if scope["type"] == "http":
             try:
                 self._let_in(scope)
-            except Problem as problem:
+            except ProblemDetails as problem:
                 await problem.response(scope)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -39,7 +39,7 @@ class Guard:
             return
         caller = self._keys.caller(headers.get("authorization")) if self._keys else LOCAL
         if caller is None:
-            raise Problem(401, "this needs an API key", headers={"WWW-Authenticate": "Bearer"}, hint="send it as Authorization: Bearer KEY")
+            raise ProblemDetails(401, "this needs an API key", headers={"WWW-Authenticate": "Bearer"}, hint="send it as Authorization: Bearer KEY")
         self._count(caller)
         scope.setdefault("state", {})["caller"] = caller
 
@@ -53,13 +53,13 @@ class Guard:
         self._left[caller.name] = (max(left - 1, 0.0) if left >= 1 else left, now)
         if left < 1:
             wait = math.ceil((1 - left) * 60 / self._rate)
-            raise Problem(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait)}, limit=self._rate)
+            raise ProblemDetails(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait)}, limit=self._rate)
 
 
 def _require_own(headers: Headers, bound: str) -> None:
     """Without keys whoever reaches this machine's loopback is believed, and a browser reaches it on behalf of any website."""
     if not names_loopback(headers.get("host"), bound):
-        raise Problem(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
+        raise ProblemDetails(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
     origin = headers.get("origin")
     if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
-        raise Problem(403, "a page of another website asked for this", hint="pages elsewhere ask through a server of their own")
+        raise ProblemDetails(403, "a page of another website asked for this", hint="pages elsewhere ask through a server of their own")

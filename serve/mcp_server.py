@@ -55,7 +55,7 @@ from almanac.serve.mcp_tools import (
     search_tool,
     usual_results,
 )
-from almanac.serve.problems import Problem, problem_of
+from almanac.serve.problems import ProblemDetails, problem_of
 from almanac.serve.settings import Settings
 from almanac.serve.workers import Workers
 
@@ -105,7 +105,7 @@ class KnowledgeServer(Server[Workers]):
         call = partial(self._call, params.name, params.arguments, self._workspace_of(context))
         try:
             return await _in_thread(context.lifespan_context, call)
-        except Problem as problem:
+        except ProblemDetails as problem:
             return as_failure(problem)
 
     async def _list_resources(self, context: _Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
@@ -176,7 +176,7 @@ class KnowledgeServer(Server[Workers]):
     async def _watch(self, workers: Workers) -> None:
         before: list[Tool] | None = None
         while True:
-            with suppress(Problem):  # is logged, and the next look may find it mended
+            with suppress(ProblemDetails):  # is logged, and the next look may find it mended
                 if self._is_ahead:
                     await _in_thread(workers, self._catalog.keep_up)
                 now = await _in_thread(workers, self._tools)
@@ -209,15 +209,15 @@ async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
     """What a request that is no tool's call comes to; its failure is the protocol's error."""
     try:
         return await _in_thread(context.lifespan_context, work)
-    except Problem as problem:
+    except ProblemDetails as problem:
         raise MCPError(INVALID_PARAMS if problem.status < 500 else INTERNAL_ERROR, in_words(problem)) from problem
 
 
 async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
-    """Raises Problem. A defect ends the request with a line that says so; its traceback goes to the log alone."""
+    """Raises ProblemDetails. A defect ends the request with a line that says so; its traceback goes to the log alone."""
     try:
         return await workers.run(work)
-    except (Problem, MCPError):
+    except (ProblemDetails, MCPError):
         raise
     except AlmanacError as error:
         problem = problem_of(error)
@@ -226,7 +226,7 @@ async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
         raise problem from error
     except Exception as error:
         _log.error("request_failed", exc_info=error)
-        raise Problem(500, "the request failed by a defect of this server", hint="its log says more; please report it") from error
+        raise ProblemDetails(500, "the request failed by a defect of this server", hint="its log says more; please report it") from error
 
 
 def _live(index: PublishedIndex) -> Manifest | None:

@@ -13,7 +13,7 @@ from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import Answer, SearchResult
 from almanac.serve.mcp_resources import passage_uri
-from almanac.serve.problems import Problem
+from almanac.serve.problems import ProblemDetails
 
 MAX_RESULTS = 50  # more would fill an agent's context with what it does not read
 _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -146,13 +146,13 @@ def as_result(found: BaseModel) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=json.dumps(content, ensure_ascii=False))], structured_content=content)
 
 
-def as_failure(problem: Problem) -> CallToolResult:
+def as_failure(problem: ProblemDetails) -> CallToolResult:
     """An error as an agent can act on it: the finding and the next step."""
     told = {"status": "error", "error": {"kind": problem.kind, "message": problem.detail, "hint": problem.told.get("hint")}}
     return CallToolResult(content=[TextContent(text=in_words(problem))], structured_content=told, is_error=True)
 
 
-def in_words(problem: Problem) -> str:
+def in_words(problem: ProblemDetails) -> str:
     hint = problem.told.get("hint")
     return f"{problem.detail}\n→ {hint}" if hint else problem.detail
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from almanac.query.answering.pathways import Mode as AnswerMode
 from almanac.query.retrieval.retriever import Mode as SearchMode
 from almanac.schemas.reports import ListedDocument
-from almanac.serve.problems import Problem
+from almanac.serve.problems import ProblemDetails
 
 
 class _Request(BaseModel):
@@ -91,7 +91,7 @@ class SearchRequest(_Request):
     version: _Version | None = None
     workspace: _Workspace | None = None
     parts: _Parts | None = None
-    explain: bool = Field(False, description="with the road of the query, step by step")
+    explain: bool = Field(False, description="with the trace of the query, step by step")
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"query": "annual leave", "kb": "handbook", "k": 3, "mode": "hybrid"}]})
 
@@ -191,21 +191,21 @@ class ProblemDocument(BaseModel):
 
 
 def require_short(texts: list[str], most: int, what: str) -> None:
-    """Raises Problem 422 where texts have more than `most` characters together."""
+    """Raises ProblemDetails 422 where texts have more than `most` characters together."""
     found = sum(map(len, texts))
     if found > most:
-        raise Problem(422, f"the {what} has {found:,} characters, and at most {most:,} are read", kind="too-long", limit=most, where=what)
+        raise ProblemDetails(422, f"the {what} has {found:,} characters, and at most {most:,} are read", kind="too-long", limit=most, where=what)
 
 
 def require_small_filter(where: Any, depth: int, size: int) -> None:
-    """Raises Problem 422 for a filter that is too deep, too large, or has a number that is none."""
+    """Raises ProblemDetails 422 for a filter that is too deep, too large, or has a number that is none."""
     level, count = [where], 0
     for number in range(depth + 2):
         if not level:
             return
         count += len(level)
         if number > depth or count > size:
-            raise Problem(422, f"a filter of more than {depth} levels or {size} names and values", kind="filter-too-large", where="where")
+            raise ProblemDetails(422, f"a filter of more than {depth} levels or {size} names and values", kind="filter-too-large", where="where")
         if any(isinstance(one, float) and not math.isfinite(one) for one in level):
-            raise Problem(422, "a filter with a number beyond all bounds", kind="invalid-request", where="where")
+            raise ProblemDetails(422, "a filter with a number beyond all bounds", kind="invalid-request", where="where")
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())]

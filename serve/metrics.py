@@ -13,7 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from almanac.schemas.reports import Answer
-from almanac.serve.problems import Problem
+from almanac.serve.problems import ProblemDetails
 
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -81,7 +81,7 @@ class Observed:
             if told["status"]:
                 raise  # the response has begun, so the connection has to break; uvicorn logs why
             _log.error("defect", route=route_of(scope), trace=traceback.format_exc())  # without the values of variables: keys are among them
-            problem = Problem(500, "a defect of the server; its log has more", kind="defect")
+            problem = ProblemDetails(500, "a defect of the server; its log has more", kind="defect")
             await problem.response(scope)(scope, receive, send_on)
         finally:
             self._count(scope, told["status"], time.perf_counter() - begun)

@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): what a client is told when a request is not answered. Never a stack trace, a path of the server, or a secret."""
+"""ProblemDetails documents (RFC 9457): what a client is told when a request is not answered. Never a stack trace, a path of the server, or a secret."""
 
 import json
 import re
@@ -37,7 +37,7 @@ _STATUS: tuple[tuple[type[AlmanacError], int, str | None], ...] = (
 )
 
 
-class Problem(Exception):
+class ProblemDetails(Exception):
     """A request that is not answered. `kind` names the problem in its `type`; `told` are further members of the document."""
 
     def __init__(self, status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None, **told: Any) -> None:
@@ -62,21 +62,21 @@ def instance_of(scope: Scope) -> str:
     return str(scope.get("raw_path", b"").decode("ascii", "replace"))[:_LONGEST]
 
 
-def problem_of(error: AlmanacError, kb: str | None = None) -> Problem:
+def problem_of(error: AlmanacError, kb: str | None = None) -> ProblemDetails:
     """What a client is told about an error: its own words where the client can do something about it."""
     error.about(kb or "KB")
     status, instead = next((status, instead) for kind, status, instead in _STATUS if isinstance(error, kind))
     where = error.where.lstrip("-") if error.where and re.fullmatch(r"-{0,2}\w+", error.where) else None
     hint = None if error.hint and _PATH.search(error.hint) else error.hint
     wait = {"Retry-After": "5"} if isinstance(error, Retriable) else None
-    return Problem(status, instead or error.message, kind=error.kind, headers=wait, where=where, hint=hint)
+    return ProblemDetails(status, instead or error.message, kind=error.kind, headers=wait, where=where, hint=hint)
 
 
-def invalid(errors: Sequence[Any]) -> Problem:
+def invalid(errors: Sequence[Any]) -> ProblemDetails:
     """What pydantic found in a request; the values found are not said again. `errors` has a JSON pointer for each."""
     found = [{"pointer": _pointer(error["loc"]), "detail": _short(error["msg"])} for error in errors[:20]]
     first = f"{found[0]['pointer']}: {found[0]['detail']}" if found else "the request cannot be understood"
-    return Problem(422, first, kind="invalid-request", errors=found)
+    return ProblemDetails(422, first, kind="invalid-request", errors=found)
 
 
 def _pointer(place: Sequence[str | int]) -> str:

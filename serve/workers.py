@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, TypeVar
 
-from almanac.serve.problems import Problem
+from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
 _T = TypeVar("_T")
@@ -25,7 +25,7 @@ class Workers:
         self.in_flight = 0
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Raises Problem 503 where there is no room, and where it takes too long."""
+        """Raises ProblemDetails 503 where there is no room, and where it takes too long."""
         doing = asyncio.wrap_future(self._submit(work))
         try:
             await asyncio.wait({doing}, timeout=self._deadline_s)
@@ -71,13 +71,13 @@ class Workers:
     def _submit(self, work: Callable[[], _T]) -> "Future[_T]":
         with self._lock:
             if self.in_flight >= self._room:
-                raise Problem(503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"})
+                raise ProblemDetails(503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"})
             self.in_flight += 1
         try:
             future = self._pool.submit(work)
         except RuntimeError:  # it is being shut down
             self._done()
-            raise Problem(503, "the server is ending", kind="ending", headers={"Retry-After": "5"}) from None
+            raise ProblemDetails(503, "the server is ending", kind="ending", headers={"Retry-After": "5"}) from None
         future.add_done_callback(self._done)
         return future
 
@@ -85,8 +85,8 @@ class Workers:
         with self._lock:
             self.in_flight -= 1
 
-    def _overdue(self) -> Problem:
-        return Problem(503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"})
+    def _overdue(self) -> ProblemDetails:
+        return ProblemDetails(503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"})
 
 
 def _abandon(doing: "asyncio.Future[Any]") -> None:

@@ -12,7 +12,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
-from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
 
@@ -48,18 +48,18 @@ def read_outcomes(run: Run, items: Items | None = None) -> list[CrawlOutcome]:
     return [outcome.model_copy(update={"without_text": without_text.get(outcome.source, 0)}) for outcome in outcomes]
 
 
-def _fetched(run: Run, source: Source, previous: Earlier, on_page: OnProgress) -> CrawlOutcome:
+def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress) -> CrawlOutcome:
     if previous.interrupted:
         log.info("pages of runs that were cut off are taken over", kb=run.kb, source=source.name, runs=previous.interrupted)
     previous = previous.model_copy(update={"afresh": run.scope.full})
     raw, only, forgotten = run.raw(source.name), run.scope.urls, forgotten_urls(run.index_dir)
     if isinstance(source, SiteSource):
-        return fetch_site(source, raw, run.run_id, earlier=previous, only=only, forgotten=forgotten, on_page=on_page)
+        return fetch_site(source, raw, run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
     folder = run.declaration.path.parent
-    return read_files(source, folder, raw, run.run_id, earlier=previous, only=only, forgotten=forgotten, on_page=on_page)
+    return read_files(source, folder, raw, run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
 
 
-def _reused(run: Run, source: Source, live: Live | None, previous: Earlier) -> CrawlOutcome | None:
+def _reused(run: Run, source: Source, live: Live | None, previous: PreviousCrawls) -> CrawlOutcome | None:
     """The pages of the last crawl, where the run does not cover the source, or where only later stages than fetching have changed."""
     raw = run.raw(source.name)
     if not run.scope.covers(source.name):

@@ -14,7 +14,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import RunReport
-from almanac.spiders.crawling.previous_crawls import Earlier, Ending, earlier_crawls
+from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
 
 log = structlog.get_logger("almanac.run")
 _JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})
@@ -79,9 +79,9 @@ def find_live(run: Run) -> Live | None:
     return Live(manifest, folder, is_whole=all(file_sha256(folder / stored.path) == stored.sha256 for stored in tables))
 
 
-def previous_crawls(run: Run, source: str) -> Earlier:
+def previous_crawls(run: Run, source: str) -> PreviousCrawls:
     """The crawls before this run's that are good for something."""
-    return earlier_crawls(run.raw(source), run.run_id, lambda run_id: ending_of(run.data, run.kb, run_id))
+    return find_previous_crawls(run.raw(source), run.run_id, lambda run_id: ending_of(run.data, run.kb, run_id))
 
 
 def crawl_as_live(run: Run, source: str, live: Live | None, concluded: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from almanac.core.settings import DataDir
-from almanac.index.upkeep.takedown import Found, find_in_tables, versions_to_clean
+from almanac.index.upkeep.takedown import UrlContent, find_in_tables, versions_to_clean
 from almanac.index.upkeep.takedown import known_urls as urls_of_items
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
@@ -46,9 +46,9 @@ def names_of(data: DataDir, kb: str, url: str) -> set[str]:
     return names
 
 
-def find_items(data: DataDir, kb: str, urls: Collection[str]) -> Found:
+def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
     """What stands under these URLs, in all versions and in what the latest run found."""
-    found = Found()
+    found = UrlContent()
     for folder in _table_folders(data, kb):
         try:
             found.add(find_in_tables(folder, urls))

@@ -16,7 +16,7 @@ from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
 from almanac.spiders.mapping.diagnose import require_matches
-from almanac.spiders.mapping.pages import PageWork, stored_pages, works_of
+from almanac.spiders.mapping.pages import PageToMap, pages_to_map, stored_pages
 from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
@@ -95,7 +95,7 @@ class _ItemMapper:
         self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
         matched: Counter[str] = Counter()
         found = without_text = 0
-        works = works_of(stored_pages(raw, crawl), source, self._run.declaration.language)
+        works = pages_to_map(stored_pages(raw, crawl), source, self._run.declaration.language)
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             without_text += batch.without_text
@@ -105,7 +105,7 @@ class _ItemMapper:
             yield from self._not_forgotten(batch.items)
         self._sources.append(MappedSource(source.name, found, without_text, dict(matched)))
 
-    def _batches(self, source: Source, works: Iterable[PageWork]) -> Iterator[Mapped]:
+    def _batches(self, source: Source, works: Iterable[PageToMap]) -> Iterator[Mapped]:
         """What each page yields. The table is only written anew where a page was read, or one is no more."""
         run = self._run
         place, staged = _table_of(run, source), run.staging / f"mapped-{source.name}.parquet"
@@ -124,7 +124,7 @@ class _ItemMapper:
         if read or writer.rows != known.rows:
             self._staged[staged] = place
 
-    def _read(self, work: PageWork, source: Source) -> Iterator[Mapped]:
+    def _read(self, work: PageToMap, source: Source) -> Iterator[Mapped]:
         for extraction in work.read():
             yield clean_extraction(extraction, source, self._run.declaration.clean)
 

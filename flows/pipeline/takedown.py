@@ -14,7 +14,7 @@ from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed, raw_folders
 from almanac.index.upkeep.prune import needed_keys
-from almanac.index.upkeep.takedown import Found, Takedown, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
+from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
 from almanac.index.versions.lock import Lease
 from almanac.schemas.declaration import Declaration
@@ -82,8 +82,8 @@ def _carry_out(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) 
     return ForgetResult(kb=kb, url=takedown.url, versions=versions, items=len(erased.items), chunks=len(erased.chunks), vectors=vectors, pages=pages)
 
 
-def _erase_from_versions(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) -> tuple[list[str], Found, list[DamagedVersion]]:
-    cleaned, erased, failures = [], Found(), []
+def _erase_from_versions(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) -> tuple[list[str], UrlContent, list[DamagedVersion]]:
+    cleaned, erased, failures = [], UrlContent(), []
     with vectors_in_use(data.vectors):
         for version in versions_to_clean(data.index(kb)):
             try:

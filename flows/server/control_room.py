@@ -11,7 +11,6 @@ from almanac.core.logs import log_through_stdlib
 from almanac.flows.environment import alert_webhook
 from almanac.flows.limits import ensure_embedding_limit
 from almanac.flows.server.automations import ensure_automations
-from almanac.flows.server.zombies import mark_dead_runs
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError
 
@@ -19,7 +18,7 @@ log = structlog.get_logger("almanac.server")
 _PAGE = 200
 
 
-def furnish(ui: str) -> None:
+def ensure_resources(ui: str) -> None:
     """Makes what is missing, and leaves alone what is there. The deployments have been made."""
     setup_logging()
     log_through_stdlib()
@@ -36,12 +35,6 @@ def remove_undeclared(declared: set[str]) -> None:
             if "almanac" in deployment.tags and deployment.parameters.get("kb") not in declared:
                 client.delete_deployment(deployment.id)
                 log.warning("a deployment whose knowledge base is declared no more is removed", kb=deployment.parameters.get("kb"))
-
-
-def bury(work_pool: str) -> None:
-    """Marks the runs of a worker that is no more."""
-    if dead := mark_dead_runs(work_pool):
-        log.warning("runs without a process are marked as crashed", runs=", ".join(dead))
 
 
 def _deployed() -> Iterator[Declaration]:

@@ -51,16 +51,18 @@ def run_server(project: Project, data: DataDir) -> int:
         for file in deployment_files(project, data, _POOL):
             if code := _prefect(project, "--no-prompt", "deploy", "--all", "--prefect-file", str(file)).wait():
                 return code
-        from almanac.flows.server.control_room import bury, furnish, remove_undeclared  # Prefect reads its settings when it is imported
+        # Prefect reads its settings when it is imported.
+        from almanac.flows.server.control_room import ensure_resources, remove_undeclared
+        from almanac.flows.server.zombies import mark_dead_runs
 
         remove_undeclared(deployed_names(project))
-        furnish(ui)
-        bury(_POOL)
+        ensure_resources(ui)
+        mark_dead_runs(_POOL)
         children.append(_start_worker(project))
         sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run KB/refresh · Ctrl-C ends server and worker\n")
         while (ended := children[0].poll()) is None:
             if children[1].poll() is not None:
-                bury(_POOL)
+                mark_dead_runs(_POOL)
                 time.sleep(_WORKER_PAUSE_S)
                 children[1] = _start_worker(project)
             time.sleep(_LOOK_EVERY_S)

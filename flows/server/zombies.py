@@ -5,17 +5,19 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import structlog
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType, WorkPoolFilter, WorkPoolFilterName
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Crashed
 
+log = structlog.get_logger("almanac.server")
 _BEGUN = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
 _PAGE = 200
 
 
-def mark_dead_runs(work_pool: str) -> list[str]:
-    """Marks the pool's runs that began on this machine and have no process as crashed, or cancelled where that was asked for. Gives their names.
+def mark_dead_runs(work_pool: str) -> None:
+    """Marks the pool's runs that began on this machine and have no process as crashed, or cancelled where that was asked for.
 
     Call it while no worker serves the pool here: one that is about to start a run's process would lose that run.
     """
@@ -26,7 +28,8 @@ def mark_dead_runs(work_pool: str) -> list[str]:
         dead = [run for run in runs if not _is_alive(run)]
         for run in dead:
             _mark(client, run)
-    return [run.name for run in dead]
+    if dead:
+        log.warning("runs without a process are marked as crashed", runs=", ".join(run.name for run in dead))
 
 
 def _mark(client: SyncPrefectClient, run: FlowRun) -> None:

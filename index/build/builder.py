@@ -20,12 +20,12 @@ from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.build.delta import BuildFacts, FullBuild, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
+from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL, is_changeable
-from almanac.index.vectors.matrix import change_matrix, proven_matrix, write_matrix
+from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, OperationalError, as_storage_error
 
@@ -76,16 +76,16 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     # Of the copy, so that the rows in Chroma are of the file beside it whatever becomes of the original.
     table = pq.read_table(job.version_dir / CHUNKS, columns=["chunk_id", "text_sha256", "fetched_at"])
     _refuse_duplicates(table)
-    why: FullBuild | None = None
+    why: DeltaNotPossible | None = None
     if job.parent is not None:
         try:
             return _build_delta(job, usable_parent(job, job.parent), table, on_progress)
-        except FullBuild as reason:
+        except DeltaNotPossible as reason:
             why = reason
     return _build_full(job, table, why, on_progress)
 
 
-def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progress: OnProgress) -> BuildFacts:
+def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on_progress: OnProgress) -> BuildFacts:
     from almanac.index.chroma.client import disk_full_told, open_client
     from almanac.index.lexical.writer import build_lexical
 
@@ -107,7 +107,7 @@ def _build_full(job: BuildJob, table: pa.Table, why: FullBuild | None, on_progre
 
 
 def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: OnProgress) -> BuildFacts:
-    """Raises FullBuild, and leaves no Chroma directory, where that is the better way, or the parent turns out to be damaged."""
+    """Raises DeltaNotPossible, and leaves no Chroma directory, where that is the better way, or the parent turns out to be damaged."""
     with ThreadPoolExecutor(1) as thread:
         copied = thread.submit(copy_chroma, parent.folder, parent.manifest, job.version_dir)
         try:
@@ -120,7 +120,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             copied.result()
         except DamagedVersion as error:
             raise _without_copy(job, f"{error.message}: {error.where}") from error
-        except FullBuild:
+        except DeltaNotPossible:
             wait([copied])
             remove(job.version_dir / CHROMA)
             raise
@@ -139,7 +139,7 @@ def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) 
     """The parent's vectors, less and more; where those are damaged, all from the parts."""
     store = VectorStore(job.vectors_root, job.embedder)
     try:
-        return change_matrix(job.version_dir, keys, store, proven_matrix(parent.folder, parent.manifest), rows.kept, rows.places)
+        return change_matrix(job.version_dir, keys, store, verified_matrix(parent.folder, parent.manifest), rows.kept, rows.places)
     except DamagedVersion as error:
         _log.warning("the parent's vectors are damaged: read from the parts", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
     return write_matrix(job.version_dir, keys, store)
@@ -161,9 +161,9 @@ def _make_lexical(job: BuildJob, parent: Parent, changed: Rows, rows: int) -> No
     build_lexical(job.version_dir, job.language)
 
 
-def _without_copy(job: BuildJob, why: str) -> FullBuild:
+def _without_copy(job: BuildJob, why: str) -> DeltaNotPossible:
     remove(job.version_dir / CHROMA)
-    return FullBuild(why, damaged=True)
+    return DeltaNotPossible(why, damaged=True)
 
 
 def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: OnProgress) -> None:

@@ -53,7 +53,7 @@ class BuildFacts(BaseModel):
     parent_damaged: bool = False
 
 
-class FullBuild(Exception):
+class DeltaNotPossible(Exception):
     """A delta is not possible, or not the better way; the message says why."""
 
     def __init__(self, why: str, *, damaged: bool = False) -> None:
@@ -90,7 +90,7 @@ class Difference:
     facts: BuildFacts
 
 
-def full_facts(rows: int, why: FullBuild | None = None) -> BuildFacts:
+def full_facts(rows: int, why: DeltaNotPossible | None = None) -> BuildFacts:
     why_full, damaged = (str(why), why.damaged) if why else (None, False)
     return BuildFacts(kind="full", added=rows, removed=0, added_since_full=0, deltas=0, layout=row_layout(), why_full=why_full, parent_damaged=damaged)
 
@@ -101,19 +101,19 @@ def row_layout() -> str:
 
 
 def usable_parent(job: BuildJob, folder: Path) -> Parent:
-    """The version in `folder`. Raises FullBuild where its Chroma directory is no beginning for the job's."""
+    """The version in `folder`. Raises DeltaNotPossible where its Chroma directory is no beginning for the job's."""
     try:
         manifest = manifest_in(folder, folder.parent.parent, folder.name)
     except AlmanacError as error:
-        raise FullBuild(error.message, damaged=True) from error
+        raise DeltaNotPossible(error.message, damaged=True) from error
     for what, was, wanted in (
         ("embedder", manifest.embedder.fingerprint, job.embedder.fingerprint),
         ("collection", (manifest.kb, manifest.collection), (job.kb, job.collection)),
     ):
         if was != wanted:
-            raise FullBuild(f"another {what}")
+            raise DeltaNotPossible(f"another {what}")
     if f"{CHROMA}/" not in "".join(stored.path for stored in manifest.files):
-        raise FullBuild("too few rows before")  # fewer than two are never flushed to files of their own
+        raise DeltaNotPossible("too few rows before")  # fewer than two are never flushed to files of their own
     return Parent(folder, manifest, _facts_of(manifest))
 
 
@@ -121,29 +121,29 @@ def _facts_of(manifest: Manifest) -> BuildFacts:
     try:
         facts = BuildFacts.model_validate(manifest.lineage.get("build"))
     except ValidationError as error:
-        raise FullBuild(f"{MANIFEST} of {manifest.version} does not say how it was built") from error
+        raise DeltaNotPossible(f"{MANIFEST} of {manifest.version} does not say how it was built") from error
     if facts.layout != row_layout():
-        raise FullBuild("rows are laid out in another way now")
+        raise DeltaNotPossible("rows are laid out in another way now")
     return facts
 
 
 def find_difference(parent: Parent, table: pa.Table) -> Difference:
-    """Compares ids and times of `table` with those of the parent. Raises FullBuild where no delta should be made."""
+    """Compares ids and times of `table` with those of the parent. Raises DeltaNotPossible where no delta should be made."""
     manifest, earlier = parent.manifest, parent.facts
     try:
-        before = pq.read_table(proven_chunks(parent.folder, manifest), columns=["chunk_id", "fetched_at"])
+        before = pq.read_table(verified_chunks(parent.folder, manifest), columns=["chunk_id", "fetched_at"])
     except DamagedVersion as error:
-        raise FullBuild(error.message, damaged=True) from error
+        raise DeltaNotPossible(error.message, damaged=True) from error
     compared = compare_rows(before, table)
     live, rows = manifest.counts.chunks, table.num_rows
     added, removed = len(compared.added), len(compared.removed)
     since_full = earlier.added_since_full + added
     if earlier.deltas >= _DUE_DELTAS:
-        raise FullBuild(f"{earlier.deltas} deltas since the last one")
+        raise DeltaNotPossible(f"{earlier.deltas} deltas since the last one")
     if since_full > _DUE_SHARE * rows:
-        raise FullBuild(f"{since_full} rows of {rows} would have been added since the last one")
+        raise DeltaNotPossible(f"{since_full} rows of {rows} would have been added since the last one")
     if _DELTA + _COPY * live + _DELETE * removed + _ADD * added >= _ADD * rows:
-        raise FullBuild(f"cheaper than copying {live} rows, deleting {removed} and adding {added}")
+        raise DeltaNotPossible(f"cheaper than copying {live} rows, deleting {removed} and adding {added}")
     facts = BuildFacts(kind="delta", added=added, removed=removed, added_since_full=since_full, deltas=earlier.deltas + 1, layout=earlier.layout)
     return Difference(compared, facts)
 
@@ -172,7 +172,7 @@ def _whole(table: pa.Table, name: str) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *table.column(name).chunks])
 
 
-def proven_chunks(folder: Path, manifest: Manifest) -> Path:
+def verified_chunks(folder: Path, manifest: Manifest) -> Path:
     """The chunks table of a version, which is byte by byte the one that was published. Raises DamagedVersion where it is not."""
     path = folder / CHUNKS
     wanted = next((stored.sha256 for stored in manifest.files if stored.path == CHUNKS), None)

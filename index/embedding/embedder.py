@@ -10,13 +10,13 @@ import numpy.typing as npt
 from almanac.core.settings import DataDir
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import describe_embedder, find_model
-from almanac.index.embedding.score_thresholds import Floors, default_floors
+from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
-__all__ = ["Embedder", "Floors", "LocalEmbedder", "RemoteEmbedder", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
+__all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
 Vectors = npt.NDArray[np.float32]
 _REQUEST = 32  # texts in one forward pass; longer ones gain nothing on a CPU
@@ -30,7 +30,7 @@ class Embedder(Protocol):
     def info(self) -> EmbedderInfo: ...
 
     @property
-    def defaults(self) -> Floors: ...
+    def score_thresholds(self) -> ScoreThresholds: ...
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors: ...
 
@@ -75,8 +75,8 @@ class LocalEmbedder:
         return self._info
 
     @property
-    def defaults(self) -> Floors:
-        return default_floors(self._info)
+    def score_thresholds(self) -> ScoreThresholds:
+        return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         return self._encode(self._model.encode_document, self._info.document_prompt, texts)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from almanac.core.settings import DataDir
-from almanac.index.embedding.score_thresholds import Floors, default_floors
-from almanac.index.mistral.batching import MAX_TOKENS, estimate_tokens, pack
+from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
+from almanac.index.mistral.batching import MAX_TOKENS, estimate_tokens, pack_requests
 from almanac.index.mistral.client import MISTRAL_URL, AnswerMalformed, MistralApi, Unanswered, shared_limit
 from almanac.index.mistral.retry import Retry
 from almanac.schemas.declaration.embed import Embed
@@ -61,8 +61,8 @@ class MistralEmbedder:
         return self._info
 
     @property
-    def defaults(self) -> Floors:
-        return default_floors(self._info)
+    def score_thresholds(self) -> ScoreThresholds:
+        return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> _Vectors:
         return self._embed_all(texts, self._info.document_prompt)
@@ -89,7 +89,7 @@ class MistralEmbedder:
         counts = [estimate_tokens(text) for text in sent]
         vectors = np.zeros((len(texts), self._info.dimension), dtype=np.float32)
         refused: dict[int, str] = {}
-        for rows in pack(counts, max_tokens=self._max_tokens):
+        for rows in pack_requests(counts, max_tokens=self._max_tokens):
             try:
                 vectors[rows] = self._request([sent[row] for row in rows], attempts=attempts)
             except Unanswered as failure:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from almanac.schemas.manifest import EmbedderInfo
 
 
-class Floors(NamedTuple):
+class ScoreThresholds(NamedTuple):
     """Dense cosines. Below `floor` the answer is "I don't know"; from `confident` on a hit is called confident."""
 
     floor: float
@@ -23,17 +23,20 @@ MINILM_REVISION = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 # From .30 on: 98.1 % of the answerable are kept, 86 % and 80 % of the two off-topic sets are refused. At .25 it is 99.7 %
 # against 59 % and 70 %; at .35, 94.9 % against 96 % and 93 %.
 # From .50 on: 72 % of the answerable (94 % of them with the right passage first), none of the off-topic, .7 % of the near misses.
-_CALIBRATED = {MINILM_REVISION: Floors(floor=0.30, confident=0.50)}
+_CALIBRATED = {MINILM_REVISION: ScoreThresholds(floor=0.30, confident=0.50)}
 
 # Not measured here, for that needs the API: what the Versailles guide, written for this model, calls relevant (.7) and very relevant (.8). Its
 # cosines lie close together and high: texts that have nothing in common reach .6.
-_OF_MODELS = {("mistral", "mistral-embed"): Floors(floor=0.70, confident=0.80), ("mistral", "mistral-embed-2312"): Floors(floor=0.70, confident=0.80)}
+_OF_MODELS = {
+    ("mistral", "mistral-embed"): ScoreThresholds(floor=0.70, confident=0.80),
+    ("mistral", "mistral-embed-2312"): ScoreThresholds(floor=0.70, confident=0.80),
+}
 
 # A model that nobody measured: nothing is refused for a positive cosine until the declaration says otherwise.
-_UNCALIBRATED = Floors(floor=0.0, confident=0.5)
+_UNCALIBRATED = ScoreThresholds(floor=0.0, confident=0.5)
 
 
-def default_floors(info: EmbedderInfo) -> Floors:
+def score_thresholds(info: EmbedderInfo) -> ScoreThresholds:
     """The calibrated floors of this embedder; a model that was not measured refuses nothing above cosine 0, and none was with prompts."""
     if info.query_prompt or info.document_prompt:
         return _UNCALIBRATED

@@ -10,14 +10,14 @@ from almanac.schemas.declaration.embed import Embed
 _WORD = re.compile(r"\w+")
 
 
-class Fit(NamedTuple):
+class Fertility(NamedTuple):
     """`pieces_per_word` is near 1 where words are known; `size` counts the pieces that there are."""
 
     pieces_per_word: float
     size: int
 
 
-def fit_of(embed: Embed, texts: Sequence[str]) -> Fit | None:
+def subword_fertility(embed: Embed, texts: Sequence[str]) -> Fertility | None:
     """The fit over all words of `texts`; None where the embedder has no vocabulary here, or the texts no words."""
     if embed.provider != "local":
         return None
@@ -31,4 +31,4 @@ def fit_of(embed: Embed, texts: Sequence[str]) -> Fit | None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     pieces = sum(len(found.ids) for found in tokenizer.encode_batch(words, add_special_tokens=False))
-    return Fit(pieces / len(words), tokenizer.get_vocab_size())
+    return Fertility(pieces / len(words), tokenizer.get_vocab_size())

@@ -18,7 +18,7 @@ _DEEPER = 4  # times as many rows, where too few of the first ones are wanted
 _MOST_TERMS = 128  # of a query; of more, the rarest tell nearly all
 
 
-class Reading(NamedTuple):
+class AnalyzedQuery(NamedTuple):
     """A query as one language has it, Vietnamese also without diacritics. `frequencies`: its terms, and in how many of the `rows` each stands."""
 
     language: str
@@ -62,13 +62,13 @@ class LexicalIndex:
                 best[chunk_id] = max(score, best.get(chunk_id, score))
         return _ranked(best.items())[:k]
 
-    def readings(self, query: str) -> list[Reading]:
+    def readings(self, query: str) -> list[AnalyzedQuery]:
         """A query as each language of the index reads it, and how many rows have each of its terms."""
         return [self._reading(query, language, is_folded(query) and has_folded(language)) for language in self._facts.languages]
 
-    def _reading(self, query: str, language: str, folded: bool) -> Reading:
+    def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
         terms = folded_tokens(query) if folded else tokens(query, language)
-        return Reading(language, folded, {term: self._searcher.doc_freq(FOLDED if folded else BODY, term) for term in dict.fromkeys(terms)}, self._rows)
+        return AnalyzedQuery(language, folded, {term: self._searcher.doc_freq(FOLDED if folded else BODY, term) for term in dict.fromkeys(terms)}, self._rows)
 
     def _readings(self, query: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         folded = is_folded(query)

@@ -23,7 +23,7 @@ def estimate_tokens(text: str) -> int:
     return _MARKS + letters + len(rest.encode("utf-8", "surrogatepass")) - words
 
 
-def pack(tokens: Sequence[int], *, max_tokens: int = MAX_TOKENS, max_inputs: int = MAX_INPUTS) -> Iterator[list[int]]:
+def pack_requests(tokens: Sequence[int], *, max_tokens: int = MAX_TOKENS, max_inputs: int = MAX_INPUTS) -> Iterator[list[int]]:
     """Rows of each request, in order. A text that is too long for any request goes alone: what becomes of it is for the server to say."""
     request: list[int] = []
     total = 0

@@ -40,14 +40,14 @@ class Takedown(BaseModel):
 
 
 @dataclass
-class Found:
+class UrlContent:
     """What stands under some URLs: items by source and id, chunk ids, vector keys."""
 
     items: set[tuple[str, str]] = field(default_factory=set)
     chunks: set[str] = field(default_factory=set)
     keys: set[str] = field(default_factory=set)
 
-    def add(self, other: "Found") -> None:
+    def add(self, other: "UrlContent") -> None:
         self.items |= other.items
         self.chunks |= other.chunks
         self.keys |= other.keys
@@ -79,9 +79,9 @@ def note_takedown(index_dir: Path, takedown: Takedown) -> None:
     write_file(index_dir / _RECORD, "".join(f"{json.dumps(one.model_dump(), ensure_ascii=False)}\n" for one in lines.values()).encode("utf-8", "replace"))
 
 
-def find_in_tables(folder: Path, urls: Collection[str]) -> Found:
+def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
     """What the tables of a version, or of the latest run, hold under these URLs. Raises DamagedVersion where one cannot be read."""
-    found = Found()
+    found = UrlContent()
     for name in (RECORDS, DOCUMENTS):
         if (folder / name).is_file():
             rows = _under(read_table(folder / name, ["source", "document_id", "url"]), urls)
@@ -108,7 +108,7 @@ def versions_to_clean(index_dir: Path) -> list[str]:
     return sorted(version_names(index_dir), key=lambda version: (version != live, -version_number(version)))
 
 
-def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, *, lease: Lease | None = None) -> Found:
+def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, *, lease: Lease | None = None) -> UrlContent:
     """Builds a version anew without what stands under the URLs, and puts it in place; nothing happens where it holds none of it.
 
     A version of which nothing is left stays, and answers nothing. It is built in full, for Chroma's files keep what is deleted from them.
@@ -138,9 +138,9 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
     return found
 
 
-def forget_in_tables(folder: Path, urls: Collection[str]) -> Found:
+def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
     """Takes what stands under the URLs out of the latest run's tables. A table that cannot be read is removed: the next run writes it anew."""
-    found = Found()
+    found = UrlContent()
     try:
         found = find_in_tables(folder, urls)
     except DamagedVersion:

@@ -15,7 +15,7 @@ from almanac.index.vectors.matrix import Numbers
 _REPEATS_THAT_HNSW_BEARS = 16
 
 
-def hnsw_bears(keys: pa.ChunkedArray) -> bool:
+def hnsw_is_reliable(keys: pa.ChunkedArray) -> bool:
     """Whether HNSW finds its rows with these vector keys, one for each row."""
     return not len(keys) or pc.max(pc.value_counts(keys).field("counts")).as_py() <= _REPEATS_THAT_HNSW_BEARS
 

@@ -55,7 +55,7 @@ def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "
     return out
 
 
-def proven_matrix(folder: Path, manifest: Manifest) -> "Vectors":
+def verified_matrix(folder: Path, manifest: Manifest) -> "Vectors":
     """The vectors of the version in a folder, byte by byte those that were published. Raises DamagedVersion where they are not."""
     path = folder / MATRIX
     wanted = next((stored.sha256 for stored in manifest.files if stored.path == MATRIX), None)

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.build.delta import Numbers, compare_rows, proven_chunks
+from almanac.index.build.delta import Numbers, compare_rows, verified_chunks
 from almanac.index.build.digest import DIGESTED
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import UNREADABLE, check_digest, check_hashes, require_schema
-from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.versions.store import manifest_in
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.manifest import EmbedderInfo, Manifest
@@ -37,7 +37,13 @@ class Changed:
 
 
 def check_changed(
-    version_dir: Path, since: Path, manifest: Manifest | None, vectors_root: Path, embedder: EmbedderInfo, findings: Findings, meanwhile: Callable[[], object]
+    version_dir: Path,
+    since: Path,
+    manifest: Manifest | None,
+    vectors_root: Path,
+    embedder: EmbedderInfo,
+    findings: ProblemCollector,
+    meanwhile: Callable[[], object],
 ) -> Changed | None:
     """Finds what is new since the parent in folder `since`, and checks those rows of the table; None when they cannot be read.
 
@@ -55,13 +61,13 @@ def check_changed(
     return None
 
 
-def _check_table(path: Path, since: Path, manifest: Manifest | None, store: VectorStore, embedder: EmbedderInfo, findings: Findings) -> Changed:
+def _check_table(path: Path, since: Path, manifest: Manifest | None, store: VectorStore, embedder: EmbedderInfo, findings: ProblemCollector) -> Changed:
     parent = manifest_in(since, since.parent.parent, since.name)
     require_schema(pq.read_schema(path))
     table = pq.read_table(path, columns=[*DIGESTED, "fetched_at"])
     if manifest is not None:
         check_digest(table, manifest, embedder, findings)
-    before = pq.read_table(proven_chunks(since, parent), columns=["chunk_id", "fetched_at"])
+    before = pq.read_table(verified_chunks(since, parent), columns=["chunk_id", "fetched_at"])
     compared = compare_rows(before, table)
     numbers = np.union1d(compared.added, _sample(compared.kept, table, store, (parent.lineage.get("build") or {}).get("deltas", 0)))
     rows = ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
 from almanac.index.build.digest import DIGESTED, digest_of
-from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.items import ChunkRow
@@ -20,7 +20,7 @@ _BATCH = 1000
 UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
-def check_files(version_dir: Path, manifest: Manifest, findings: Findings) -> None:
+def check_files(version_dir: Path, manifest: Manifest, findings: ProblemCollector) -> None:
     """The manifest against its hash, where it is written already, and each of its files: there, and of its hash."""
     if (version_dir / MANIFEST).is_file():
         _check_manifest(version_dir, manifest, findings)
@@ -32,7 +32,7 @@ def check_files(version_dir: Path, manifest: Manifest, findings: Findings) -> No
             findings.add("file_altered", stored.path, found, stored.sha256)
 
 
-def _check_manifest(version_dir: Path, manifest: Manifest, findings: Findings) -> None:
+def _check_manifest(version_dir: Path, manifest: Manifest, findings: ProblemCollector) -> None:
     path = version_dir / MANIFEST_HASH
     if not path.is_file():
         findings.add("file_missing", MANIFEST_HASH)
@@ -49,7 +49,7 @@ def hash_line(path: Path) -> str:
     return f"{file_sha256(path)}  {path.name}\n"
 
 
-def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, findings: Findings) -> pa.Table | None:
+def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, findings: ProblemCollector) -> pa.Table | None:
     """The chunks, each against its own hashes, and all against the manifest; their ids and vector keys, or None when they cannot be read."""
     path = version_dir / CHUNKS
     if not path.is_file():
@@ -76,7 +76,7 @@ def require_schema(schema: pa.Schema) -> None:
         raise pa.ArrowInvalid(f"columns are {schema.names}")
 
 
-def check_hashes(rows: Iterable[dict[str, Any]], findings: Findings) -> None:
+def check_hashes(rows: Iterable[dict[str, Any]], findings: ProblemCollector) -> None:
     """Rows of a chunks table: what they say of themselves is what they are."""
     for row in rows:
         own = {key: value for key, value in row.items() if key not in ("chunk_id", "text_sha256", "metadata")}
@@ -86,7 +86,7 @@ def check_hashes(rows: Iterable[dict[str, Any]], findings: Findings) -> None:
                 findings.add("row_altered", f"{CHUNKS}: {row['chunk_id']}: {name}", row[name], getattr(chunk, name))
 
 
-def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, findings: Findings) -> None:
+def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, findings: ProblemCollector) -> None:
     """What the manifest says of all chunks together."""
     if manifest.embedder != embedder:
         findings.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)

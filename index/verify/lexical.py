@@ -12,13 +12,13 @@ from almanac.index.lexical.analyzer import stored_tokens
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
 from almanac.index.lexical.reader import LexicalIndex
 from almanac.index.lexical.writer import COLUMNS, damage_told, indexed_text, language_of
-from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 
 _PROBES = 16
 
 
-def check_lexical(version_dir: Path, table: pa.Table, findings: Findings) -> None:
+def check_lexical(version_dir: Path, table: pa.Table, findings: ProblemCollector) -> None:
     """Compares the index with `table`, which holds all chunk ids."""
     ids = table.column("chunk_id").to_pylist()
     try:
@@ -35,7 +35,7 @@ def check_lexical(version_dir: Path, table: pa.Table, findings: Findings) -> Non
         findings.add("unreadable", LEXICAL, error.message)
 
 
-def _probe(index: LexicalIndex, version_dir: Path, rows: int, missing: set[str], findings: Findings) -> None:
+def _probe(index: LexicalIndex, version_dir: Path, rows: int, missing: set[str], findings: ProblemCollector) -> None:
     """Rows spread evenly over the table are found by their own text, where there is a word in it."""
     declared = lexical_facts(version_dir / LEXICAL).language
     numbers = np.unique(np.linspace(0, rows - 1, num=min(_PROBES, rows), dtype=np.int64))

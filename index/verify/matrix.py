@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.matrix import MATRIX, open_matrix
-from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 
 TOLERANCE = 1e-5  # of a cosine: Chroma normalises again, and the same text in another batch differs in its last bits
@@ -25,7 +25,7 @@ class KeptVectors(Protocol):
     def __getitem__(self, keys: list[str]) -> Vectors: ...
 
 
-def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, findings: Findings) -> None:
+def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, findings: ProblemCollector) -> None:
     """Compares the rows of `some`, or all, with the vectors of their keys; `table` has all ids and keys, in the order of the file."""
     try:
         matrix = open_matrix(version_dir, table.num_rows, dimension)

@@ -10,7 +10,7 @@ _LISTED = 100  # problems of one kind
 _SHOWN = 200  # characters of a value in a problem
 
 
-class Findings:
+class ProblemCollector:
     """Sends problems on as they are found, at most 100 of a kind."""
 
     def __init__(self, send: Callable[[Problem], None]) -> None:

@@ -14,10 +14,10 @@ from almanac.core.tables import CHUNKS
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.exact import hnsw_bears
+from almanac.index.vectors.exact import hnsw_is_reliable
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.matrix import TOLERANCE, check_matrix, cosines_of
-from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.manifest import EmbedderInfo
 
@@ -37,7 +37,7 @@ def check_rows(
     some: pa.Table | None,
     vectors_root: Path,
     embedder: EmbedderInfo,
-    findings: Findings,
+    findings: ProblemCollector,
 ) -> None:
     """Compares Chroma with the chunks, and its vectors and those in the file beside it with the vector parts; then asks for a few rows by their vector.
 
@@ -61,7 +61,7 @@ def check_rows(
             present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), findings)
             for rows in _in_batches(version_dir / CHUNKS, some):
                 _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, findings)
-            if hnsw_bears(table.column("text_sha256")):
+            if hnsw_is_reliable(table.column("text_sha256")):
                 _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, findings)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, findings)
@@ -93,7 +93,7 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
         yield from (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS))
 
 
-def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, findings: Findings) -> _Expected:
+def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, findings: ProblemCollector) -> _Expected:
     store = VectorStore(vectors_root, embedder)
     wanted = list(dict.fromkeys(keys))
     while True:
@@ -111,7 +111,7 @@ def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInf
     return _Expected(have, vectors)
 
 
-def _check_space(collection: "Collection", findings: Findings) -> None:
+def _check_space(collection: "Collection", findings: ProblemCollector) -> None:
     space = (collection.configuration_json.get("hnsw") or {}).get("space")
     if space != "cosine":
         findings.add("unreadable", f"{CHROMA}: distance", space, "cosine")
@@ -123,7 +123,7 @@ def _stored_ids(database: Path) -> list[str]:
         return [row[0] for row in opened.execute("SELECT embedding_id FROM embeddings")]
 
 
-def _check_ids(listed: list[str], count: int, chunk_ids: list[str], findings: Findings) -> set[str]:
+def _check_ids(listed: list[str], count: int, chunk_ids: list[str], findings: ProblemCollector) -> set[str]:
     found, wanted = set(listed), set(chunk_ids)
     if not len(listed) == len(found) == count:
         findings.add("row_foreign", f"{CHROMA}: count", count, len(found))
@@ -134,7 +134,7 @@ def _check_ids(listed: list[str], count: int, chunk_ids: list[str], findings: Fi
     return wanted & found
 
 
-def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, findings: Findings) -> None:
+def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, findings: ProblemCollector) -> None:
     if not rows:
         return
     got = collection.get(ids=[row["chunk_id"] for row in rows], include=["documents", "metadatas", "embeddings"])
@@ -159,7 +159,7 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
                 findings.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
 
 
-def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, findings: Findings) -> None:
+def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, findings: ProblemCollector) -> None:
     """Rows spread evenly over those that were read have to find themselves, or a row with the same vector."""
     candidates = sorted(chunk_id for chunk_id, key in key_of.items() if key in expected)
     probes = candidates[:: max(1, len(candidates) // _PROBES)][:_PROBES]
@@ -185,7 +185,7 @@ _ALIKE = """SELECT count(*) FROM embedding_fulltext_search_content AS indexed JO
     ON row.id = indexed.id AND row.key = 'chroma:document' WHERE indexed.c0 IS row.string_value"""
 
 
-def _check_text_index(database: Path, findings: Findings) -> None:
+def _check_text_index(database: Path, findings: ProblemCollector) -> None:
     """What `where_document` searches is a copy of the texts in tables of its own, which no answer of Chroma shows."""
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
         indexed, with_text, alike = (opened.execute(query).fetchone()[0] for query in (_INDEXED, _WITH_TEXT, _ALIKE))

@@ -59,9 +59,9 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """What the child does. A ruined index file may end the process."""
     from almanac.index.verify.delta import check_changed
     from almanac.index.verify.files import check_chunks, check_files
-    from almanac.index.verify.problem_collector import Findings
+    from almanac.index.verify.problem_collector import ProblemCollector
 
-    findings = Findings(send)
+    findings = ProblemCollector(send)
     if job.manifest is not None:
         check_files(job.version_dir, job.manifest, findings)
     collection = job.manifest.collection if job.manifest else None

@@ -14,9 +14,9 @@ from almanac.query.answering.language import question_language
 from almanac.query.answering.markers import CitationFilter, Marked
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
-from almanac.query.answering.refusal import UNKNOWN, says_unknown
+from almanac.query.answering.refusal import UNKNOWN, is_refusal
 from almanac.query.answering.sentences import split
-from almanac.query.retrieval.relevance import Nearness
+from almanac.query.retrieval.relevance import Relevance
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.reports import Answer, Citation, Hit
@@ -49,7 +49,7 @@ class Question:
     confident: float
     generator: "Generator | None" = None
     history: History = ()
-    near: Mapping[str, Nearness] = field(default_factory=dict)
+    near: Mapping[str, Relevance] = field(default_factory=dict)
 
 
 def answer(question: Question) -> Answer:
@@ -143,13 +143,13 @@ class _Answering:
         knows only has to say something beside that.
         """
         if self.pathway == "kb-only":
-            return bool(marked) and not says_unknown(text[: marked[0].position], is_cited=True)
+            return bool(marked) and not is_refusal(text[: marked[0].position], is_cited=True)
         sentences = [text[slice(*span)] for span in split(text, "und")]
-        return any(not says_unknown(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
+        return any(not is_refusal(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
 
     def _attributed(self, text: str, shown: Mapping[int, Hit]) -> tuple[str, list[Marked]] | None:
         """A reply without any valid citation is no answer from the documents, unless each of its sentences is found again in what the model saw."""
-        if self.pathway != "kb-only" or says_unknown(text, is_cited=False):
+        if self.pathway != "kb-only" or is_refusal(text, is_cited=False):
             return None
         marked = attribute(text, shown, self.declaration.language)
         if marked is None:

@@ -7,7 +7,7 @@ from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.overlap import Words, coverage, rarity
 from almanac.query.answering.sentences import language_of, sentences_of, split
-from almanac.query.retrieval.relevance import Confidence, Nearness
+from almanac.query.retrieval.relevance import Confidence, Relevance
 from almanac.schemas.reports import Citation, Hit
 
 _BORNE = 0.6  # share of a statement's words that a sentence has to have, where the model did not say what its statement rests on
@@ -20,12 +20,12 @@ class Thresholds(NamedTuple):
 
     lowest: float
     confident: float
-    near: Mapping[str, Nearness] = {}
+    near: Mapping[str, Relevance] = {}
 
     def confidence(self, hit: Hit) -> Confidence:
         """high from `confident` on, low in the lower half of what is below it; a hit of which nobody said more goes by its score."""
         dense = hit.scores.get("dense")
-        return self.near.get(hit.chunk_id, Nearness(hit.score if dense is None else dense, 0.0, True)).confidence(self.lowest, self.confident)
+        return self.near.get(hit.chunk_id, Relevance(hit.score if dense is None else dense, 0.0, True)).confidence(self.lowest, self.confident)
 
 
 def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:

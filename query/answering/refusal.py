@@ -67,7 +67,7 @@ _BUT = re.compile(
 )
 
 
-def says_unknown(text: str, *, is_cited: bool) -> bool:
+def is_refusal(text: str, *, is_cited: bool) -> bool:
     """Whether a reply says that it does not know. `text` is the reply up to its first citation, `is_cited` whether there is one.
 
     "I don't know the exact date, but tickets are sold from 9:00 [1]" is an answer; "The passages do not mention fees [1]." is none.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.embedding.score_thresholds import default_floors
+from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import load_reranker
 from almanac.query.retrieval.query_template import compose_query
@@ -44,11 +44,11 @@ class Golden(NamedTuple):
         return (
             (not self.document_ids or hit.document_id in self.document_ids)
             and (not self.urls or not self.urls.isdisjoint((unquote(hit.url), unquote(hit.url.partition("#")[0]))))
-            and (not self.texts or any(text in fold(hit.text) for text in self.texts))
+            and (not self.texts or any(text in normalize(hit.text) for text in self.texts))
         )
 
 
-def fold(text: str) -> str:
+def normalize(text: str) -> str:
     """The text as it compares: NFKC, no case, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
@@ -71,7 +71,7 @@ def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries:
     declared = declaration.retrieve
     texts = [compose_query(declared.query, one.question) for one in golden]
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
-    default = default_floors(opened.manifest.embedder).floor if declared.floor is None else None
+    default = score_thresholds(opened.manifest.embedder).floor if declared.floor is None else None
     searches = [Request(text, vector, declared.k, declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
     hits = [retriever.find(search).hits for search in searches]
     is_answered = [bool(retriever.find(replace(search, floor=declared.floor, default_floor=default)).hits) for search in searches]
@@ -110,7 +110,7 @@ def _question(line: str, where: str) -> Golden:
         finding = "has no question" if not asked else "asks more than once" if len(asked) > 1 else f"the question is no text: {asked[0]!r}"
         raise DeclarationError(finding, where=where, hint=hint)
     ids, urls, texts = (_expected(row.get(key), key, where) for key in _EXPECTED)
-    golden = Golden(asked[0], frozenset(ids), frozenset(map(unquote, urls)), tuple(fold(text) for text in texts))
+    golden = Golden(asked[0], frozenset(ids), frozenset(map(unquote, urls)), tuple(normalize(text) for text in texts))
     if not golden.is_answerable:
         _refuse_other_keys(row, where)
     return golden
@@ -119,7 +119,7 @@ def _question(line: str, where: str) -> Golden:
 def _expected(value: Any, key: str, where: str) -> list[str]:
     found = value if isinstance(value, list) else [] if value is None else [value]
     texts = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
-    if (value == [] or not all(map(_is_text, texts))) or (key == "answer_contains" and not all(map(fold, texts))):
+    if (value == [] or not all(map(_is_text, texts))) or (key == "answer_contains" and not all(map(normalize, texts))):
         raise DeclarationError(f"{key}: is no text: {value!r}", where=where, hint=f"write a text, a list of texts, or leave {key} out")
     return texts
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from almanac.index.embedding.embedder import Embedder, Vectors
-from almanac.index.embedding.score_thresholds import Floors
+from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.manifest import EmbedderInfo
 
 _KEPT = 8192  # vectors; 13 MB of 384 dimensions
 
 
-class RememberingEmbedder:
+class CachingEmbedder:
     """An embedder that keeps the vectors of the texts it was given last. Safe to share among threads, where the other one is."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -26,8 +26,8 @@ class RememberingEmbedder:
         return self._embedder.info
 
     @property
-    def defaults(self) -> Floors:
-        return self._embedder.defaults
+    def score_thresholds(self) -> ScoreThresholds:
+        return self._embedder.score_thresholds
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         with self._lock:

@@ -1,6 +1,6 @@
 """Other wordings of a question, by the model that writes answers; each is searched for, and a chunk counts by the wording that suits it best.
 
-They are an addition: where the model cannot be reached, is overloaded or answers nonsense, the question alone is searched for, and the road and the
+They are an addition: where the model cannot be reached, is overloaded or answers nonsense, the question alone is searched for, and the trace and the
 log say why. What the operator has to mend (a key, a model's name, an address) is raised: it would otherwise never be noticed.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from almanac.index.mistral.retry import Retry
-from almanac.query.retrieval.retriever import Found
+from almanac.query.retrieval.retriever import Retrieved
 from almanac.schemas.errors import CredentialRefused, OperationalError
 from almanac.schemas.reports import Hit
 
@@ -35,7 +35,7 @@ class Expansion(NamedTuple):
 
     @property
     def told(self) -> dict[str, Any]:
-        """For the road."""
+        """For the trace."""
         return {"wordings": self.wordings, **({"failure": self.failure} if self.failure else {})}
 
 
@@ -59,7 +59,7 @@ def other_wordings(generator: "Generator", question: str, count: int) -> list[st
     return list(reversed(distinct.values()))[:count]
 
 
-def merge(founds: Sequence[Found], k: int) -> Found:
+def merge(founds: Sequence[Retrieved], k: int) -> Retrieved:
     """The k best hits of all, each once, with its best score; the roads one after the other."""
     best: dict[str, Hit] = {}
     for hit in (hit for found in founds for hit in found.hits):
@@ -67,4 +67,4 @@ def merge(founds: Sequence[Found], k: int) -> Found:
             best[hit.chunk_id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.chunk_id))[:k]
     hits = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1)]
-    return Found(hits, [step for found in founds for step in found.road])
+    return Retrieved(hits, [step for found in founds for step in found.trace])

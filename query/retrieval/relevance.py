@@ -22,7 +22,7 @@ _STRONG = 0.60  # so much of a question in a text is a reason of its own, such a
 _BY_CHANCE, _WORTH = 0.16, 0.5
 
 
-class Nearness(NamedTuple):
+class Relevance(NamedTuple):
     """`dense` is the cosine, None where there is none; `support` is 0 to 1; `is_known` says whether the embedder knows the hit's language."""
 
     dense: float | None

@@ -1,4 +1,4 @@
-"""The road of a query through one open version: filter, both sides, fusion, tags, reranking, floor, selection.
+"""The trace of a query through one open version: filter, both sides, fusion, tags, reranking, floor, selection.
 
 What a search, an answer, an evaluation and the gate's golden questions share. Each step notes what it did, for whoever asks why.
 """
@@ -19,8 +19,8 @@ from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import fuse
-from almanac.query.retrieval.relevance import SUPPORT, Nearness
-from almanac.query.retrieval.selection import diversify, one_of_each_document, worth_returning
+from almanac.query.retrieval.relevance import SUPPORT, Relevance
+from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
 from almanac.query.retrieval.term_coverage import support
 from almanac.query.retrieval.weights import dense_weight, known_shares
@@ -58,11 +58,11 @@ class Request:
 
 
 @dataclass(slots=True)
-class Found:
-    """Hits, best first, and the road on which they were found: {step, ms, …} each."""
+class Retrieved:
+    """Hits, best first, and the trace on which they were found: {step, ms, …} each."""
 
     hits: list[Hit] = field(default_factory=list)
-    road: list[dict[str, Any]] = field(default_factory=list)
+    trace: list[dict[str, Any]] = field(default_factory=list)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
@@ -71,7 +71,7 @@ class Found:
         told: dict[str, Any] = {"step": name, "ms": None}
         yield told
         told["ms"] = round(1000 * (time.perf_counter() - start), 2)
-        self.road.append(told)
+        self.trace.append(told)
 
 
 class Retriever:
@@ -92,9 +92,9 @@ class Retriever:
         self._filters: dict[str, KnownIds] = {}  # what passed, of the last few: callers ask with the same one again
         self._filters_lock = threading.Lock()
 
-    def find(self, request: Request) -> Found:
+    def find(self, request: Request) -> Retrieved:
         """Raises UsageError for a filter that cannot be understood, and for a workspace where none is declared."""
-        found = Found()
+        found = Retrieved()
         with found.step("filter") as told:
             ids = self._allowed(request)
             told["chunks"] = len(self.opened.chunk_ids) if ids is None else len(ids)
@@ -157,7 +157,7 @@ class Retriever:
         is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a declared field goes before a column of its name
         return self.opened.column(name) if is_own else self.opened.metadata_column(name)
 
-    def _both_sides(self, request: Request, ids: KnownIds | None, found: Found) -> list[Candidate]:
+    def _both_sides(self, request: Request, ids: KnownIds | None, found: Retrieved) -> list[Candidate]:
         """Candidates of the sides that the mode asks for, each with both scores where both sides can give one."""
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
@@ -203,7 +203,7 @@ class Retriever:
 
     def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
         """Those that may be answered from."""
-        found = self.nearness(text, {one.chunk_id: one.dense for one in candidates})
+        found = self.relevance(text, {one.chunk_id: one.dense for one in candidates})
         return [one for one in candidates if found[one.chunk_id].is_enough(floor)]
 
     def warm(self, dimension: int) -> None:
@@ -231,15 +231,15 @@ class Retriever:
         """Raises UsageError for a filter or a workspace that `find` would refuse; what they let through is kept for it."""
         self._allowed(request)
 
-    def nearness(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Nearness]:
+    def relevance(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Relevance]:
         """How near chunks are to a question: by their ids, which are those of `cosines`."""
         rows = self.opened.rows(list(cosines))
         shares = support(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
         is_known = [self._known[language] >= _KNOWN_WELL for language in languages]
-        return {one: Nearness(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
+        return {one: Relevance(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
-    def _with_tags(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
+    def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Scores with the share of tags in them; as they are where the question names no tag."""
         declared = self._declared.tags
         if declared is None:
@@ -278,7 +278,7 @@ class Retriever:
             self._tag_vectors[workspace] = self._embed_queries(self._tags_in(workspace).names)
         return self._tag_vectors[workspace]
 
-    def _reranked(self, request: Request, candidates: list[Candidate], found: Found) -> list[Candidate]:
+    def _reranked(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         declared = self._declared.rerank
         if declared is None or self._reranker is None or not candidates:
             return candidates
@@ -300,8 +300,8 @@ class Retriever:
             candidates = one_of_each_document(candidates, self._documents)
         if declared.diversity:
             candidates = candidates[: _UNLIKE * request.k]
-        candidates = diversify(candidates, request.k, declared.diversity, self.opened.vectors)
-        return worth_returning(candidates, declared.share, declared.least_k)
+        candidates = mmr(candidates, request.k, declared.diversity, self.opened.vectors)
+        return drop_below_score_share(candidates, declared.share, declared.least_k)
 
     def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:
         return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids)]

@@ -20,7 +20,7 @@ def one_of_each_document(candidates: Sequence[Candidate], document_of: Callable[
     return kept
 
 
-def diversify(candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vectors) -> list[Candidate]:
+def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vectors) -> list[Candidate]:
     """The k that tell most together (maximal marginal relevance; Carbonell and Goldstein, SIGIR 1998): `diversity` 0 asks for the best, 1 for the unlike.
 
     `vectors` gives unit vectors of shape (n, dimension).
@@ -37,7 +37,7 @@ def diversify(candidates: Sequence[Candidate], k: int, diversity: float, vectors
     return [candidates[i] for i in chosen]
 
 
-def worth_returning(candidates: Sequence[Candidate], share: float | None, least: int) -> list[Candidate]:
+def drop_below_score_share(candidates: Sequence[Candidate], share: float | None, least: int) -> list[Candidate]:
     """Those whose score is at least `share` of the best one's, and the first `least` anyway."""
     if share is None or not candidates:
         return list(candidates)

@@ -11,7 +11,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, tokens
 
 if TYPE_CHECKING:
-    from almanac.index.lexical.reader import Reading
+    from almanac.index.lexical.reader import AnalyzedQuery
 
 # In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So each counts as if the version held so many more texts of
 # so many words, in general language (Dirichlet prior); from some thousand texts on, its own counts decide.
@@ -24,7 +24,7 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _IS_HIRAGANA = regex.compile(r"[\u3041-\u309f]+")
 
 
-def support(readings: "Sequence[Reading]", question: str, texts: Sequence[str]) -> list[float]:
+def support(readings: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[float]:
     """For each text the share of the question, 0 to 1, that stands in it, in the reading that suits it best.
 
     A term weighs by the square of its inverse frequency: of what is asked about, the rare words tell, and one that stands nowhere tells most.
@@ -56,14 +56,14 @@ def _has_kin(term: str, terms: set[str], ordered: list[str]) -> bool:
     return (after < len(ordered) and ordered[after].startswith(term)) or any(term[:end] in terms for end in range(_STEM, len(term)))
 
 
-def _weights(reading: "Reading", question: str) -> dict[str, float]:
+def _weights(reading: "AnalyzedQuery", question: str) -> dict[str, float]:
     usual = _usual(reading, question)
     texts = reading.rows + _PRIOR + 1
     shares = {term: (count + 0.5 + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS)) / texts for term, count in reading.frequencies.items()}
     return {term: math.log(1 / min(share, 1.0)) ** 2 for term, share in shares.items()}
 
 
-def _usual(reading: "Reading", question: str) -> dict[str, float]:
+def _usual(reading: "AnalyzedQuery", question: str) -> dict[str, float]:
     """How often each term comes among words in general, where that is known."""
     known = _frequencies(primary_tag(reading.language))
     found: dict[str, float] = {}

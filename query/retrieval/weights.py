@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from almanac.index.embedding.subword_fertility import fit_of
+from almanac.index.embedding.subword_fertility import subword_fertility
 from almanac.index.reader import OpenVersion
 from almanac.schemas.declaration.embed import Embed
 
@@ -34,7 +34,7 @@ def known_shares(embed: Embed, opened: OpenVersion) -> dict[str, float]:
 def _known(embed: Embed, opened: OpenVersion, ids: list[str]) -> float:
     """Of these chunks; an embedder whose vocabulary cannot be looked at is taken to know their language."""
     chosen = [ids[i] for i in np.linspace(0, len(ids) - 1, num=min(_SAMPLE, len(ids)), dtype=int)]
-    fit = fit_of(embed, [row["text"][:_LONGEST] for row in opened.rows(chosen)])
+    fit = subword_fertility(embed, [row["text"][:_LONGEST] for row in opened.rows(chosen)])
     if fit is None or fit.size >= _MANY_LANGUAGES:
         return 1.0
     return min(1.0, max(0.0, (_UNKNOWN - fit.pieces_per_word) / (_UNKNOWN - _KNOWN)))

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 
 
 class ChunkLimits(NamedTuple):
@@ -17,7 +17,7 @@ class ChunkLimits(NamedTuple):
     whole_below: int = 0
 
 
-class Chunk(Declared):
+class Chunk(DeclaredModel):
     """How documents are cut. Records are never cut."""
 
     by: Literal["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"] = Field(

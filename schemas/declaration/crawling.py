@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from almanac.schemas.declaration.credentials import Auth, Secret, Token, check_cookies, check_headers
 from almanac.schemas.declaration.expressions import JmesPath, Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 
 _UNITS = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -26,14 +26,14 @@ Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
-class Follow(Declared):
+class Follow(DeclaredModel):
     """Which links a crawl follows; deny wins."""
 
     allow: list[Regex] = Field([], description="follow only URLs that match one of these; empty: every link")
     deny: list[Regex] = Field([], description="never follow URLs that match one of these")
 
 
-class Pagination(Declared):
+class Pagination(DeclaredModel):
     """How a listing goes on: one of `next`, `parameter` and `json`. Numbers end where a page adds nothing, links after three such pages."""
 
     next: Selector | None = Field(None, description="the link to the next page: where pages have one, the way to declare it")
@@ -64,7 +64,7 @@ class Pagination(Declared):
         return self.parameter is not None and self.json_ is None
 
 
-class Listing(Declared):
+class Listing(DeclaredModel):
     """Pages with cards that lead to detail pages and carry fields along."""
 
     match: Regex = Field(description="regular expression on the URL of listing pages")
@@ -73,7 +73,7 @@ class Listing(Declared):
     fields: dict[FieldName, FieldRule] = Field({}, description="fields read from the card and carried to the detail page's item")
 
 
-class Limits(Declared):
+class Limits(DeclaredModel):
     """Where a crawl stops by itself."""
 
     pages: int = Field(10_000, gt=0, description="pages of a crawl at most, those that are unchanged included")
@@ -85,7 +85,7 @@ class Limits(Declared):
     seconds: int = Field(3600, gt=0, description="a crawl that takes longer is stopped")
 
 
-class Politeness(Declared):
+class Politeness(DeclaredModel):
     """How a crawl behaves towards a host. What a secret is, no report, log or manifest shows."""
 
     robots: bool = Field(True, description="obey robots.txt")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, SerializationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 
 REVEALED = {"reveal_secrets": True}
 
@@ -46,7 +46,7 @@ Secret = Annotated[SecretStr, BeforeValidator(_written), PlainSerializer(_shown,
 Token = Annotated[str, Field(pattern=_TOKEN)]
 
 
-class Auth(Declared):
+class Auth(DeclaredModel):
     """HTTP basic authentication."""
 
     user: Secret = Field(description="without a colon")

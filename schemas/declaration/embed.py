@@ -4,13 +4,13 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.urls import ServerUrl
 
 MISTRAL_DIMENSIONS = {"mistral-embed": 1024, "mistral-embed-2312": 1024, "codestral-embed": 1536, "codestral-embed-2505": 1536}
 
 
-class Prompts(Declared):
+class Prompts(DeclaredModel):
     """What is put before a text when it is embedded, for models trained so, such as E5: `query: `, `passage: `. It counts as tokens, and is not stored."""
 
     query: str | None = Field(
@@ -21,7 +21,7 @@ class Prompts(Declared):
     document: str | None = Field(None, description="before each text; null and `''` as above. A new one embeds every text anew")
 
 
-class Embed(Declared):
+class Embed(DeclaredModel):
     """What turns text into vectors."""
 
     _of_mistral: ClassVar[tuple[str, ...]] = (

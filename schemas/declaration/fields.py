@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from almanac.schemas.declaration.expressions import Css, JmesPath, Regex, XPath
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 
 FieldType = Literal["text", "integer", "number", "price", "date", "datetime", "boolean", "url", "html"]
 Process = Literal["lower", "upper", "title", "split", "first", "last", "unique", "sort", "count", "join"]
@@ -18,7 +18,7 @@ _DIRECTIVES = frozenset("aAwdbBmyYHIpMSfzZjUWcxXGuV%")
 _DATE_PARTS = {"day": "djcxu", "month": "mbBjcxV", "year": "yYcxG"}
 
 
-class Script(Declared):
+class Script(DeclaredModel):
     """Data that a page assigns in a script: `{script: "window.data"}`."""
 
     script: str = Field(min_length=1, description="the variable that data is assigned to, or the id of a script element that holds data (`__NEXT_DATA__`)")
@@ -38,7 +38,7 @@ _FROM = (
 )
 
 
-class Selector(Declared):
+class Selector(DeclaredModel):
     """A place on a page: exactly one of css, xpath and json. Of matches that repeat each other, the hidden ones are left out."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
@@ -61,7 +61,7 @@ class Selector(Declared):
         return self.json_ is not None and self.from_ == "body"
 
 
-class FieldRule(Declared):
+class FieldRule(DeclaredModel):
     """How one field is read. Takes one of css, xpath, json, url, const, or `each` with `fields` for nested values."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")

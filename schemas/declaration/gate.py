@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from almanac.schemas.declaration.model import Declared, Share
+from almanac.schemas.declaration.model import DeclaredModel, Share
 
 
 def _regular_expression(value: str) -> str:
@@ -16,7 +16,7 @@ def _regular_expression(value: str) -> str:
     return value
 
 
-class Expectation(Declared):
+class Expectation(DeclaredModel):
     """What every value of a field must be; an item that breaks it is quarantined."""
 
     field: str = Field(description="name of a declared field, `title`, `url` or `text`")
@@ -30,7 +30,7 @@ class Expectation(Declared):
     one_of: list[Any] | None = Field(None, description="allowed values")
 
 
-class Validate(Declared):
+class Validate(DeclaredModel):
     """What a run's items must satisfy."""
 
     min_items: int = Field(1, ge=0, description="fewer items than this are refused by the gate")
@@ -38,7 +38,7 @@ class Validate(Declared):
     expect: list[Expectation] = Field([], description="checked by Great Expectations")
 
 
-class Gate(Declared):
+class Gate(DeclaredModel):
     """When a new version is not published. A share is a number or `5%`; null switches a check off."""
 
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")

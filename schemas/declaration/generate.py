@@ -4,11 +4,11 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.urls import ServerUrl
 
 
-class Generate(Declared):
+class Generate(DeclaredModel):
     """What writes answers."""
 
     provider: Literal["extractive", "mistral"] = Field(

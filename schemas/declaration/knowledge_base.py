@@ -10,7 +10,7 @@ from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.declaration.gate import Gate, Validate
 from almanac.schemas.declaration.generate import Generate
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.versions import Index, Retention
@@ -18,7 +18,7 @@ from almanac.schemas.declaration.versions import Index, Retention
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
 
 
-class Declaration(Declared):
+class Declaration(DeclaredModel):
     """One knowledge base: where its content comes from and what becomes of it."""
 
     name: str = Field(pattern=NAME_PATTERN, description="names the index; lower case")

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapVal
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
-class Declared(BaseModel):
+class DeclaredModel(BaseModel):
     """A part of a declaration. Unknown keys are errors, and so are keys and values that are `planned`.
 
     `planned` maps a key to the values of it that are not supported yet; an empty tuple means the key as a whole.

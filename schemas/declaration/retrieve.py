@@ -4,10 +4,10 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from almanac.schemas.declaration.model import Declared, Share
+from almanac.schemas.declaration.model import DeclaredModel, Share
 
 
-class Tags(Declared):
+class Tags(DeclaredModel):
     """How tags take part in a search: of those that the question names, and of the clusters that tags form by standing on the same pages."""
 
     field: str = Field("tags", min_length=1, description="metadata field that lists a chunk's tags")
@@ -26,7 +26,7 @@ class Tags(Declared):
         return self
 
 
-class Rerank(Declared):
+class Rerank(DeclaredModel):
     """What orders the best candidates anew by reading question and text together."""
 
     provider: Literal["local"] = Field("local", description="local: a cross-encoder of sentence-transformers on this machine")
@@ -36,7 +36,7 @@ class Rerank(Declared):
     )
 
 
-class Retrieve(Declared):
+class Retrieve(DeclaredModel):
     """Defaults of a search."""
 
     k: int = Field(4, gt=0, le=1000, description="hits returned")

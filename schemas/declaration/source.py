@@ -10,7 +10,7 @@ from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
@@ -31,7 +31,7 @@ def template_names(template: str) -> list[str]:
     return re.findall(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", template)
 
 
-class _Source(Declared):
+class _Source(DeclaredModel):
     """What sites and files have in common: how what was read becomes records or documents."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="unique within the knowledge base")
@@ -131,7 +131,7 @@ class SiteSource(_Source):
         return self.allowed_domains or sorted({domain_of(url) for url in [*self.start_urls, *self.sitemaps]})
 
 
-class FileLimits(Declared):
+class FileLimits(DeclaredModel):
     """What is read of a folder of files."""
 
     bytes_per_file: Bytes = Field(256 << 20, gt=0, description="a larger file is refused; a number or `256MiB`")

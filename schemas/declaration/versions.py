@@ -4,10 +4,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 
 
-class Index(Declared):
+class Index(DeclaredModel):
     """Where versions are stored."""
 
     planned: ClassVar[dict[str, tuple[str, ...]]] = {"backend": ("server",)}
@@ -18,7 +18,7 @@ class Index(Declared):
     )
 
 
-class Retention(Declared):
+class Retention(DeclaredModel):
     """What is kept of the past. The live version, the three newest and those that a reader holds always stay, and so does what they need."""
 
     versions: int = Field(20, ge=3, description="newest versions kept")

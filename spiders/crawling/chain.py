@@ -14,7 +14,7 @@ import parsel
 from almanac.schemas.reports import FailedPage
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find
-from almanac.spiders.selecting.links import Road, json_of, spread
+from almanac.spiders.selecting.links import UrlPolicy, json_of, spread
 
 _FAILURES = 3
 _REPEATS = 3
@@ -49,22 +49,22 @@ class Chain:
         return self.repeats < _REPEATS
 
 
-def marks_of(content: Content, road: Road) -> Iterator[str]:
+def marks_of(content: Content, policy: UrlPolicy) -> Iterator[str]:
     """What counts as added by a page: its cards, its items, or else the links that are followed from it, and its text where it is an item."""
-    source = road.source
+    source = policy.source
     if source.listing is not None:
-        yield from (url for _, url in road.cards(content))
+        yield from (url for _, url in policy.cards(content))
     elif source.each is not None:
         yield from map(_written, spread(find(content, source.each)))
     elif content.form == "json":
         yield from map(_written, _entries(json_of(content)))
     else:
         # Where items or links are declared, they are what counts: a clock on the page would be something new for ever.
-        if road.may_be_item(content.url):
+        if policy.may_be_item(content.url):
             yield from _texts(content)
         here = urlsplit(content.url).path
         # Links to the same path are most often the numbers of pages.
-        yield from (link.url for link in road.links(content) if link.role == "link" and urlsplit(link.url).path != here)
+        yield from (link.url for link in policy.links(content) if link.role == "link" and urlsplit(link.url).path != here)
 
 
 def _written(match: Any) -> str:

@@ -21,10 +21,10 @@ from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecord
 from almanac.schemas.reports import CrawlOutcome, FailedPage
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.job import STORAGE_FAILED, Job
-from almanac.spiders.crawling.page_carryover import keep_places
-from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.page_carryover import carry_over_pages
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
-from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import canonical_url, is_on_domains
 from almanac.spiders.store.journal import storage_errors
 from almanac.spiders.store.raw import RawStore
@@ -33,7 +33,7 @@ from almanac.spiders.store.raw import RawStore
 GRACE_S = 90
 _PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
-_NONE = Earlier()
+_NONE = PreviousCrawls()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
 
 
@@ -41,9 +41,11 @@ def _silent(_done: int, _seen: int) -> None:
     return None
 
 
-def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, earlier: Earlier = _NONE, on_page: Callable[[int, int], None] = _silent) -> CrawlOutcome:
+def crawl_site(
+    source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: Callable[[int, int], None] = _silent
+) -> CrawlOutcome:
     """As `fetch_site`, and raises what `require_pages` raises."""
-    outcome = fetch_site(source, raw, run_id, earlier=earlier, on_page=on_page)
+    outcome = fetch_site(source, raw, run_id, previous=previous, on_page=on_page)
     require_pages(source, outcome)
     return outcome
 
@@ -53,7 +55,7 @@ def fetch_site(
     raw: RawStore,
     run_id: str,
     *,
-    earlier: Earlier = _NONE,
+    previous: PreviousCrawls = _NONE,
     only: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
     on_page: Callable[[int, int], None] = _silent,
@@ -67,9 +69,9 @@ def fetch_site(
     """
     if source.private_start:
         raise DeclarationError(source.private_start, where=f"source {source.name}", hint="private addresses are fetched from only where that is declared")
-    asked = _asked_for(source, raw, earlier, only)
+    asked = _asked_for(source, raw, previous, only)
     if asked:  # whoever asks for one page wants it as it is now
-        earlier = earlier.model_copy(update={"interrupted": []})
+        previous = previous.model_copy(update={"interrupted": []})
     with storage_errors(raw.root):
         if raw.stats_path(run_id).exists():
             remove(raw.stats_path(run_id))
@@ -79,7 +81,7 @@ def fetch_site(
         raw=raw.root.resolve(),
         below=raw.below and raw.below.resolve(),
         run_id=run_id,
-        earlier=earlier,
+        previous=previous,
         fetching=fetching_of(source),
         only=asked,
         forgotten=sorted(forgotten),
@@ -88,28 +90,28 @@ def fetch_site(
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
     stats = _told(raw, run_id, source, process.returncode, errors)
     stats.crawl = run_id
-    if earlier.concluded is not None and _says_something(source, stats):
-        keep_places(source, raw, run_id, earlier.concluded, read_stats(raw, earlier.concluded), stats, forgotten)
+    if previous.concluded is not None and _says_something(source, stats):
+        carry_over_pages(source, raw, run_id, previous.concluded, read_stats(raw, previous.concluded), stats, forgotten)
     with storage_errors(raw.root):
         write_file(raw.stats_path(run_id), stats.model_dump_json(indent=1))
     return stats.outcome()
 
 
-def _asked_for(source: SiteSource, raw: RawStore, earlier: Earlier, only: Sequence[str]) -> list[str]:
+def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only: Sequence[str]) -> list[str]:
     """The canonical URLs that are to be fetched alone. Raises UsageError where one is not the source's, or where there is nothing to go with it."""
     if not only:
         return []
-    where, road, asked = f"source {source.name}", Road(source), []
+    where, policy, asked = f"source {source.name}", UrlPolicy(source), []
     for url in only:
         try:
-            asked.append(road.canonical(url))
+            asked.append(policy.canonical(url))
         except ValueError as error:
             raise UsageError(f"{url!r} is no http(s) URL", where=where, hint="give it as a browser shows it: --url https://…") from error
         if not is_on_domains(asked[-1], source.domains):
             raise UsageError(f"{url} is on none of the source's hosts: {', '.join(source.domains)}", where=where, hint="another source may have it")
-        if road.is_denied(asked[-1]):
+        if policy.is_denied(asked[-1]):
             raise UsageError(f"{url} matches follow.deny", where=where, hint="almanac validate KB shows what is declared")
-    if earlier.concluded is None or not raw.index(earlier.concluded).exists:
+    if previous.concluded is None or not raw.index(previous.concluded).exists:
         raise UsageError("no crawl came to its end yet, which one page could be added to", where=where, hint="almanac run KB, without --url, first")
     return asked
 

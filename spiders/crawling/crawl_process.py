@@ -15,8 +15,8 @@ from almanac.core.lifetime import job_of_parent
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.crawl_settings import settings_for
 from almanac.spiders.crawling.job import STORAGE_FAILED, Job
-from almanac.spiders.crawling.previous_crawls import EarlierPages
-from almanac.spiders.crawling.requester_fingerprint import seal_of
+from almanac.spiders.crawling.previous_crawls import PreviousPages
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.site_spider import SiteSpider
 from almanac.spiders.store.journal import Head
 from almanac.spiders.store.raw import RawStore
@@ -41,12 +41,12 @@ def crawl(job: Job) -> int:
     """Crawls, and writes the stats file if the crawl came to its own end. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
     raw = RawStore(job.raw, job.below)
-    head = Head(seal_of(source), job.fetching)
-    pages = EarlierPages(raw, job.run_id, job.earlier, head.seal)
+    head = Head(requester_fingerprint(source), job.fetching)
+    pages = PreviousPages(raw, job.run_id, job.previous, head.seal)
     with raw.journal(job.run_id, head) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
-        process.crawl(crawler, source=source, journal=journal, earlier=pages, progress=Progress(), only=job.only, forgotten=job.forgotten)
+        process.crawl(crawler, source=source, journal=journal, previous=pages, progress=Progress(), only=job.only, forgotten=job.forgotten)
         process.start()
     spider = crawler.spider
     if not isinstance(spider, SiteSpider):

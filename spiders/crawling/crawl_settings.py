@@ -72,7 +72,7 @@ DOWNLOADER_MIDDLEWARES = {
     "almanac.spiders.crawling.throttle.PatientRetry": 550,
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: what waited on the way here (for robots.txt, for its next attempt) may have waited too long.
-    "almanac.spiders.crawling.throttle.Pace": 980,
+    "almanac.spiders.crawling.throttle.HostThrottle": 980,
     "almanac.spiders.crawling.addresses.PrivateAddresses": 990,
 }
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.chain import Chain
 from almanac.spiders.crawling.frontier import Frontier, Waiting
-from almanac.spiders.crawling.previous_crawls import EarlierPages
+from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.links import Link, UrlPolicy
 
 _PROBES = 3
 
@@ -23,15 +23,15 @@ class _Held:
     links: list[Link]
 
 
-class StandIns:
+class FallbackPages:
     """Queues the links of stored pages, once a page of the site has arrived: of a dead host, not everything that it ever had is asked for.
 
     `stood_in` are the URLs of the pages whose links were queued.
     """
 
-    def __init__(self, road: Road, earlier: EarlierPages, frontier: Frontier) -> None:
-        self._road = road
-        self._earlier = earlier
+    def __init__(self, policy: UrlPolicy, previous: PreviousPages, frontier: Frontier) -> None:
+        self._policy = policy
+        self._earlier = previous
         self._frontier = frontier
         self._held: list[_Held] = []
         self._is_alive = False
@@ -40,11 +40,11 @@ class StandIns:
 
     def lead_on(self, waiting: Waiting, further: Iterable[str]) -> bool:
         """Queues what the stored page led to, and tells whether there is one. `further` are addresses that a redirect led on to."""
-        page = self._earlier.stand_in([waiting.url, *further])
+        page = self._earlier.fallback_page([waiting.url, *further])
         if page is None:
             return False
         try:
-            links = self._road.links(Content(page), in_chain=waiting.chain is not None)
+            links = self._policy.links(Content(page), in_chain=waiting.chain is not None)
         except Exception:  # malformed markup
             return False
         held = _Held(waiting, page, links)

@@ -1,4 +1,4 @@
-"""What a crawl has still to ask for, each page once: sitemaps, the declared road, and plain links behind it."""
+"""What a crawl has still to ask for, each page once: sitemaps, the declared policy, and plain links behind it."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.chain import Chain
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS
-from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.urls import canonical_url
 
 _SMALL_DEPTH = 5
@@ -32,16 +32,16 @@ class Frontier:
     a page has the depth of the shortest way to it, whatever the order of the answers. Elsewhere nobody waits for one slow page.
     """
 
-    def __init__(self, road: Road) -> None:
-        self._road = road
-        self._limits = road.source.limits
+    def __init__(self, policy: UrlPolicy) -> None:
+        self._policy = policy
+        self._limits = policy.source.limits
         self._sitemaps: deque[Waiting] = deque()
         self._ahead: deque[Waiting] = deque()
         self._levels: dict[int, dict[str, Waiting]] = {}  # plain links by depth; no level is empty
         self._seen: set[str] = set()
         self._named: set[str] = set()
         self._beyond: set[str] = set()
-        self._in_step = road.source.listing is not None or self._limits.depth <= _SMALL_DEPTH
+        self._in_step = policy.source.listing is not None or self._limits.depth <= _SMALL_DEPTH
         self._taken: Counter[int] = Counter()  # pages that are not done, by depth
         # Every page of a shop may have a thousand links of its own; so many are never fetched under the limit of pages.
         self._room = max(_MIN_ROOM, 20 * self._limits.pages)
@@ -101,7 +101,7 @@ class Frontier:
 
     def add(self, waiting: Waiting, *, is_link: bool = False) -> None:
         """Queues a page that was not met before. Plain links stand behind what the declaration leads to."""
-        key = self._road.key(waiting.url)
+        key = self._policy.key(waiting.url)
         if key not in self._seen:
             if is_link and len(self) >= self._room:
                 self.unqueued += 1
@@ -120,14 +120,14 @@ class Frontier:
 
     def add_links(self, links: Iterable[Link], page: Waiting, chain: Chain | None, content: Page | None = None) -> None:
         """Queues the links of a page; the pages of one pagination are equally deep. `content` is the page itself, which cards stand on."""
-        card = [content.url, content.sha256, content.content_type] if content is not None and self._road.source.listing is not None else []
+        card = [content.url, content.sha256, content.content_type] if content is not None and self._policy.source.listing is not None else []
         for link in links:
             if link.role == "next":
                 self.add(Waiting(link.url, page.depth, chain))
             elif page.depth < self._limits.depth:
                 self.add(Waiting(link.url, page.depth + 1, card=card if link.role == "detail" else []), is_link=link.role == "link")
             elif len(self._beyond) < self._room:
-                self._beyond.add(self._road.key(link.url))
+                self._beyond.add(self._policy.key(link.url))
 
     def add_sitemap(self, url: str, depth: int = 0) -> bool:
         """Queues a sitemap, once; false where it is one too many, or nested too deep. Raises ValueError where it is no URL."""
@@ -141,4 +141,4 @@ class Frontier:
         return True
 
     def _key(self, url: str) -> str:
-        return self._road.key(self._road.canonical(url))
+        return self._policy.key(self._policy.canonical(url))

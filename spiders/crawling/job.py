@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 
 STORAGE_FAILED = 74  # the exit code that says so: EX_IOERR
 
@@ -18,7 +18,7 @@ class Job(BaseModel):
     raw: Path
     run_id: str
     below: Path | None = None
-    earlier: Earlier = Earlier()
+    previous: PreviousCrawls = PreviousCrawls()
     fetching: str = ""
     only: list[str] = []
     forgotten: list[str] = []

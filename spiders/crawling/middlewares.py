@@ -15,7 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.crawling.requester_fingerprint import declared_headers
-from almanac.spiders.crawling.throttle import pace_of
+from almanac.spiders.crawling.throttle import throttle_of
 from almanac.spiders.selecting.urls import is_on_domains
 
 _ALLOW_ALL = b""
@@ -81,7 +81,7 @@ class StrictRobots(RobotsTxtMiddleware):
         if isinstance(parser, ProtegoRobotParser):
             delay_s = parser.rp.crawl_delay(self._default_useragent)
             if delay_s:
-                pace_of(self.crawler).slow_down(host, delay_s)
+                throttle_of(self.crawler).slow_down(host, delay_s)
 
     def _robots_error(self, exc: Exception, netloc: str) -> None:
         # A robots.txt that leads in a circle or where nothing may be fetched says nothing (RFC 9309, 2.3.1.2).
@@ -92,7 +92,7 @@ class StrictRobots(RobotsTxtMiddleware):
 
 
 class DeclaredRedirects(RedirectMiddleware):
-    """Redirects stay on the declared road: each hop is allowed, new, and no step in a circle."""
+    """Redirects stay on the declared policy: each hop is allowed, new, and no step in a circle."""
 
     def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
         redirected = _without_userinfo(redirected)

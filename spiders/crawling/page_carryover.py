@@ -12,7 +12,7 @@ import structlog
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.reports import FailedPage
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
-from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import Journal, RawStore
@@ -22,7 +22,9 @@ _MET = "met"
 _ENDED = "ended"
 
 
-def keep_places(source: SiteSource, raw: RawStore, run_id: str, base_id: str, before: CrawlStats | None, stats: CrawlStats, forgotten: Iterable[str]) -> None:
+def carry_over_pages(
+    source: SiteSource, raw: RawStore, run_id: str, base_id: str, before: CrawlStats | None, stats: CrawlStats, forgotten: Iterable[str]
+) -> None:
     """Notes in the crawl's journal what keeps its place of `base_id`, the last crawl that counts, and in `stats` what does not.
 
     `before` is how that crawl ended, None where it is not known.
@@ -35,7 +37,7 @@ def keep_places(source: SiteSource, raw: RawStore, run_id: str, base_id: str, be
     left = base.all_urls - now.urls
     if not left:
         return
-    fates = _Fates(Road(source), now, stats)
+    fates = _Fates(UrlPolicy(source), now, stats)
     is_complete = stats.finish == "finished" and not stats.unqueued and not _hides_pages(base, fates, before, stats)
     places = _Places(source, base, now.seal == base.seal, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
     with raw.journal(run_id) as journal:
@@ -47,8 +49,8 @@ def keep_places(source: SiteSource, raw: RawStore, run_id: str, base_id: str, be
 class _Fates:
     """What became of each URL that the crawl came upon: met, ended, or the reason of its failure."""
 
-    def __init__(self, road: Road, now: CrawlIndex, stats: CrawlStats) -> None:
-        self.road = road
+    def __init__(self, policy: UrlPolicy, now: CrawlIndex, stats: CrawlStats) -> None:
+        self.policy = policy
         self.failures = {self.key(failure.url): failure for failure in stats.failures if not failure.detail.startswith("sitemap")}
         self._of: dict[str, str] = dict.fromkeys(map(self.key, stats.ended), _ENDED)
         self._of |= {key: failure.reason for key, failure in self.failures.items()}
@@ -65,7 +67,7 @@ class _Fates:
     def key(self, url: str) -> str:
         """What a URL is known by; as the declaration now has it, for it may ignore more parameters than it did."""
         with suppress(ValueError):
-            return self.road.key(self.road.canonical(url))
+            return self.policy.key(self.policy.canonical(url))
         return url
 
     def of(self, url: str) -> str | None:
@@ -100,7 +102,7 @@ class _Places:
         fate = self._fates.of_page(entry, aliases)
         if fate in (_MET, "gone") or self._fates.key(entry.url) in self._forgotten:
             return
-        if fate == _ENDED or self._is_off_road(entry.url):
+        if fate == _ENDED or self._is_off_limits(entry.url):
             self._drop(entry)
         elif fate in REFUSED:
             # What it led to may still be had, and would seem to have vanished if nobody knew the way.
@@ -128,9 +130,9 @@ class _Places:
         if not entry.links_only:
             self._stats.vanished.append(entry.url)
 
-    def _is_off_road(self, url: str) -> bool:
+    def _is_off_limits(self, url: str) -> bool:
         """Whether the declaration no longer wants the page, whatever the site says of it."""
-        return not is_on_domains(url, self._source.domains) or self._fates.road.is_denied(url)
+        return not is_on_domains(url, self._source.domains) or self._fates.policy.is_denied(url)
 
 
 def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, stats: CrawlStats) -> bool:

@@ -16,7 +16,7 @@ STILL_FRESH = timedelta(hours=24)
 Ending = Literal["cut off", "failed", "concluded"]  # of the run that a crawl belongs to; a crawl without its stats was cut off itself
 
 
-class Earlier(BaseModel):
+class PreviousCrawls(BaseModel):
     """Crawls by their run ids. Pages of the `interrupted` ones, newest first, are taken over. What the newest of a run that `failed`
     and that of one that came to its end, `concluded`, have stored is asked for with its validators, unless `afresh` is set: then every
     page is sent again, and none is taken over. The pages of `concluded` are those that may keep their place."""
@@ -31,7 +31,7 @@ class Earlier(BaseModel):
         return sorted({*self.interrupted, *filter(None, (self.failed, self.concluded))}, reverse=True)
 
 
-def earlier_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> Earlier:
+def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> PreviousCrawls:
     """The crawls before `run_id`. Pages older than a day are not taken over: the site has moved on. Nor are those of a crawl that came to
     its end in a run that failed and said so: what was wrong may have been another source, for days."""
 
@@ -43,7 +43,7 @@ def earlier_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending
     newest = {ending: one for one, ending in reversed(before)}
     failed, concluded = newest.get("failed", ""), newest.get("concluded", "")
     cut_off = [one for one, _ in before if one > max(failed, concluded) and is_fresh(raw.index(one).checked_at)]
-    return Earlier(interrupted=cut_off, failed=failed if failed > concluded else None, concluded=concluded or None)
+    return PreviousCrawls(interrupted=cut_off, failed=failed if failed > concluded else None, concluded=concluded or None)
 
 
 def is_fresh(checked_at: str) -> bool:
@@ -54,17 +54,17 @@ def is_fresh(checked_at: str) -> bool:
         return False
 
 
-class EarlierPages:
+class PreviousPages:
     """Pages that need not be fetched again, for a running crawl. What was sent to somebody else, by another seal, is none of its business."""
 
-    def __init__(self, raw: RawStore, run_id: str, earlier: Earlier, seal: str) -> None:
+    def __init__(self, raw: RawStore, run_id: str, previous: PreviousCrawls, seal: str) -> None:
         self._raw = raw
         self._own = raw.index(run_id)  # of a killed attempt at this same crawl
-        ours = {one: index for one in earlier.newest_first if (index := raw.index(one)).seal == seal}
-        self._interrupted = [] if earlier.afresh else [index for one, index in ours.items() if one in earlier.interrupted]
+        ours = {one: index for one in previous.newest_first if (index := raw.index(one)).seal == seal}
+        self._interrupted = [] if previous.afresh else [index for one, index in ours.items() if one in previous.interrupted]
         self._known = list(ours.values())
-        self._is_afresh = earlier.afresh
-        concluded = earlier.concluded or ""
+        self._is_afresh = previous.afresh
+        concluded = previous.concluded or ""
         self._base = ours.get(concluded) or raw.index(concluded)
 
     def arrived(self, url: str) -> tuple[Entry, Page] | None:
@@ -94,7 +94,7 @@ class EarlierPages:
         """Whether there was such a page before, whoever asked for it."""
         return self._base.leading_on(url) is not None
 
-    def stand_in(self, urls: Iterable[str]) -> Page | None:
+    def fallback_page(self, urls: Iterable[str]) -> Page | None:
         """The page that was last stored for the first of the URLs that has one: what it led to is there, although it fails now."""
         for url in urls:
             for index in self._known:

@@ -14,13 +14,13 @@ from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome, FailedPage
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
-from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.reading.formats import content_type, format_of, has_known_name
 from almanac.spiders.store.journal import CrawlIndex, Entry, Head
 from almanac.spiders.store.raw import Journal, RawStore
 
 log = structlog.get_logger("almanac.files")
-_NONE = Earlier()
+_NONE = PreviousCrawls()
 
 
 def _silent(_done: int, _seen: int) -> None:
@@ -33,7 +33,7 @@ def read_files(
     raw: RawStore,
     run_id: str,
     *,
-    earlier: Earlier = _NONE,
+    previous: PreviousCrawls = _NONE,
     only: Collection[str] = (),
     forgotten: Collection[str] = (),
     on_page: Callable[[int, int], None] = _silent,
@@ -47,9 +47,9 @@ def read_files(
     """
     files = find_files(base, source.glob)
     pattern = os.path.normpath(base / source.glob)
-    before = raw.index(earlier.concluded or "")
-    if earlier.concluded and (before.damaged or not before.exists):
-        log.warning("the last crawl's journal is damaged: files it no longer tells of keep no place", source=source.name, crawl=earlier.concluded)
+    before = raw.index(previous.concluded or "")
+    if previous.concluded and (before.damaged or not before.exists):
+        log.warning("the last crawl's journal is damaged: files it no longer tells of keep no place", source=source.name, crawl=previous.concluded)
     if only:
         files = {url: path for url, path in files.items() if url in _wanted(source, files, before, only)}
     elif not files:

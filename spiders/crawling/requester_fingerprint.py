@@ -7,7 +7,7 @@ from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.hashing import canonical_json
 
 
-def seal_of(source: SiteSource) -> str:
+def requester_fingerprint(source: SiteSource) -> str:
     """The same for the same user agent, headers, cookies and authentication of a source, and for no others.
 
     It stands in the journal of a crawl, so it must not give a password away: scrypt (RFC 7914) makes guessing one cost 50 ms and 16 MiB.

@@ -23,15 +23,15 @@ from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import FailedPage, PageCounts
 from almanac.spiders.crawling.chain import Chain, marks_of
-from almanac.spiders.crawling.fallback_pages import StandIns
+from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting
-from almanac.spiders.crawling.previous_crawls import EarlierPages
+from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.crawling.problems import header, problem_of, reason_of
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
 from almanac.spiders.crawling.sitemaps import MAX_BYTES
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
 from almanac.spiders.reading.content import Content, is_text_type
-from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.store.journal import Entry
@@ -66,7 +66,7 @@ class SiteSpider(scrapy.Spider):
         self,
         source: SiteSource,
         journal: Journal,
-        earlier: EarlierPages,
+        previous: PreviousPages,
         progress: Callable[[int, int], None],
         only: Collection[str] = (),
         forgotten: Collection[str] = (),
@@ -75,16 +75,16 @@ class SiteSpider(scrapy.Spider):
         """With `only`, these URLs are fetched and no link is followed; `forgotten` ones are never asked for."""
         super().__init__(**kwargs)
         self.source = source
-        self.road = Road(source)
-        self.earlier = earlier
+        self.policy = UrlPolicy(source)
+        self.previous = previous
         self.stats = CrawlStats(source=source.name)
         self.fatal: StorageError | None = None
         self._journal = journal
         self._progress = progress
         self._counts = dict.fromkeys(PageCounts.model_fields, 0)
-        self._frontier = Frontier(self.road)
-        self._stand_ins = StandIns(self.road, earlier, self._frontier)
-        self._sitemaps = SitemapQueue(self.road, self._frontier, self.stats, self._count, self.refusal_of)
+        self._frontier = Frontier(self.policy)
+        self._fallback_pages = FallbackPages(self.policy, previous, self._frontier)
+        self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
         self._in_flight = 0
@@ -101,7 +101,7 @@ class SiteSpider(scrapy.Spider):
         for url in () if self._only else self.source.sitemaps:
             self._frontier.add_sitemap(url)
         for url in self._only or self.source.start_urls:
-            self._frontier.add(Waiting(self.road.canonical(url)))
+            self._frontier.add(Waiting(self.policy.canonical(url)))
         for request in self._released():
             yield request
 
@@ -109,20 +109,20 @@ class SiteSpider(scrapy.Spider):
         """Whether a redirect's target is new; it is not when the page was met before, and then only the way to it is noted."""
         if self._frontier.claim(url, way):
             return True
-        self._guarded(lambda: self._journal.alias(self.road.canonical(way[0]), self.road.canonical(url)))
+        self._guarded(lambda: self._journal.alias(self.policy.canonical(way[0]), self.policy.canonical(url)))
         return False
 
     def refusal_of(self, url: str) -> str | None:
         """Why a redirect's target may not be fetched, or None."""
         try:
-            canonical = self.road.canonical(url)
+            canonical = self.policy.canonical(url)
         except ValueError:
             return "error"
         if not is_on_domains(canonical, self.source.domains):
             return "off_site"
         if self._key(canonical) in self._forgotten:
             return "forgotten"
-        return "denied" if self.road.is_denied(canonical) else None
+        return "denied" if self.policy.is_denied(canonical) else None
 
     def stop_unwanted(self, headers: Any, body_length: int | None, request: scrapy.Request) -> None:
         """Ends the download of a large binary file as soon as its headers are known."""
@@ -169,7 +169,7 @@ class SiteSpider(scrapy.Spider):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
-        found = {"beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued, "stood_in": self._stand_ins.stood_in}
+        found = {"beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued, "stood_in": self._fallback_pages.stood_in}
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     @property
@@ -188,7 +188,7 @@ class SiteSpider(scrapy.Spider):
     def _go_on(self) -> Iterator[scrapy.Request]:
         self._in_flight -= 1
         if not self._in_flight and self._frontier.is_empty:
-            self._stand_ins.probe()
+            self._fallback_pages.probe()
         yield from self._released()
 
     def _released(self) -> Iterator[scrapy.Request]:
@@ -217,7 +217,7 @@ class SiteSpider(scrapy.Spider):
         page = stored.page(response.body) if stored else self._page(response, waiting)
         read = self._read(Content(page), waiting)
         if not response.meta.get("from_disk"):
-            self._stand_ins.site_is_alive()
+            self._fallback_pages.site_is_alive()
         if self._is_guess(waiting) and not read.adds:
             self.stats.ended.append(waiting.url)
             return
@@ -240,12 +240,12 @@ class SiteSpider(scrapy.Spider):
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
         """Malformed markup may cost the links of a page, never the page."""
         try:
-            canonical = self.road.stated_address(content)
-            links = self.road.links(content, in_chain=waiting.chain is not None)
+            canonical = self.policy.stated_address(content)
+            links = self.policy.links(content, in_chain=waiting.chain is not None)
             if waiting.chain is None and not any(link.role == "next" for link in links):
                 return _Read(links, None, canonical)
             chain = waiting.chain or Chain()
-            adds = chain.adds(marks_of(content, self.road))
+            adds = chain.adds(marks_of(content, self.policy))
         except Exception as error:
             return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
         goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
@@ -254,7 +254,7 @@ class SiteSpider(scrapy.Spider):
     def _store(self, page: Page, stored: Entry | None, redirects: list[str], card: list[str]) -> None:
         if stored is None:
             self._guarded(lambda: self._journal.add(page, redirects=redirects, card=card))
-        elif not self.earlier.is_own(stored):
+        elif not self.previous.is_own(stored):
             self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical, card=card or stored.card)))
 
     def _guarded(self, write: Callable[[], None]) -> None:
@@ -267,7 +267,7 @@ class SiteSpider(scrapy.Spider):
 
     def _page(self, response: Response, waiting: Waiting) -> Page:
         return Page(
-            url=self.road.canonical(response.url),
+            url=self.policy.canonical(response.url),
             body=response.body,
             status=response.status,
             content_type=header(response, "Content-Type") or "",
@@ -275,19 +275,19 @@ class SiteSpider(scrapy.Spider):
             requested_url=waiting.url,
             etag=header(response, "ETag"),
             last_modified=header(response, "Last-Modified"),
-            canonical=self.road.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
+            canonical=self.policy.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
         )
 
     def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None, request: scrapy.Request | None) -> None:
         failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
         landed = self._landed(waiting, request)
         self.stats.landed.update(dict.fromkeys(landed, waiting.url))
-        is_guess = self._is_guess(waiting) and not self.earlier.holds(waiting.url)
+        is_guess = self._is_guess(waiting) and not self.previous.holds(waiting.url)
         if is_guess and waiting.chain is not None and status in _MAYBE_NO_SUCH_NUMBER:
             waiting.chain.doubtful.append(failure)
         else:
             self._count(failure)
-        has_stand_in = reason not in _FINAL and not self._only and self._stand_ins.lead_on(waiting, landed)
+        has_stand_in = reason not in _FINAL and not self._only and self._fallback_pages.lead_on(waiting, landed)
         if self._is_guess(waiting) and waiting.chain is not None and not has_stand_in and waiting.chain.may_pass_over():
             following = numbered_next(waiting.url, self.source.pagination)
             self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)
@@ -297,11 +297,11 @@ class SiteSpider(scrapy.Spider):
         landed = []
         for url in [*request.meta.get("redirect_urls", [])[1:], request.url] if request is not None else ():
             with suppress(ValueError):
-                landed.append(self.road.canonical(url))
+                landed.append(self.policy.canonical(url))
         return [url for url in landed if url != waiting.url]
 
     def _key(self, url: str) -> str:
-        return self.road.key(self.road.canonical(url))
+        return self.policy.key(self.policy.canonical(url))
 
     def _count(self, failure: FailedPage) -> None:
         self._counts["gone" if failure.reason == "gone" else "refused" if failure.reason in REFUSED else "failed"] += 1

@@ -9,14 +9,16 @@ from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.problems import header
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
 from almanac.spiders.crawling.stats import CrawlStats
-from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.links import UrlPolicy
 
 
 class SitemapQueue:
     """Queues pages and further sitemaps. `count` takes failures into the books; `refusal_of` says why a URL may not be fetched."""
 
-    def __init__(self, road: Road, frontier: Frontier, stats: CrawlStats, count: Callable[[FailedPage], None], refusal_of: Callable[[str], str | None]) -> None:
-        self._road = road
+    def __init__(
+        self, policy: UrlPolicy, frontier: Frontier, stats: CrawlStats, count: Callable[[FailedPage], None], refusal_of: Callable[[str], str | None]
+    ) -> None:
+        self._policy = policy
         self._frontier = frontier
         self._stats = stats
         self._count = count
@@ -40,7 +42,7 @@ class SitemapQueue:
         self._tell(url, reason, detail, status)
 
     def _queue(self, found: Sitemap, sitemap: Waiting) -> None:
-        for url in self._road.sitemap_pages(found.pages):
+        for url in self._policy.sitemap_pages(found.pages):
             self._frontier.add(Waiting(url))
         for url in found.sitemaps:
             refusal = self._refusal_of(url)

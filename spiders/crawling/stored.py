@@ -40,14 +40,14 @@ class StoredPages:
             request.meta.pop(key, None)
         if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
             return None
-        url = spider.road.canonical(request.url)
-        if (found := spider.earlier.arrived(url)) is not None and spider.refusal_of(found[0].url) is None:
+        url = spider.policy.canonical(request.url)
+        if (found := spider.previous.arrived(url)) is not None and spider.refusal_of(found[0].url) is None:
             entry, page = found
             if entry.url != url and not spider.claim(entry.url, [url]):
                 raise Refusal(None)
             request.meta["from_disk"] = True
             return _answer(request, entry, page.body)
-        if not request.meta.get("unconditional") and (known := spider.earlier.known(url)) is not None:
+        if not request.meta.get("unconditional") and (known := spider.previous.known(url)) is not None:
             _ask_conditionally(request, known)
         return None
 
@@ -55,7 +55,7 @@ class StoredPages:
         known: Entry | None = request.meta.pop("known", None)
         if response.status != 304 or known is None:
             return response
-        body = self._crawler.spider.earlier.body(known)  # type: ignore[union-attr]  # the one spider has it
+        body = self._crawler.spider.previous.body(known)  # type: ignore[union-attr]  # the one spider has it
         if body is None:
             return request.replace(meta={**request.meta, "unconditional": True}, dont_filter=True)
         unchanged = replace(

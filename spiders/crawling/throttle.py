@@ -28,7 +28,7 @@ _AFTER_SCRAPY_S = 0.1
 _OVERLOADED = frozenset({429, 503})  # of the host, not of the page
 
 
-class Pace:
+class HostThrottle:
     """When requests to a host may leave, kept upon Scrapy's slots, of which there is one for each host name."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -40,7 +40,7 @@ class Pace:
         self._own_pace: set[str] = set()
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> "Pace":
+    def from_crawler(cls, crawler: Crawler) -> "HostThrottle":
         pace = cls(crawler)
         crawler.signals.connect(pace.spider_opened, signal=signals.spider_opened)
         crawler.signals.connect(pace.spider_closed, signal=signals.spider_closed)
@@ -144,13 +144,13 @@ class PatientRetry(RetryMiddleware):
         return again
 
     @property
-    def _pace(self) -> Pace:
-        return pace_of(self.crawler)
+    def _pace(self) -> HostThrottle:
+        return throttle_of(self.crawler)
 
 
-def pace_of(crawler: Crawler) -> Pace:
-    """The crawl's one Pace."""
-    pace = crawler.get_downloader_middleware(Pace)
+def throttle_of(crawler: Crawler) -> HostThrottle:
+    """The crawl's one HostThrottle."""
+    pace = crawler.get_downloader_middleware(HostThrottle)
     assert pace is not None
     return pace
 

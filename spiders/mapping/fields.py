@@ -22,7 +22,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class FieldScope:
     """What a rule reads in: a part of a page (an element or a JSON value), and the page around it."""
 
     node: Any
@@ -31,7 +31,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FieldReading:
     """What one rule gave. `matched` says that the rule found something; `problem` why the value cannot be used."""
 
     value: Any
@@ -42,12 +42,12 @@ class Reading:
     field: str = ""
 
 
-def read_fields(rules: dict[str, FieldRule], scope: Scope) -> dict[str, Reading]:
+def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, FieldReading]:
     """Every field of an item, in declared order; problems are in the readings, not raised."""
     return {name: read_field(name, rule, scope) for name, rule in rules.items()}
 
 
-def read_field(name: str, rule: FieldRule, scope: Scope) -> Reading:
+def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     """One field: found, typed, processed, and checked against what is declared."""
     if rule.fields is not None:
         return _read_nested(name, rule, scope)
@@ -55,12 +55,12 @@ def read_field(name: str, rule: FieldRule, scope: Scope) -> Reading:
     try:
         values, matched = _typed_values(rule, scope, wants_list)
     except _BadValue as bad:
-        return Reading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name)
+        return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name)
     is_list = wants_list or "split" in rule.process
     value = _processed(values if is_list else (values[0] if values else None), rule)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
-    return _checked(Reading(value, rule, matched=matched, field=name))
+    return _checked(FieldReading(value, rule, matched=matched, field=name))
 
 
 class _BadValue(Exception):
@@ -69,7 +69,7 @@ class _BadValue(Exception):
         self.found = found
 
 
-def _typed_values(rule: FieldRule, scope: Scope, wants_list: bool) -> tuple[list[Any], bool]:
+def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> tuple[list[Any], bool]:
     """Values in page order (no more than the first one, unless a list is wanted), and whether there was anything."""
     found = _raw_values(rule, scope, wants_list)
     if "count" in rule.process and "split" not in rule.process and rule.pattern is None:
@@ -83,7 +83,7 @@ def _typed_values(rule: FieldRule, scope: Scope, wants_list: bool) -> tuple[list
     return values, bool(values)
 
 
-def _values_of(rule: FieldRule, raw: Any, scope: Scope) -> list[Any]:
+def _values_of(rule: FieldRule, raw: Any, scope: FieldScope) -> list[Any]:
     """What one match gives: a value, several with `split`, or none where the pattern or the type finds nothing in it."""
     kept = _by_pattern(rule.pattern, raw)
     if _is_nothing(kept):
@@ -93,14 +93,14 @@ def _values_of(rule: FieldRule, raw: Any, scope: Scope) -> list[Any]:
     return [value for value in values if not _is_nothing(value)]
 
 
-def _typed(value: Any, rule: FieldRule, scope: Scope) -> Any:
+def _typed(value: Any, rule: FieldRule, scope: FieldScope) -> Any:
     try:
         return convert(value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url)
     except ValueError as error:
         raise _BadValue(str(error), value) from error
 
 
-def _raw_values(rule: FieldRule, scope: Scope, wants_list: bool) -> Iterable[Any]:
+def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterable[Any]:
     """Texts, JSON values or (for type html) markup, as they stand on the page."""
     if rule.const is not None:
         return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
@@ -161,25 +161,25 @@ def _step(step: Process, value: Any) -> Any:
             return ", ".join(str(part) for part in values)
 
 
-def _read_nested(name: str, rule: FieldRule, scope: Scope) -> Reading:
+def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     """`fields` inside each container. A problem inside is the field's problem, named by its path."""
     entries = []
     for container in _containers(rule, scope):
-        readings = read_fields(rule.fields or {}, Scope(container, scope.content, scope.language))
+        readings = read_fields(rule.fields or {}, FieldScope(container, scope.content, scope.language))
         if rule.many and not any(reading.matched for reading in readings.values() if reading.rule.looks):
             continue  # a header row matches the container and none of its fields
         for inner, reading in readings.items():
             if reading.problem:
-                return Reading(None, reading.rule, matched=True, problem=reading.problem, found=reading.found, field=f"{name}.{reading.field or inner}")
+                return FieldReading(None, reading.rule, matched=True, problem=reading.problem, found=reading.found, field=f"{name}.{reading.field or inner}")
         if any(reading.matched for reading in readings.values()):
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
-        return _checked(Reading(_without_match(rule), rule, field=name))
+        return _checked(FieldReading(_without_match(rule), rule, field=name))
     value = _processed(entries if rule.many else entries[0], rule)
-    return _checked(Reading(value, rule, matched=True, field=name))
+    return _checked(FieldReading(value, rule, matched=True, field=name))
 
 
-def _containers(rule: FieldRule, scope: Scope) -> list[Any]:
+def _containers(rule: FieldRule, scope: FieldScope) -> list[Any]:
     where = rule.each or rule
     found = find(scope.content, where, scope.node, many=rule.many)
     if where.json_ is not None and found and isinstance(found[0], list):
@@ -187,7 +187,7 @@ def _containers(rule: FieldRule, scope: Scope) -> list[Any]:
     return found if rule.many else found[:1]
 
 
-def _checked(reading: Reading) -> Reading:
+def _checked(reading: FieldReading) -> FieldReading:
     """The reading with the problem that a required or a restricted field has, if any."""
     rule = reading.rule
     problem = None
@@ -199,7 +199,7 @@ def _checked(reading: Reading) -> Reading:
             problem = f"{_shown(strange[0])!r} is not one of {', '.join(map(str, rule.one_of))}"
     if problem is None:
         return reading
-    return Reading(reading.value, rule, matched=reading.matched, problem=problem, found=_shown(reading.value), field=reading.field)
+    return FieldReading(reading.value, rule, matched=reading.matched, problem=problem, found=_shown(reading.value), field=reading.field)
 
 
 def _shown(value: Any) -> Any:

@@ -13,11 +13,11 @@ from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.middlewares import may_see_credentials
-from almanac.spiders.mapping.fields import Reading
+from almanac.spiders.mapping.fields import FieldReading
 from almanac.spiders.mapping.items import Card, map_page
 from almanac.spiders.mapping.pages import read_cards
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.spiders.store.raw import RawStore
 
@@ -74,10 +74,10 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
 
 def report_page(page: Page, source: SiteSource, url: str, language: str) -> PageReport:
     """The report of a page that was fetched from `url`."""
-    content, road = Content(page), Road(source)
-    role = _role(page, source, road)
-    links = [link.url for link in road.links(content)]
-    items, rejects = _items(content, source, road, language, role)
+    content, policy = Content(page), UrlPolicy(source)
+    role = _role(page, source, policy)
+    links = [link.url for link in policy.links(content)]
+    items, rejects = _items(content, source, policy, language, role)
     return PageReport(
         url=url,
         final_url=page.url,
@@ -101,23 +101,23 @@ def _only(source: SiteSource, url: str) -> SiteSource:
     return source.model_copy(update=only)
 
 
-def _role(page: Page, source: SiteSource, road: Road) -> Literal["listing", "item", "other"]:
+def _role(page: Page, source: SiteSource, policy: UrlPolicy) -> Literal["listing", "item", "other"]:
     if source.match is not None and url_matcher(source.match)(page.url):
         return "item"
-    if road.is_listing(page.url):
+    if policy.is_listing(page.url):
         return "listing"
     # Without `match`, any page may be one that a card leads to.
     return "item" if source.match is None else "other"
 
 
-def _items(content: Content, source: SiteSource, road: Road, language: str, role: str) -> tuple[list[ItemReport], list[dict[str, Any]]]:
+def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: str, role: str) -> tuple[list[ItemReport], list[dict[str, Any]]]:
     if role == "listing":
-        return [ItemReport(document_id=url, title=None, fields=_fields(card)) for url, card in read_cards(content, road, source, language)], []
+        return [ItemReport(document_id=url, title=None, fields=_fields(card)) for url, card in read_cards(content, policy, source, language)], []
     if role == "other":
         return [], []
     # The card that leads here is on another page: what only a card can give is reported as not matched, not as missing.
     carried = source.listing.fields if source.listing else {}
-    unknown: Card = {name: Reading(rule.default, rule, field=name) for name, rule in carried.items()}
+    unknown: Card = {name: FieldReading(rule.default, rule, field=name) for name, rule in carried.items()}
     found = map_page(content, source, language, unknown)
     reports = [
         ItemReport(
@@ -131,5 +131,5 @@ def _items(content: Content, source: SiteSource, road: Road, language: str, role
     return reports, [reject.as_json() for reject in [*found.rejects, *(item.reject for item in found.items if item.reject)]]
 
 
-def _fields(readings: dict[str, Reading]) -> dict[str, FieldReport]:
+def _fields(readings: dict[str, FieldReading]) -> dict[str, FieldReport]:
     return {name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched) for name, reading in readings.items()}

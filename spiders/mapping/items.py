@@ -12,7 +12,7 @@ from almanac.core.templates import fill
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
-from almanac.spiders.mapping.fields import Reading, Scope, read_fields
+from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
 from almanac.spiders.mapping.parts import Part, read_parts
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
@@ -21,7 +21,7 @@ from almanac.spiders.reading.outline import outline, text_of_lines
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.selectors import markup_of
 
-Card = dict[str, Reading]
+Card = dict[str, FieldReading]
 
 _OWN = FieldRule.model_validate({"json": "@"})  # what stands as the rule of a field that the item names itself
 
@@ -30,7 +30,7 @@ _OWN = FieldRule.model_validate({"json": "@"})  # what stands as the rule of a f
 class MappedItem:
     """One item with the readings that it was made from: exactly one of draft and reject is there."""
 
-    readings: dict[str, Reading]
+    readings: dict[str, FieldReading]
     draft: Draft | None = None
     reject: Reject | None = None
 
@@ -99,11 +99,11 @@ class _Mapper:
             url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
         return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
 
-    def _readings(self, part: Part, language: str) -> dict[str, Reading]:
+    def _readings(self, part: Part, language: str) -> dict[str, FieldReading]:
         """The page's own readings, and the card's where the page has nothing to say."""
         if self.source.takes_own_fields:
-            return {name: Reading(value, _OWN, matched=True, field=name) for name, value in part.own.items()}
-        own = read_fields(self.source.fields, Scope(part.node, self.content, language))
+            return {name: FieldReading(value, _OWN, matched=True, field=name) for name, value in part.own.items()}
+        own = read_fields(self.source.fields, FieldScope(part.node, self.content, language))
         readings = {}
         for name, rule in self.source.declared_fields().items():
             carried, read = self.card.get(name), own.get(name)
@@ -113,7 +113,7 @@ class _Mapper:
                 readings[name] = carried
             else:
                 problem = "required field is missing: no card of a listing leads here" if rule.required and rule.default is None else None
-                readings[name] = Reading(rule.default, rule, problem=problem, field=name)
+                readings[name] = FieldReading(rule.default, rule, problem=problem, field=name)
         return readings
 
     def _place(self, part: Part, values: dict[str, Any]) -> _Place:
@@ -127,13 +127,13 @@ class _Mapper:
         here = page_url + (part.anchor or "")
         return _Place(here if self.cites_parts else page_url, here, is_own=False)
 
-    def _fields(self, readings: dict[str, Reading], url: str) -> dict[str, Any]:
+    def _fields(self, readings: dict[str, FieldReading], url: str) -> dict[str, Any]:
         fields = {name: reading.value for name, reading in readings.items()}
         if "url" in fields and not self.source.takes_own_fields:
             fields["url"] = url
         return fields
 
-    def _problem(self, name: str, reading: Reading, place: _Place, values: dict[str, Any]) -> Reject:
+    def _problem(self, name: str, reading: FieldReading, place: _Place, values: dict[str, Any]) -> Reject:
         document_id = place.item_id if self.source.id == "url" else fill(self.source.id, values)
         return self._reject(place.url, document_id or None, reading.problem or "", reading.field or name, reading.rule.rule, reading.found)
 

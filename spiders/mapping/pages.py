@@ -10,11 +10,11 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import StorageError
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import Extraction, Page, Reject
-from almanac.spiders.mapping.fields import Reading, Scope, read_fields
+from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
 from almanac.spiders.mapping.items import Card, MappedItem, map_parts
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import language_of
-from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import RawStore
@@ -40,7 +40,7 @@ class StoredPage:
 
 
 @dataclass(frozen=True, slots=True)
-class PageWork:
+class PageToMap:
     """A page that may yield items. `key` tells all that decides which, beside the declaration; `read` reads them, some at a time."""
 
     key: str
@@ -65,7 +65,7 @@ def _listing_of(entry: Entry, raw: RawStore) -> StoredPage | None:
 def map_pages(pages: Iterable[Page], source: Source, language: str) -> Iterator[Extraction]:
     """Extractions of the pages that yield items, in the order of `pages`: one for each page, several for a file of many rows."""
     held = (StoredPage(replace(page, body=b""), page.sha256, partial(_same, page.body)) for page in pages)
-    for work in works_of(held, source, language):
+    for work in pages_to_map(held, source, language):
         yield from work.read()
 
 
@@ -73,10 +73,10 @@ def _same(body: bytes) -> bytes:
     return body
 
 
-def works_of(pages: Iterable[StoredPage], source: Source, language: str) -> Iterator[PageWork]:
+def pages_to_map(pages: Iterable[StoredPage], source: Source, language: str) -> Iterator[PageToMap]:
     """The pages that yield items, in the order of `pages`. Of a source with a listing, the listing's pages are read at once."""
     if isinstance(source, SiteSource) and source.listing is not None:
-        yield from _works_behind_listing(list(pages), source, language)
+        yield from _pages_behind_listing(list(pages), source, language)
         return
     yields_items = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
     for stored in pages:
@@ -84,10 +84,10 @@ def works_of(pages: Iterable[StoredPage], source: Source, language: str) -> Iter
             yield _work(stored, source, language, None)
 
 
-def _work(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageWork:
+def _work(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
     carried = {name: [reading.value, reading.matched, reading.problem, str(reading.found)] for name, reading in (card or {}).items()}
     key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried]))
-    return PageWork(key, stored.page, partial(_extractions, stored, source, language, card))
+    return PageToMap(key, stored.page, partial(_extractions, stored, source, language, card))
 
 
 def _extractions(stored: StoredPage, source: Source, language: str, card: Card | None) -> Iterator[Extraction]:
@@ -120,52 +120,52 @@ def _extraction(items: list[MappedItem | Reject], source: Source) -> Extraction:
     return extraction
 
 
-def _works_behind_listing(held: list[StoredPage], source: SiteSource, language: str) -> Iterator[PageWork]:
-    road = Road(source)
+def _pages_behind_listing(held: list[StoredPage], source: SiteSource, language: str) -> Iterator[PageToMap]:
+    policy = UrlPolicy(source)
     matches = url_matcher(source.match)
-    listings, cards = _read_listings(held, road, source, language)
-    _share_cards(held, cards, road)
-    for url, former in _former_cards(held, cards, road, source, language):
+    listings, cards = _read_listings(held, policy, source, language)
+    _share_cards(held, cards, policy)
+    for url, former in _former_cards(held, cards, policy, source, language):
         cards.setdefault(url, former)
     for stored in held:
-        card = _card_of(stored.page, cards, road)
+        card = _card_of(stored.page, cards, policy)
         is_item = matches(stored.page.url) if source.match else card is not None and stored.page.url not in listings
         if is_item:
             yield _work(stored, source, language, card)
 
 
-def _card_of(page: Page, cards: dict[str, Card], road: Road) -> Card | None:
-    return next((cards[url] for url in (page.url, _requested(page, road), *page.aliases) if url in cards), None)
+def _card_of(page: Page, cards: dict[str, Card], policy: UrlPolicy) -> Card | None:
+    return next((cards[url] for url in (page.url, _requested(page, policy), *page.aliases) if url in cards), None)
 
 
-def _former_cards(held: list[StoredPage], cards: dict[str, Card], road: Road, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
+def _former_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPolicy, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
     """The cards of pages that keep their place while no listing leads to them any more, as they were when one did."""
-    without = [stored for stored in held if stored.listing is not None and _card_of(stored.page, cards, road) is None]
-    wanted = {url for stored in without for url in (stored.page.url, _requested(stored.page, road), *stored.page.aliases)}
+    without = [stored for stored in held if stored.listing is not None and _card_of(stored.page, cards, policy) is None]
+    wanted = {url for stored in without for url in (stored.page.url, _requested(stored.page, policy), *stored.page.aliases)}
     for listing in {stored.listing.sha256: stored.listing for stored in without if stored.listing is not None}.values():
         content = listing.content()
         if content is not None:
-            yield from ((url, card) for url, card in read_cards(content, road, source, language) if url in wanted)
+            yield from ((url, card) for url, card in read_cards(content, policy, source, language) if url in wanted)
 
 
-def _share_cards(held: list[StoredPage], cards: dict[str, Card], road: Road) -> None:
+def _share_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPolicy) -> None:
     """A card that leads to a page under a second address leads to the right one, too."""
     for stored in held:
-        if stored.page.canonical is not None and (card := _card_of(stored.page, cards, road)) is not None:
+        if stored.page.canonical is not None and (card := _card_of(stored.page, cards, policy)) is not None:
             cards.setdefault(stored.page.canonical, card)
 
 
-def _requested(page: Page, road: Road) -> str:
-    return road.canonical(page.requested_url or page.url)
+def _requested(page: Page, policy: UrlPolicy) -> str:
+    return policy.canonical(page.requested_url or page.url)
 
 
-def _read_listings(held: list[StoredPage], road: Road, source: SiteSource, language: str) -> tuple[set[str], dict[str, Card]]:
+def _read_listings(held: list[StoredPage], policy: UrlPolicy, source: SiteSource, language: str) -> tuple[set[str], dict[str, Card]]:
     """URLs of the listing pages, and their cards by the URL that each leads to.
 
     A page that pagination leads to from a listing is one too, whatever its URL looks like (`/tours` → `/tours?page=2`).
     """
-    by_url = {url: stored for stored in held for url in (_requested(stored.page, road), stored.page.url)}
-    waiting = deque(stored for stored in held if road.is_listing(stored.page.url))
+    by_url = {url: stored for stored in held for url in (_requested(stored.page, policy), stored.page.url)}
+    waiting = deque(stored for stored in held if policy.is_listing(stored.page.url))
     listings = {stored.page.url for stored in waiting}
     cards: dict[str, Card] = {}
     while waiting:
@@ -174,12 +174,12 @@ def _read_listings(held: list[StoredPage], road: Road, source: SiteSource, langu
         if content is None:
             finding = "the stored bytes of a listing are damaged, and its cards cannot be read"
             raise StorageError(finding, where=stored.page.url, hint="almanac run KB --full fetches everything anew")
-        for url, card in read_cards(content, road, source, language):
+        for url, card in read_cards(content, policy, source, language):
             known = cards.setdefault(url, card)
             for name, reading in card.items():  # linked twice: the first card counts, the second fills its gaps
                 if not known[name].matched:
                     known[name] = reading
-        for url in road.next_pages(content):
+        for url in policy.next_pages(content):
             following = by_url.get(url)
             if following is not None and following.page.url not in listings:
                 listings.add(following.page.url)
@@ -187,10 +187,10 @@ def _read_listings(held: list[StoredPage], road: Road, source: SiteSource, langu
     return listings, cards
 
 
-def read_cards(content: Content, road: Road, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
+def read_cards(content: Content, policy: UrlPolicy, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
     """The cards of a listing page: the canonical URL that each leads to, and the fields read from it."""
     rules = source.listing.fields if source.listing else {}
     spoken = language_of(content, language)
-    for node, url in road.cards(content):
-        readings: dict[str, Reading] = read_fields(rules, Scope(node, content, spoken))
+    for node, url in policy.cards(content):
+        readings: dict[str, FieldReading] = read_fields(rules, FieldScope(node, content, spoken))
         yield url, readings

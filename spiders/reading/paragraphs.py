@@ -15,7 +15,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PdfLine:
     """A printed line and where it stands, in points from the lower left: `top` is where it begins, `bottom` where it ends (two
     lines that a hyphen joins are one), `size` the height of its letters."""
 
@@ -32,10 +32,10 @@ class Line:
         return _BULLET.match(self.text) is not None
 
 
-def join_lines(pages: list[list[Line]]) -> list[str]:
+def join_lines(pages: list[list[PdfLine]]) -> list[str]:
     """The paragraphs of a document, in order. One that a page break cuts is whole again; items of a list stay on lines of their own."""
     known = {word.casefold() for page in pages for word in _WORD.findall(_BROKEN_WORD.sub(" ", "\n".join(line.text for line in page)))}
-    blocks: list[list[Line]] = []
+    blocks: list[list[PdfLine]] = []
     for page in pages:
         for number, lines in enumerate(_page_blocks(page)):
             if number == 0 and blocks and _runs_on(blocks[-1][-1], lines[0]):
@@ -52,10 +52,10 @@ def join_lines(pages: list[list[Line]]) -> list[str]:
     return paragraphs
 
 
-def _page_blocks(lines: list[Line]) -> Iterator[list[Line]]:
+def _page_blocks(lines: list[PdfLine]) -> Iterator[list[PdfLine]]:
     steps = [step for before, line in pairwise(lines) if 0 < (step := before.bottom - line.top) < 3 * line.size]
     usual = median(steps) if steps else 0.0
-    block: list[Line] = []
+    block: list[PdfLine] = []
     for number, line in enumerate(lines):
         if block and _begins_block(lines, number, block, usual):
             yield block
@@ -65,7 +65,7 @@ def _page_blocks(lines: list[Line]) -> Iterator[list[Line]]:
         yield block
 
 
-def _begins_block(lines: list[Line], number: int, block: list[Line], usual_step: float) -> bool:
+def _begins_block(lines: list[PdfLine], number: int, block: list[PdfLine], usual_step: float) -> bool:
     line, before = lines[number], lines[number - 1]
     if line.is_bold != before.is_bold or max(line.size, before.size) > 1.15 * min(line.size, before.size):
         return True
@@ -79,7 +79,7 @@ def _begins_block(lines: list[Line], number: int, block: list[Line], usual_step:
     return _would_have_fitted(lines, number)
 
 
-def _would_have_fitted(lines: list[Line], number: int) -> bool:
+def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:
     """Whether the line's first word had room at the end of the line before it, which then was ended on purpose."""
     line, before = lines[number], lines[number - 1]
     words = line.text.split()
@@ -90,7 +90,7 @@ def _would_have_fitted(lines: list[Line], number: int) -> bool:
     return before.right + word + line.size < max((one.right for one in near), default=0.0)
 
 
-def _runs_on(before: Line, line: Line) -> bool:
+def _runs_on(before: PdfLine, line: PdfLine) -> bool:
     """Whether a sentence goes on across a page or a column."""
     same_kind = before.is_bold == line.is_bold and abs(before.size - line.size) < 1
     return same_kind and not _SENTENCE_END.search(before.text) and not line.is_list_item and line.text[:1].islower()

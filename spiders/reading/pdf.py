@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from almanac.spiders.reading.paragraphs import Line, join_lines
+from almanac.spiders.reading.paragraphs import PdfLine, join_lines
 
 _MAX_PAGES = 5_000
 _MAX_CHARACTERS = 20_000_000
@@ -53,7 +53,7 @@ def read_pdf(body: bytes) -> PdfText:
 def _read(document: Any) -> PdfText:
     if len(document) > _MAX_PAGES:
         raise ValueError(f"{len(document)} pages; no more than {_MAX_PAGES} are read")
-    pages: list[list[Line]] = []
+    pages: list[list[PdfLine]] = []
     characters = 0
     for number in range(len(document)):
         pages.append(_page_lines(document, number))
@@ -68,7 +68,7 @@ def _read(document: Any) -> PdfText:
     return PdfText("\n\n".join(paragraphs), _title(pages, paragraphs, " ".join(named.split())))
 
 
-def _page_lines(document: Any, number: int) -> list[Line]:
+def _page_lines(document: Any, number: int) -> list[PdfLine]:
     import pypdfium2
 
     try:
@@ -82,7 +82,7 @@ def _page_lines(document: Any, number: int) -> list[Line]:
     return lines
 
 
-def _lines(text_page: Any) -> Iterator[Line]:
+def _lines(text_page: Any) -> Iterator[PdfLine]:
     import pypdfium2.raw as pdfium  # type: ignore[import-untyped]  # ships no types
 
     def character(text_index: int) -> int:
@@ -97,9 +97,9 @@ def _lines(text_page: Any) -> Iterator[Line]:
             if begin >= 0 and end >= 0:
                 first, last = text_page.get_charbox(begin, loose=True), text_page.get_charbox(end, loose=True)
                 weights = [pdfium.FPDFText_GetFontWeight(text_page, index) for index in (begin, end)]
-                yield Line(shown, first[0], last[2], first[1], last[1], max(first[3] - first[1], 1.0), min(weights) >= _BOLD)
+                yield PdfLine(shown, first[0], last[2], first[1], last[1], max(first[3] - first[1], 1.0), min(weights) >= _BOLD)
             else:
-                yield Line(shown)
+                yield PdfLine(shown)
         start += _units(text) + 2
 
 
@@ -107,16 +107,16 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _edges(page: list[Line]) -> list[Line]:
+def _edges(page: list[PdfLine]) -> list[PdfLine]:
     by_height = sorted(page, key=lambda line: -line.top)
     return [*by_height[:_LINES_AT_THE_EDGE], *by_height[_LINES_AT_THE_EDGE:][-_LINES_AT_THE_EDGE:]]
 
 
-def _without_numbers(line: Line) -> str:
+def _without_numbers(line: PdfLine) -> str:
     return re.sub(r"\d+|\b[ivxl]+\b", "#", " ".join(line.text.casefold().split()))
 
 
-def _running_lines(pages: list[list[Line]]) -> set[str]:
+def _running_lines(pages: list[list[PdfLine]]) -> set[str]:
     """Headers and footers: what stands at the top or the bottom of more than half of three pages or more, whatever its numbers."""
     if len(pages) < 3:
         return set()
@@ -124,11 +124,11 @@ def _running_lines(pages: list[list[Line]]) -> set[str]:
     return {text for text, count in counts.items() if count > len(pages) / 2}
 
 
-def _is_running(line: Line, page: list[Line], running: set[str]) -> bool:
+def _is_running(line: PdfLine, page: list[PdfLine], running: set[str]) -> bool:
     return bool(running) and _without_numbers(line) in running and any(line is edge for edge in _edges(page))
 
 
-def _title(pages: list[list[Line]], paragraphs: list[str], named: str) -> str:
+def _title(pages: list[list[PdfLine]], paragraphs: list[str], named: str) -> str:
     """The largest text of the first page, the title in the file's properties, or its first paragraph if that is short.
 
     Properties of one word are more often the template's ("Brochure", "Review") than the document's.
@@ -140,7 +140,7 @@ def _title(pages: list[list[Line]], paragraphs: list[str], named: str) -> str:
     return next((title for title in candidates if title), "")
 
 
-def _largest(pages: list[list[Line]]) -> str:
+def _largest(pages: list[list[PdfLine]]) -> str:
     first = next((page for page in pages if page), [])
     usual = median(line.size for page in pages for line in page)
     size = max((line.size for line in first), default=0)

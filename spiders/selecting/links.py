@@ -36,7 +36,7 @@ class Link:
     role: Role
 
 
-class Road:
+class UrlPolicy:
     """Where a source's crawl may go."""
 
     def __init__(self, source: SiteSource) -> None:
@@ -73,12 +73,12 @@ class Road:
 
     @cached_property
     def _is_free(self) -> bool:
-        """Whether any link is followed. A declared listing, pagination or sitemap is the whole road, unless `follow` widens it."""
+        """Whether any link is followed. A declared listing, pagination or sitemap is the whole policy, unless `follow` widens it."""
         source = self.source
         return bool(source.follow.allow) or (source.listing is None and not source.pagination.is_declared and bool(source.start_urls))
 
     def may_follow(self, url: str, role: Role) -> bool:
-        """Whether a canonical URL is on the road; `follow.allow` speaks of links and sitemaps only."""
+        """Whether a canonical URL is on the policy; `follow.allow` speaks of links and sitemaps only."""
         if self.is_denied(url) or len(url) > MAX_URL_LENGTH or not is_on_domains(url, self.source.domains):
             return False
         if role not in ("link", "sitemap"):
@@ -155,7 +155,7 @@ class Road:
         return stated.pop() if len(stated) == 1 else None
 
     def sitemap_pages(self, urls: Iterable[str]) -> Iterator[str]:
-        """Canonical URLs of those pages of a sitemap that are on the road."""
+        """Canonical URLs of those pages of a sitemap that are on the policy."""
         for url in urls:
             try:
                 canonical = self.canonical(safe_url_string(url))

@@ -226,7 +226,7 @@ def test_started_again_the_automations_are_not_touched(server: Server) -> None:
 
     before = shipped()
     assert before.keys() == {f"almanac: {what}" for what in ("gate refused", "run failed", "zombie", "crashed", *(f"{kb} is stale" for kb in _DEPLOYED))}
-    again = f"from almanac.flows.server.control_room import furnish; furnish({server.api.removesuffix('/api')!r})"
+    again = f"from almanac.flows.server.control_room import ensure_resources; ensure_resources({server.api.removesuffix('/api')!r})"
     subprocess.run([sys.executable, "-c", again], cwd=ROOT, env={**os.environ, **server.environment, "PREFECT_API_URL": server.api}, check=True, timeout=120)
     assert shipped() == before
 

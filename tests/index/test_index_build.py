@@ -30,7 +30,7 @@ from almanac.index.reader import OpenVersion
 from almanac.index.vectors.exact import nearest
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import check_files
-from almanac.index.verify.problem_collector import Findings
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.verify.verifier import VerifyJob, verify_here, verify_version
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
@@ -257,7 +257,7 @@ def test_flipped_byte_is_found_wherever_it_is(base: Base, name: str) -> None:
         path.write_bytes(changed)
         found: list[Problem] = []
         with contextlib.suppress(DamagedVersion):
-            check_files(version_dir(base.index_dir, "v0001"), read_manifest(base.index_dir, "v0001"), Findings(found.append))
+            check_files(version_dir(base.index_dir, "v0001"), read_manifest(base.index_dir, "v0001"), ProblemCollector(found.append))
             # A name in the manifest, once altered, is that of a missing file.
             beside = kinds(found) - {"file_missing"} if name == "manifest.json" else kinds(found)
             assert beside == {"file_altered"}, f"{name}, byte {place}"

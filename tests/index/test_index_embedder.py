@@ -12,7 +12,7 @@ from almanac.core.settings import installation
 from almanac.index.embedding import precision
 from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder, load_embedder
 from almanac.index.embedding.model_folder import ModelFolder
-from almanac.index.embedding.score_thresholds import Floors, default_floors
+from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 
@@ -87,8 +87,8 @@ def test_dimension_is_that_of_the_last_module_that_changes_it(tmp_path: Path) ->
 
 
 def test_model_that_nobody_measured_refuses_nothing_by_itself(tmp_path: Path) -> None:
-    assert default_floors(describe_embedder(Embed())) == Floors(0.30, 0.50)
-    assert default_floors(describe_embedder(Embed(model=str(model_folder(tmp_path / "m"))))).floor == 0
+    assert score_thresholds(describe_embedder(Embed())) == ScoreThresholds(0.30, 0.50)
+    assert score_thresholds(describe_embedder(Embed(model=str(model_folder(tmp_path / "m"))))).floor == 0
 
 
 def pretend_processor(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) -> None:
@@ -103,7 +103,7 @@ def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path
     assert single.fingerprint == "e66a7194713b02af"  # vectors that lie on disk are of this one
     assert half.fingerprint != single.fingerprint
     assert half.model_copy(update={"fingerprint": single.fingerprint}) == single
-    assert default_floors(half) == default_floors(single)
+    assert score_thresholds(half) == score_thresholds(single)
 
 
 @pytest.mark.parametrize(

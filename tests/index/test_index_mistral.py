@@ -15,7 +15,7 @@ from almanac.core.load import load_declaration
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder, load_embedder
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
-from almanac.index.embedding.score_thresholds import Floors
+from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.index.mistral.retry import Retry
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
@@ -236,11 +236,11 @@ def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None
 
 
 def test_floors_belong_to_the_model() -> None:
-    def floors(**declared: Any) -> Floors:
-        return load_embedder(Embed(provider="mistral", **declared)).defaults
+    def floors(**declared: Any) -> ScoreThresholds:
+        return load_embedder(Embed(provider="mistral", **declared)).score_thresholds
 
-    assert floors() == Floors(0.70, 0.80)
-    assert floors(model="somebody/else", dimension=8) == Floors(0.0, 0.5)
+    assert floors() == ScoreThresholds(0.70, 0.80)
+    assert floors(model="somebody/else", dimension=8) == ScoreThresholds(0.0, 0.5)
 
 
 @pytest.mark.parametrize("at", ["http://127.0.0.1:9/v1", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1/"])

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.core.settings import installation
-from almanac.index.mistral.batching import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack
+from almanac.index.mistral.batching import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack_requests
 from almanac.index.mistral.rate_limit import RateLimit
 from almanac.index.mistral.retry import Retry, read_retry_after
 
@@ -65,7 +65,7 @@ def test_waits_double_with_some_chance_in_them() -> None:
 
 @given(st.lists(st.integers(0, MAX_TOKENS * 2), max_size=600))
 def test_requests_hold_every_text_once_in_order_and_keep_both_limits(tokens: list[int]) -> None:
-    requests = list(pack(tokens))
+    requests = list(pack_requests(tokens))
     assert [row for request in requests for row in request] == list(range(len(tokens)))
     for request in requests:
         assert 0 < len(request) <= MAX_INPUTS

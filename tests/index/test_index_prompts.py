@@ -14,7 +14,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import prompts_of
-from almanac.index.embedding.score_thresholds import default_floors
+from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.embedding.tokens import count_tokens, count_truncated, max_tokens
 from almanac.index.mistral.batching import estimate_tokens
 from almanac.index.vectors.store import VectorStore
@@ -107,7 +107,7 @@ def test_vectors_of_texts_under_another_prompt_are_of_another_embedder() -> None
     assert none.fingerprint == query.fingerprint and document.fingerprint == both.fingerprint
     assert len({none.fingerprint, document.fingerprint, other.fingerprint}) == 3
     assert query != none
-    assert default_floors(none).floor > 0 == default_floors(query).floor, "calibrated without a prompt"
+    assert score_thresholds(none).floor > 0 == score_thresholds(query).floor, "calibrated without a prompt"
 
 
 def test_a_prompt_counts_among_the_tokens(plain: Path) -> None:

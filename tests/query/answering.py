@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from almanac.index.embedding.embedder import Floors
+from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.query.answering.answer import Question, answer
 from almanac.query.models.generators import Messages
 from almanac.schemas.declaration import Declaration
@@ -25,7 +25,7 @@ class CountingWords:
     """A text's vector counts the words it knows."""
 
     info = EmbedderInfo(provider="test", model="words", revision="1", dimension=len(WORDS) + 1, fingerprint="words")
-    defaults = Floors(0.1, 0.9)
+    score_thresholds = ScoreThresholds(0.1, 0.9)
 
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         rows = np.array([[*(text.lower().count(word) for word in WORDS), 0.1] for text in texts], dtype=np.float32)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from almanac.core.settings import DataDir
 from almanac.index.build.builder import build_version
 from almanac.index.embedding.embedder import Embedder
-from almanac.index.lexical.reader import Reading
+from almanac.index.lexical.reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.query.published import PublishedIndex
-from almanac.query.retrieval.relevance import SUPPORT, Nearness
+from almanac.query.retrieval.relevance import SUPPORT, Relevance
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import support
 from almanac.schemas.errors import UsageError
@@ -24,8 +24,8 @@ from tests.index.conftest import Base, HashEmbedder, make_chunks
 from tests.query.answering import Says, ask, declared, make_hit
 
 
-def _readings(question: str, texts: Sequence[str], language: str) -> list[Reading]:
-    reading = Reading(language, False, {}, len(texts))
+def _readings(question: str, texts: Sequence[str], language: str) -> list[AnalyzedQuery]:
+    reading = AnalyzedQuery(language, False, {}, len(texts))
     terms = [reading.terms_of(text) for text in texts]
     asked = sorted(reading.terms_of(question))
     return [reading._replace(frequencies={term: sum(term in own for own in terms) for term in asked})]
@@ -93,21 +93,21 @@ def test_support_is_a_share(question: str, texts: list[str], language: str) -> N
 
 
 def test_words_lower_the_floor_and_their_lack_raises_it() -> None:
-    assert Nearness(0.25, 0.5, True).is_enough(0.3)
-    assert not Nearness(0.33, 0.0, True).is_enough(0.3)
-    assert Nearness(0.39, 0.0, True).is_enough(0.3)
-    assert Nearness(None, 0.7, True).is_enough(0.3)
-    assert not Nearness(None, 0.5, True).is_enough(0.3)
-    assert Nearness(0.01, 0.0, True).is_enough(0.0)  # an embedder that nobody measured refuses nothing
+    assert Relevance(0.25, 0.5, True).is_enough(0.3)
+    assert not Relevance(0.33, 0.0, True).is_enough(0.3)
+    assert Relevance(0.39, 0.0, True).is_enough(0.3)
+    assert Relevance(None, 0.7, True).is_enough(0.3)
+    assert not Relevance(None, 0.5, True).is_enough(0.3)
+    assert Relevance(0.01, 0.0, True).is_enough(0.0)  # an embedder that nobody measured refuses nothing
 
 
 def test_a_cosine_tells_nothing_in_a_language_that_the_embedder_does_not_know() -> None:
-    assert not Nearness(0.7, 0.2, False).is_enough(0.3)
-    assert [Nearness(0.7, share, False).confidence(0.3, 0.5) for share in (0.3, 0.45, 0.6)] == ["low", "medium", "high"]
+    assert not Relevance(0.7, 0.2, False).is_enough(0.3)
+    assert [Relevance(0.7, share, False).confidence(0.3, 0.5) for share in (0.3, 0.45, 0.6)] == ["low", "medium", "high"]
 
 
-@pytest.mark.parametrize(("near", "pathway"), [(Nearness(0.95, 0.1, False), "llm-fallback"), (Nearness(0.2, 0.9, False), "kb-augmented")])
-def test_the_pathway_goes_by_words_where_the_embedder_does_not_know_the_language(near: Nearness, pathway: str) -> None:
+@pytest.mark.parametrize(("near", "pathway"), [(Relevance(0.95, 0.1, False), "llm-fallback"), (Relevance(0.2, 0.9, False), "kb-augmented")])
+def test_the_pathway_goes_by_words_where_the_embedder_does_not_know_the_language(near: Relevance, pathway: str) -> None:
     hit = make_hit(1, "Le remboursement arrive en dix jours.")
     assert ask("Quand ?", [hit], generator=Says("Dix jours [1]."), mode="kb-llm", near={hit.chunk_id: near}).pathway == pathway
 

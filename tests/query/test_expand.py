@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from almanac.query.retrieval.query_expansion import merge, other_wordings
-from almanac.query.retrieval.retriever import Found
+from almanac.query.retrieval.retriever import Retrieved
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.reports import Hit
 
@@ -39,7 +39,7 @@ def _hit(name: str, score: float) -> Hit:
 
 
 def test_a_chunk_counts_by_the_wording_that_suits_it_best() -> None:
-    merged = merge([Found([_hit("a", 0.9), _hit("b", 0.2)]), Found([_hit("b", 0.95), _hit("c", 0.1)])], 2)
+    merged = merge([Retrieved([_hit("a", 0.9), _hit("b", 0.2)]), Retrieved([_hit("b", 0.95), _hit("c", 0.1)])], 2)
     assert [(hit.rank, hit.chunk_id, hit.score) for hit in merged.hits] == [(1, "b", 0.95), (2, "a", 0.9)]
 
 

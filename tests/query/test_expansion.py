@@ -91,7 +91,7 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
     result = _search(_declare(published, server), published)
     alone = _search(_declare(published, server, expand=0), published)
     step = _step(result, "other wordings")
-    assert step["wordings"] == [] and step["failure"], "the road hides why"
+    assert step["wordings"] == [] and step["failure"], "the trace hides why"
     assert [(hit.chunk_id, hit.score) for hit in result.hits] == [(hit.chunk_id, hit.score) for hit in alone.hits] != []
     assert len(server.asked) <= 2, "whoever waits for hits waits for a model"
     assert "sk-loopback" not in str(result) + caplog.text

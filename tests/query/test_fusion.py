@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.fusion import fuse
-from almanac.query.retrieval.selection import diversify, one_of_each_document, worth_returning
+from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import TagIndex
 
 _SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 50))
@@ -77,10 +77,10 @@ def _candidates(*scores: float) -> list[Candidate]:
 
 def test_hits_far_below_the_best_are_not_worth_returning() -> None:
     candidates = _candidates(1.0, 0.8, 0.3, 0.1)
-    assert len(worth_returning(candidates, None, 1)) == 4
-    assert [one.score for one in worth_returning(candidates, 0.5, 1)] == [1.0, 0.8]
-    assert [one.score for one in worth_returning(candidates, 0.5, 3)] == [1.0, 0.8, 0.3]
-    assert worth_returning([], 0.5, 3) == []
+    assert len(drop_below_score_share(candidates, None, 1)) == 4
+    assert [one.score for one in drop_below_score_share(candidates, 0.5, 1)] == [1.0, 0.8]
+    assert [one.score for one in drop_below_score_share(candidates, 0.5, 3)] == [1.0, 0.8, 0.3]
+    assert drop_below_score_share([], 0.5, 3) == []
 
 
 def test_one_chunk_of_each_document_stays_the_best() -> None:
@@ -94,8 +94,8 @@ def test_diversity_prefers_what_is_unlike_to_what_is_the_same_again() -> None:
 
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
     candidates = _candidates(0.9, 0.89, 0.6)
-    assert [one.chunk_id for one in diversify(candidates, 2, 0.5, lambda _: vectors)] == ["c0", "c2"]
-    assert [one.chunk_id for one in diversify(candidates, 2, 0.0, lambda _: vectors)] == ["c0", "c1"]
+    assert [one.chunk_id for one in mmr(candidates, 2, 0.5, lambda _: vectors)] == ["c0", "c2"]
+    assert [one.chunk_id for one in mmr(candidates, 2, 0.0, lambda _: vectors)] == ["c0", "c1"]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 9])
@@ -103,4 +103,4 @@ def test_diversity_returns_as_many_as_there_are(k: int) -> None:
     import numpy as np
 
     vectors = np.eye(3, dtype=np.float32)
-    assert len(diversify(_candidates(0.9, 0.8, 0.7), k, 0.3, lambda _: vectors)) == min(k, 3)
+    assert len(mmr(_candidates(0.9, 0.8, 0.7), k, 0.3, lambda _: vectors)) == min(k, 3)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from almanac.query.models.embedding_cache import RememberingEmbedder
+from almanac.query.models.embedding_cache import CachingEmbedder
 from tests.index.conftest import HashEmbedder
 
 
 def test_a_text_is_embedded_once_and_comes_back_in_its_place() -> None:
     plain = HashEmbedder()
-    remembering = RememberingEmbedder(plain)
+    remembering = CachingEmbedder(plain)
     first = remembering.embed_documents(["a", "b", "a"])
     again = remembering.embed_documents(["c", "b", "a", "c"])
     assert plain.calls == [["a", "b"], ["c"]]
@@ -19,7 +19,7 @@ def test_a_text_is_embedded_once_and_comes_back_in_its_place() -> None:
 
 def test_what_was_not_asked_for_of_late_is_forgotten() -> None:
     plain = HashEmbedder()
-    remembering = RememberingEmbedder(plain)
+    remembering = CachingEmbedder(plain)
     remembering.embed_documents([str(number) for number in range(8192)])
     remembering.embed_documents(["0", "new"])
     remembering.embed_documents(["0"])

@@ -1,4 +1,4 @@
-"""The road of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts alone."""
+"""The trace of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts alone."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -102,9 +102,9 @@ def test_tags_that_a_question_names_move_their_pages_up(opened: OpenVersion) -> 
 
 def test_a_workspace_is_told_nothing_of_the_tags_of_another(opened: OpenVersion) -> None:
     retriever = _retriever(opened, workspace="workspace", tags={"field": "tags", "floor": -1.0})
-    steps = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3, workspace="people")).road}
+    steps = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3, workspace="people")).trace}
     assert {*steps["tags"]["named"], *steps["tags"]["related"]} <= {"travel"}
-    everywhere = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3)).road}
+    everywhere = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3)).trace}
     assert everywhere["tags"]["named"] == ["AI", "ethics", "governance"]
 
 
@@ -150,10 +150,10 @@ def test_a_question_is_answered_from_words_where_the_embedder_does_not_know_the_
 
 
 def test_the_road_names_every_step_and_what_it_did(opened: OpenVersion) -> None:
-    road = _retriever(opened, tags={"field": "tags"}).find(_request("AI ethics", where={"language": "en"}, floor=-1.0)).road
-    steps = {step["step"]: step for step in road}
+    trace = _retriever(opened, tags={"field": "tags"}).find(_request("AI ethics", where={"language": "en"}, floor=-1.0)).trace
+    steps = {step["step"]: step for step in trace}
     assert {"filter", "dense", "lexical", "fuse", "tags", "floor", "select"} <= steps.keys()
     assert steps["filter"]["chunks"] == 4
     assert steps["tags"]["named"] == ["AI", "ethics"]
     assert 0 < steps["fuse"]["dense_weight"] < 1
-    assert all(step["ms"] >= 0 for step in road)
+    assert all(step["ms"] >= 0 for step in trace)

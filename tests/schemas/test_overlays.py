@@ -9,7 +9,7 @@ import pytest
 from almanac.core.load import find_declaration, is_declared, load_declaration
 from almanac.core.overlays import _NULL_MEANS_OFF
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.model import Declared
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 
 _BASE = """\
@@ -81,12 +81,12 @@ def test_null_switches_a_check_of_the_gate_off(load: Load) -> None:
 def test_null_has_a_meaning_of_its_own_nowhere_else() -> None:
     """A key that admits null and has another default would need it: the list of those is complete."""
 
-    def parts(model: type[Declared]) -> set[type[Declared]]:
+    def parts(model: type[DeclaredModel]) -> set[type[DeclaredModel]]:
         return {model}.union(*(parts(part) for part in model.__subclasses__()))
 
     found = {
         (model.__name__.lower(), name)
-        for model in parts(Declared)
+        for model in parts(DeclaredModel)
         for name, field in model.model_fields.items()
         if type(None) in get_args(field.annotation) and not field.is_required() and field.get_default(call_default_factory=True) is not None
     }

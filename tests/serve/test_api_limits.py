@@ -112,7 +112,7 @@ def test_paths_and_methods_that_there_are_not_are_problems_too(api: httpx.Client
 
 
 def test_bytes_are_counted_as_they_come(serving: Serving) -> None:
-    """Declared, and in chunks without a declared length."""
+    """DeclaredModel, and in chunks without a declared length."""
     with serving(max_request_bytes=1_000) as client:
         require_problem(client.post("/api/chat", content=b" " * 1_001, headers=_JSON), 413)
         require_problem(client.post("/api/chat", content=b" " * 20_000_000, headers=_JSON), 413)

@@ -1,6 +1,6 @@
 """Asks for URLs with the settings of a declared source, in a process of its own: `python -m tests.spiders.probe JOBFILE`.
 
-A spider without a road of its own: what becomes of each request is the settings' and the middlewares' doing. Prints one JSON
+A spider without a policy of its own: what becomes of each request is the settings' and the middlewares' doing. Prints one JSON
 object for each URL: {url, status, final, reason, detail}. `public` names loopback addresses that are taken for public ones, for
 a test machine has no others.
 """

@@ -19,8 +19,8 @@ from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.job import Job
-from almanac.spiders.crawling.previous_crawls import Earlier, Ending, earlier_crawls
-from almanac.spiders.crawling.requester_fingerprint import seal_of
+from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
 from tests.spiders.test_spiders_crawl import links, source
@@ -42,9 +42,9 @@ def serve_pages(site: "Site", delay_s: float = 0.02, **keys: Any) -> None:
         site.page(f"/{n}/below", f"below {n}", delay_s=delay_s, **keys)
 
 
-def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, earlier: Earlier) -> None:
+def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, previous: PreviousCrawls) -> None:
     """Crawls in a process group of its own, and kills it once so many pages are stored."""
-    job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, earlier=earlier)
+    job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, previous=previous)
     command = [sys.executable, "-m", "almanac.spiders.crawling.crawl_process"]
     with subprocess.Popen(command, cwd=installation(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True) as process:
         tell_job(process, job.model_dump_json())
@@ -71,12 +71,12 @@ def test_a_crawl_killed_anywhere_goes_on_in_the_next_run(loopback_site: "Site", 
     whole, raw = RawStore(tmp_path / "whole"), RawStore(tmp_path / "raw")
     crawl_site(declared, whole, "r0")
     for run_id, pages in (("r1", 3), ("r2", 30), ("r3", 60)):
-        kill_when(pages, declared, raw, run_id, earlier_crawls(raw, run_id, never))
+        kill_when(pages, declared, raw, run_id, find_previous_crawls(raw, run_id, never))
     had = {entry.url for run_id in ("r1", "r2", "r3") for entry in raw.index(run_id).in_order()}
     site.asked.clear()
-    earlier = earlier_crawls(raw, "r4", never)
-    assert earlier == Earlier(interrupted=["r3", "r2", "r1"])
-    outcome = crawl_site(declared, raw, "r4", earlier=earlier)
+    previous = find_previous_crawls(raw, "r4", never)
+    assert previous == PreviousCrawls(interrupted=["r3", "r2", "r1"])
+    outcome = crawl_site(declared, raw, "r4", previous=previous)
     assert stored(raw, "r4") == stored(whole, "r0")
     assert outcome.pages == PageCounts(fetched=2 * _PAGES + 3)
     asked = {site.base + path for path in site.asked}
@@ -90,7 +90,7 @@ def test_a_crawl_that_had_finished_is_taken_over_without_a_request(loopback_site
     first = crawl_site(source(site), raw, "r1")
     times = {page.url: page.fetched_at for page in raw.pages("r1")}
     site.asked.clear()
-    second = crawl_site(source(site), raw, "r2", earlier=earlier_crawls(raw, "r2", never))
+    second = crawl_site(source(site), raw, "r2", previous=find_previous_crawls(raw, "r2", never))
     assert (second.pages, second.bytes, site.asked.total()) == (first.pages, first.bytes, 0)
     assert stored(raw, "r2") == stored(raw, "r1")
     assert {page.url: page.fetched_at for page in raw.pages("r2")} == times
@@ -101,7 +101,7 @@ def test_what_the_road_no_longer_reaches_is_not_taken_over(loopback_site: "Site"
     serve_pages(site, delay_s=0)
     crawl_site(source(site), raw, "r1")
     narrower = source(site, follow={"deny": ["below", "/new$"]}, limits={"pages": 30})
-    outcome = crawl_site(narrower, raw, "r2", earlier=earlier_crawls(raw, "r2", never))
+    outcome = crawl_site(narrower, raw, "r2", previous=find_previous_crawls(raw, "r2", never))
     assert len(stored(raw, "r2")) == outcome.pages.fetched == 30 and outcome.finish == "pages"
     assert not [url for url in stored(raw, "r2") if url.endswith(("below", "new"))]
 
@@ -116,7 +116,7 @@ def test_an_old_page_that_a_young_crawl_took_over_is_asked_for_again(loopback_si
     lines = raw.journal_path("r1").read_text().splitlines()
     raw.journal_path("r1").write_text("".join((re.sub(r'_at": "20\d\d', '_at": "2001', line) if '/1"' in line else line) + "\n" for line in lines))
     site.asked.clear()
-    crawl_site(source(site), raw, "r2", earlier=earlier_crawls(raw, "r2", never))
+    crawl_site(source(site), raw, "r2", previous=find_previous_crawls(raw, "r2", never))
     assert set(site.asked) == {"/1", "/robots.txt"}
 
 
@@ -128,9 +128,9 @@ def test_pages_of_a_run_that_failed_are_asked_for_with_their_validators(loopback
     site.page("/2", "x", headers={"ETag": '"c"'})
     crawl_site(source(site), raw, "r1")
     site.page("/1", "y", headers={"ETag": '"b2"'})
-    crawl_site(source(site, follow={"deny": ["/2"]}), raw, "r2", earlier=Earlier(concluded="r1"))
+    crawl_site(source(site, follow={"deny": ["/2"]}), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     site.asked.clear()
-    outcome = crawl_site(source(site), raw, "r3", earlier=Earlier(failed="r2", concluded="r1"))
+    outcome = crawl_site(source(site), raw, "r3", previous=PreviousCrawls(failed="r2", concluded="r1"))
     assert outcome.pages == PageCounts(unchanged=3)
     assert set(site.asked) == {"/robots.txt", "/", "/1", "/2"}
 
@@ -147,9 +147,9 @@ def test_pages_that_no_way_leads_to_any_more_are_counted(loopback_site: "Site", 
     site.page("/3", status=302, headers={"Location": "/7"})
     site.page("/6", "x")
     site.page("/7", "x")
-    pages = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1")).pages
+    pages = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1")).pages
     assert pages == PageCounts(fetched=4, gone=1, vanished=2)
-    cut = crawl_site(source(site, limits={"pages": 1}), raw, "r3", earlier=Earlier(concluded="r1"))
+    cut = crawl_site(source(site, limits={"pages": 1}), raw, "r3", previous=PreviousCrawls(concluded="r1"))
     assert (cut.finish, cut.pages.vanished) == ("pages", 0)
 
 
@@ -163,16 +163,16 @@ def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> No
         raw.journal_path(run_id).write_text(head + json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n")
     raw.journal_path("r6").touch()
     endings: dict[str, Ending] = {"r2": "concluded"}
-    assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5", "r3"], concluded="r2")
+    assert find_previous_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == PreviousCrawls(interrupted=["r5", "r3"], concluded="r2")
     endings |= {"r1": "failed", "r3": "failed", "r4": "failed"}
     for run_id in ("r1", "r4"):
         raw.stats_path(run_id).touch()
     # r3's run told that it failed; its crawl was cut off all the same.
-    assert earlier_crawls(raw, "r4", endings.__getitem__) == Earlier(interrupted=["r3"], concluded="r2")
-    assert earlier_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == Earlier(interrupted=["r5"], failed="r4", concluded="r2")
+    assert find_previous_crawls(raw, "r4", endings.__getitem__) == PreviousCrawls(interrupted=["r3"], concluded="r2")
+    assert find_previous_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == PreviousCrawls(interrupted=["r5"], failed="r4", concluded="r2")
     endings |= {"r4": "concluded"}
-    assert earlier_crawls(raw, "r5", endings.__getitem__) == Earlier(concluded="r4")
-    assert earlier_crawls(RawStore(tmp_path / "none"), "r1", never) == Earlier()
+    assert find_previous_crawls(raw, "r5", endings.__getitem__) == PreviousCrawls(concluded="r4")
+    assert find_previous_crawls(RawStore(tmp_path / "none"), "r1", never) == PreviousCrawls()
 
 
 def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site: "Site", tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site:
     site.page("/7", "<h1>changed</h1>", headers={"ETag": '"v2"'})
     del site.answers["/8"]
     site.sent.clear()
-    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    outcome = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     pages = {page.url.removeprefix(site.base): page for page in raw.pages("r2")}
     # Pages 7 and 8 no longer lead to those below them.
     assert outcome.pages == PageCounts(fetched=1, unchanged=2 * _PAGES + 3 - 4, gone=1, vanished=2)
@@ -195,7 +195,7 @@ def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site:
     assert pages["/7"].body == b"<h1>changed</h1>" and pages["/9"].fetched_at.startswith("2001") and pages["/9"].content_type == "text/html; charset=utf-8"
     assert (pages["/new"].requested_url, pages["/9"].status) == (f"{site.base}/old", 200)
     assert {entry.url for entry in raw.index("r2").in_order() if not entry.unchanged} == {f"{site.base}/7"}
-    third = crawl_site(source(site), raw, "r3", earlier=Earlier(concluded="r2"))
+    third = crawl_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"))
     assert third.pages == PageCounts(unchanged=2 * _PAGES + 3 - 3, gone=1)
 
 
@@ -206,11 +206,11 @@ def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_s
     crawl_site(source(site), raw, "r1")
     path = raw.journal_path("r1")
     path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
-    crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     site.asked.clear()
-    earlier = earlier_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
-    assert earlier == Earlier(interrupted=["r2"], concluded="r1")
-    outcome = crawl_site(source(site), raw, "r3", earlier=earlier)
+    previous = find_previous_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
+    assert previous == PreviousCrawls(interrupted=["r2"], concluded="r1")
+    outcome = crawl_site(source(site), raw, "r3", previous=previous)
     assert (outcome.pages, site.asked.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
 
 
@@ -221,14 +221,14 @@ def test_pages_that_were_sent_to_somebody_else_are_asked_for_anew(loopback_site:
     site.page("/1", "<h1>1</h1>", headers={"ETag": '"b"'})
     ann, bob = (source(site, politeness={"cookies": {"session": session}}) for session in ("ann", "bob"))
     crawl_site(ann, raw, "r1")
-    assert crawl_site(bob, raw, "r2", earlier=Earlier(interrupted=["r1"], concluded="r1")).pages == PageCounts(fetched=2)
+    assert crawl_site(bob, raw, "r2", previous=PreviousCrawls(interrupted=["r1"], concluded="r1")).pages == PageCounts(fetched=2)
     assert site.sent["/1"] == 2
-    assert crawl_site(ann, raw, "r3", earlier=Earlier(interrupted=["r2"], concluded="r1")).pages == PageCounts(unchanged=2)
+    assert crawl_site(ann, raw, "r3", previous=PreviousCrawls(interrupted=["r2"], concluded="r1")).pages == PageCounts(unchanged=2)
 
 
 def test_a_seal_is_of_all_that_is_sent_and_of_nothing_else() -> None:
     def seal(**manners: Any) -> str:
-        return seal_of(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "politeness": manners}))
+        return requester_fingerprint(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "politeness": manners}))
 
     auths: list[dict[str, Any]] = [{"auth": {"user": "u", "password": password}} for password in "pq"]
     cookies: list[dict[str, Any]] = [{"cookies": {"a": value}} for value in "bc"]
@@ -250,7 +250,7 @@ def test_unchanged_page_without_its_body_is_asked_for_again(loopback_site: "Site
         body.unlink()
     else:
         body.write_bytes(body.read_bytes()[:-4])
-    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    outcome = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert outcome.pages == PageCounts(fetched=1, unchanged=1)
     assert stored(raw, "r2")[f"{site.base}/1"] == b"<h1>1</h1>"
 
@@ -264,7 +264,7 @@ def test_validators_belong_to_one_url_and_304_unasked_is_an_error(loopback_site:
     site.page("/a", status=302, headers={"Location": "/b"})
     site.page("/b", "new", headers={"ETag": '"a"'})
     site.page("/c", status=304)
-    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    outcome = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert stored(raw, "r2")[f"{site.base}/b"] == b"new"
     assert outcome.pages == PageCounts(fetched=2, failed=1)
     assert [(failure.url.removeprefix(site.base), failure.status) for failure in outcome.failures] == [("/c", 304)]

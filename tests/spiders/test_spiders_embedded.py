@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.items import Page
-from almanac.spiders.mapping.fields import Scope, read_field
+from almanac.spiders.mapping.fields import FieldScope, read_field
 from almanac.spiders.reading.content import Content, parse_json
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.scripts import named_data
@@ -21,7 +21,7 @@ def page(body: str, **keys: Any) -> Content:
 
 
 def value_of(content: Content, **declared: Any) -> Any:
-    return read_field("f", FieldRule.model_validate(declared), Scope(None, content, "en")).value
+    return read_field("f", FieldRule.model_validate(declared), FieldScope(None, content, "en")).value
 
 
 def script(text: str, name: str) -> Any:
@@ -111,7 +111,7 @@ def test_several_products_of_a_page_are_not_each_of_its_cards() -> None:
     cards = "<div class=c><h2>A</h2></div><div class=c><h2>B</h2></div>"
     things = '[{"@type": "Product", "name": "A", "brand": "X"}, {"@type": "Product", "name": "B", "brand": "X"}]'
     content = page(f'<script type="application/ld+json">{things}</script>{cards}')
-    scopes = [Scope(node, content, "en") for node in content.selector.css(".c")]
+    scopes = [FieldScope(node, content, "en") for node in content.selector.css(".c")]
     for name, values in (("name", [None, None]), ("brand", ["X", "X"])):
         rule = FieldRule.model_validate({"json": name, "from": "json-ld"})
         assert [read_field("f", rule, scope).value for scope in scopes] == values

@@ -7,12 +7,12 @@ import pytest
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.links import Link, UrlPolicy
 
 
 def links(body: str, **keys: Any) -> list[Link]:
-    road = Road(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys}))
-    return road.links(Content(Page(url="http://x.test/d/p", body=body.encode(), content_type="text/html")))
+    policy = UrlPolicy(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys}))
+    return policy.links(Content(Page(url="http://x.test/d/p", body=body.encode(), content_type="text/html")))
 
 
 def urls(body: str, **keys: Any) -> list[str]:
@@ -66,8 +66,8 @@ def test_what_is_denied_in_another_script_is_not_followed() -> None:
     ],
 )
 def test_a_link_header_states_the_right_address(header: str, stated: str | None) -> None:
-    road = Road(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"]}))
-    assert road.linked_address(header, "http://x.test/d/p") == (stated and f"http://x.test{stated}")
+    policy = UrlPolicy(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"]}))
+    assert policy.linked_address(header, "http://x.test/d/p") == (stated and f"http://x.test{stated}")
 
 
 def test_stray_nul_neither_changes_the_encoding_nor_ends_the_page() -> None:

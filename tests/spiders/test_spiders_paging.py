@@ -15,7 +15,7 @@ from almanac.schemas.items import Page
 from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.links import Road
+from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next, told_next
 from almanac.spiders.store.raw import RawStore
 from tests.spiders.conftest import Answer
@@ -180,10 +180,10 @@ def test_page_linked_by_its_number_is_still_a_page_of_the_listing(loopback_site:
 )
 def test_what_a_page_adds_is_what_is_declared(keys: dict[str, Any], first: str, second: str, *, adds: bool) -> None:
     declared = {"name": "s", "kind": "site", "start_urls": ["http://x.test/list"], "pagination": {"parameter": "page"}, **keys}
-    road, chain = Road(SiteSource.model_validate(declared)), Chain()
+    policy, chain = UrlPolicy(SiteSource.model_validate(declared)), Chain()
     kind = "text/html" if first.startswith("<") else "application/json"
     pages = [Page(url=f"http://x.test/list?page={n}", body=body.encode(), content_type=kind) for n, body in enumerate((first, second), 1)]
-    assert [chain.adds(marks_of(Content(page), road)) for page in pages][1] is adds
+    assert [chain.adds(marks_of(Content(page), policy)) for page in pages][1] is adds
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,9 @@ def test_what_a_page_adds_is_what_is_declared(keys: dict[str, Any], first: str, 
     ],
 )
 def test_json_says_what_comes_next(url: str, body: dict[str, Any], pagination: dict[str, Any], following: str | None) -> None:
-    road = Road(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/api"], "pagination": pagination}))
+    policy = UrlPolicy(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/api"], "pagination": pagination}))
     page = Page(url=f"http://x.test{url}", body=json.dumps(body).encode(), content_type="application/json")
-    assert road.next_pages(Content(page)) == ([f"http://x.test{following}"] if following else [])
+    assert policy.next_pages(Content(page)) == ([f"http://x.test{following}"] if following else [])
 
 
 def test_json_api_is_read_to_its_end(loopback_site: "Site", tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from almanac.schemas.errors import Unreachable, UsageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome, FailedPage, PageCounts
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site, require_pages
-from almanac.spiders.crawling.page_carryover import keep_places
-from almanac.spiders.crawling.previous_crawls import Earlier, EarlierPages, earlier_crawls
-from almanac.spiders.crawling.requester_fingerprint import seal_of
+from almanac.spiders.crawling.page_carryover import carry_over_pages
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls, PreviousPages, find_previous_crawls
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.store.journal import Head
@@ -57,7 +57,7 @@ class Crawls:
                 asked, _, landed = path.partition("→")
                 journal.add(Page(url=url(landed or asked), requested_url=url(asked), body=path.encode(), etag='"e"', fetched_at="2026-01-01T00:00:00+00:00"))
         if self.last is not None:
-            keep_places(self.source, self.raw, run_id, self.last, read_stats(self.raw, self.last), self.stats, map(url, forgotten))
+            carry_over_pages(self.source, self.raw, run_id, self.last, read_stats(self.raw, self.last), self.stats, map(url, forgotten))
         self.raw.stats_path(run_id).write_text(self.stats.model_dump_json())
         self.last = run_id
         kept = {entry.url.removeprefix(_HOST): entry.kept for entry in self.raw.index(run_id).in_order() if entry.kept}
@@ -189,17 +189,17 @@ def test_kept_pages_are_read_but_never_taken_for_arrived(tmp_path: Path) -> None
     crawls = Crawls(tmp_path)
     crawls("/", "/1")
     crawls("/", finish="pages")
-    pages = EarlierPages(crawls.raw, "r3", Earlier(interrupted=["r2"], concluded="r1"), "s")
+    pages = PreviousPages(crawls.raw, "r3", PreviousCrawls(interrupted=["r2"], concluded="r1"), "s")
     assert pages.arrived(url("/1")) is None and pages.known(url("/1")) is not None
     cut = crawls.raw.journal_path("r2")
     cut.write_text(cut.read_text().replace("2026-01", "2999-01"))
-    pages = EarlierPages(crawls.raw, "r3", Earlier(interrupted=["r2"], concluded="r1"), "s")
+    pages = PreviousPages(crawls.raw, "r3", PreviousCrawls(interrupted=["r2"], concluded="r1"), "s")
     assert pages.arrived(url("/")) is not None and pages.arrived(url("/1")) is None
 
 
 def had(site: "Site", raw: RawStore, shop: SiteSource, *paths: str) -> None:
     """A crawl `r1` that got these pages, as one would have left it."""
-    with raw.journal("r1", Head(seal_of(shop))) as journal:
+    with raw.journal("r1", Head(requester_fingerprint(shop))) as journal:
         for path in paths:
             answer = site.answers.get(path) or site.otherwise(path)
             body = answer.body.encode() if isinstance(answer.body, str) else answer.body
@@ -243,7 +243,7 @@ def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_sit
         site.page(f"/list?page={number}", status=500 if number == 2 else 403)
     site.page("/i/1-0", status=404)
     site.answers["/list?page=4"] = Answer(str(fourth.body).replace("<li><a href=/i/4-0>x</a><b>4.0</b></li>", ""))
-    second = crawl_site(shop, raw, "r2", earlier=Earlier(concluded="r1"))
+    second = crawl_site(shop, raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert second.pages == PageCounts(fetched=2, unchanged=18, failed=2, gone=1, vanished=1)
     assert (second.kept, second.crawl, second.vanished) == (2, "r2", [f"{site.base}/i/4-0"])
     assert json.loads(raw.stats_path("r2").read_text()).items() >= second.model_dump().items()
@@ -253,7 +253,7 @@ def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_sit
     serve_shop(site)
     del site.answers["/i/1-0"]
     site.answers["/list"] = first
-    third = crawl_site(shop, raw, "r3", earlier=Earlier(concluded="r2"))
+    third = crawl_site(shop, raw, "r3", previous=PreviousCrawls(concluded="r2"))
     assert (third.pages.failed, third.kept, third.pages.vanished) == (0, 0, 0)
     assert prices(raw, "r3", shop) == items
     assert raw.index("r3").fingerprint == raw.index("r1").fingerprint != raw.index("r2").fingerprint
@@ -266,13 +266,13 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
         site.page(f"/{n}", "x", headers={"ETag": '"e"'})
     had(site, raw, source(site), "/", *(f"/{n}" for n in range(20)))
     site.page("/", status=403)
-    outcome = crawl_site(source(site), raw, "r2", earlier=Earlier(concluded="r1"))
+    outcome = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert (outcome.pages, outcome.kept) == (PageCounts(unchanged=20, failed=1), 1)
     site.answers.clear()
     site.otherwise = lambda _: Answer("", 501)
     site.asked.clear()
     with pytest.raises(Unreachable):
-        crawl_site(source(site), raw, "r3", earlier=Earlier(concluded="r2"))
+        crawl_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"))
     assert len(set(site.asked) - {"/robots.txt"}) <= 4
     assert raw.index("r3").urls == set()
 
@@ -288,13 +288,13 @@ def test_what_a_forbidden_listing_led_to_is_still_had(loopback_site: "Site", tmp
     had(site, raw, source(site), "/", "/about", "/list/1", "/i/1", "/i/2")
     site.page("/robots.txt", "User-agent: *\nDisallow: /list/\n", content_type="text/plain")
     for number in (2, 3):
-        outcome = crawl_site(source(site), raw, f"r{number}", earlier=Earlier(concluded=f"r{number - 1}"))
+        outcome = crawl_site(source(site), raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert (outcome.pages, outcome.kept) == (PageCounts(fetched=4, refused=1), 0)
         assert f"{site.base}/list/1" not in raw.index(f"r{number}").urls
 
 
 def crawl_site_alone(site: "Site", raw: RawStore, path: str) -> CrawlOutcome:
-    outcome = fetch_site(source(site), raw, "r4", earlier=Earlier(concluded="r1"), only=[site.base + path])
+    outcome = fetch_site(source(site), raw, "r4", previous=PreviousCrawls(concluded="r1"), only=[site.base + path])
     require_pages(source(site), outcome)
     return outcome
 
@@ -310,14 +310,14 @@ def test_one_page_alone_is_fetched_and_all_else_stays(loopback_site: "Site", tmp
     site.page("/1", "changed" + links("/3"))
     site.page("/2", status=404)
     site.asked.clear()
-    outcome = fetch_site(source(site), raw, "r2", earlier=Earlier(interrupted=["r1"], concluded="r1"), only=[f"{site.base}/1#top", f"{site.base}/2"])
+    outcome = fetch_site(source(site), raw, "r2", previous=PreviousCrawls(interrupted=["r1"], concluded="r1"), only=[f"{site.base}/1#top", f"{site.base}/2"])
     assert (outcome.pages, outcome.finish, outcome.kept) == (PageCounts(fetched=1, gone=1), "partial", 1)
     assert set(site.asked) == {"/robots.txt", "/1", "/2"}
     assert [page.body[:7] for page in raw.pages("r2")] == [links("/1", "/2").encode()[:7], b"changed"]
     narrow = source(site, follow={"deny": ["/private"]})
     for bad, finding in (("http://elsewhere.test/", "none of the source's hosts"), (f"{site.base}/private", "follow.deny"), ("mailto:x", "no http")):
         with pytest.raises(UsageError, match=finding):
-            fetch_site(narrow, raw, "r3", earlier=Earlier(concluded="r2"), only=[bad])
+            fetch_site(narrow, raw, "r3", previous=PreviousCrawls(concluded="r2"), only=[bad])
     site.page("/1", status=404)
     gone = crawl_site_alone(site, raw, "/1")  # what is gone says enough
     assert (gone.pages, gone.kept) == (PageCounts(gone=1), 2)
@@ -347,11 +347,11 @@ def test_a_crawl_that_is_killed_keeps_places_like_one_that_was_not(loopback_site
     slow = source(site, politeness={"per_domain": 1})
     had(site, raw, slow, "/", *(f"/{n}" for n in range(12)))
     site.page("/3", status=403)
-    kill_when(6, slow, raw, "r2", Earlier(concluded="r1"))
+    kill_when(6, slow, raw, "r2", PreviousCrawls(concluded="r1"))
     fetched = {page.url for page in raw.pages("r2")}
     site.asked.clear()
-    earlier = earlier_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
-    outcome = crawl_site(slow, raw, "r3", earlier=earlier)
+    previous = find_previous_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
+    outcome = crawl_site(slow, raw, "r3", previous=previous)
     assert (outcome.pages, outcome.kept) == (PageCounts(fetched=12, failed=1), 1)
     assert len(fetched) >= 6 and not fetched & {site.base + path for path in site.asked}
     assert raw.index("r3").fingerprint == raw.index("r1").fingerprint

@@ -9,7 +9,7 @@ import pytest
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.reports import PageCounts
-from almanac.spiders.crawling.previous_crawls import Earlier
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.store.raw import RawStore
 
@@ -109,12 +109,12 @@ def test_an_unchanged_file_stays_as_old_as_it_was_and_a_lost_one_vanishes(tmp_pa
     path.write_text(path.read_text().replace('_at": "20', '_at": "19'))
     (tmp_path / "b.txt").write_text("changed")
     (tmp_path / "c.txt").unlink()
-    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", earlier=Earlier(concluded="r1"))
+    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert (outcome.crawl, outcome.pages, outcome.vanished) == ("r2", PageCounts(fetched=1, unchanged=1, vanished=1), ["c.txt"])
     first_seen = {page.url: page.fetched_at[:2] for page in raw.pages("r2")}
     assert first_seen == {"a.txt": "19", "b.txt": "20"}
     narrow = files("*.txt", limits={"bytes_per_file": 3})
-    third = read_files(narrow, tmp_path, raw, "r3", earlier=Earlier(concluded="r2"))
+    third = read_files(narrow, tmp_path, raw, "r3", previous=PreviousCrawls(concluded="r2"))
     assert (third.pages, third.kept) == (PageCounts(unchanged=1, refused=1), 0)
 
 
@@ -141,12 +141,12 @@ def test_a_file_that_cannot_be_read_keeps_its_place(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "scandir", shut)
     (tmp_path / "shut" / "c.txt").rename(tmp_path / "elsewhere")  # what is in a folder that is shut is not found
     for number in (2, 3):
-        outcome = read_files(files("**/*.txt"), tmp_path, raw, f"r{number}", earlier=Earlier(concluded=f"r{number - 1}"))
+        outcome = read_files(files("**/*.txt"), tmp_path, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert (outcome.pages, outcome.kept) == (PageCounts(unchanged=1, failed=2), 2)
     assert {page.url: page.body for page in raw.pages("r3")} == {name: name.encode() for name in ("a.txt", "b.txt", "shut/c.txt")}
     (tmp_path / "b.txt").unlink()
     with pytest.raises(StorageError, match="none of 1 files can be read"):
-        read_files(files("**/*.txt"), tmp_path, raw, "r4", earlier=Earlier(concluded="r3"))
+        read_files(files("**/*.txt"), tmp_path, raw, "r4", previous=PreviousCrawls(concluded="r3"))
 
 
 def test_one_file_alone_is_read_and_all_others_stay(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_one_file_alone_is_read_and_all_others_stay(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("changed")
     for name in "bc":
         (tmp_path / f"{name}.txt").unlink()
-    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", earlier=Earlier(concluded="r1"), only=["a.txt", "b.txt"])
+    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"), only=["a.txt", "b.txt"])
     assert (outcome.finish, outcome.pages, outcome.kept) == ("partial", PageCounts(fetched=1, vanished=1), 1)
     assert {page.url: page.body for page in raw.pages("r2")} == {"a.txt": b"changed", "c.txt": b"c"}
     with pytest.raises(UsageError, match="no file is called x"):
-        read_files(files("*.txt"), tmp_path, raw, "r3", earlier=Earlier(concluded="r2"), only=["x"])
+        read_files(files("*.txt"), tmp_path, raw, "r3", previous=PreviousCrawls(concluded="r2"), only=["x"])
 
 
 def test_a_file_that_was_taken_down_is_not_read(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.items import Page
 from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
-from almanac.spiders.crawling.previous_crawls import Earlier
-from almanac.spiders.crawling.requester_fingerprint import seal_of
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
 from almanac.spiders.crawling.stats import CrawlStats
 from almanac.spiders.store.journal import Head
@@ -25,14 +25,14 @@ def site(**keys: Any) -> SiteSource:
 def crawled(root: Path, source: SiteSource, hours: float = 1, finish: str = "finished") -> RawStore:
     raw = RawStore(root)
     at = (datetime.now(UTC) - timedelta(hours=hours)).isoformat(timespec="seconds")
-    with raw.journal("r1", Head(seal_of(source), fetching_of(source))) as journal:
+    with raw.journal("r1", Head(requester_fingerprint(source), fetching_of(source))) as journal:
         for path in ("", "a", "b"):
             journal.add(Page(url=f"http://x.test/{path}", body=path.encode() * 10, fetched_at=at, requested_url=f"http://x.test/{path}"))
     raw.stats_path("r1").write_text(CrawlStats(source="s", finish=finish).model_dump_json())
     return raw
 
 
-_BASE = Earlier(concluded="r1")
+_BASE = PreviousCrawls(concluded="r1")
 
 
 def test_a_young_whole_crawl_is_read_again_when_only_the_mapping_changed(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_crawl_that_is_not_whole_or_not_young_is_made_anew(tmp_path: Path, lac
         next(tmp_path.glob("bodies/*/*.gz")).write_bytes(b"")
     elif lack == "no crawl":
         raw.journal_path("r1").unlink()
-    assert reusable_crawl(site(), raw, Earlier() if lack == "never" else _BASE) is None
+    assert reusable_crawl(site(), raw, PreviousCrawls() if lack == "never" else _BASE) is None
 
 
 def test_files_are_always_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from almanac.schemas.errors import NoRecords, Unreachable
 from almanac.spiders.crawling import sitemaps
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.sitemaps import read_sitemap
-from almanac.spiders.selecting.links import Link, Road
+from almanac.spiders.selecting.links import Link, UrlPolicy
 from tests.reference.journey import CONTENT
 from tests.spiders.test_spiders_crawl import crawled, links
 
@@ -120,7 +120,7 @@ def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_what_is_too_deep_too_much_or_too_many_is_refused_and_told() -> None:
-    frontier = Frontier(Road(SiteSource.model_validate({"name": "s", "kind": "site", "sitemaps": [_BASE], "limits": {"pages": 1}})))
+    frontier = Frontier(UrlPolicy(SiteSource.model_validate({"name": "s", "kind": "site", "sitemaps": [_BASE], "limits": {"pages": 1}})))
     assert [frontier.add_sitemap(f"{_BASE}?{n}", depth) for n, depth in enumerate([0, 3, 4])] == [True, True, False]
     assert sum(frontier.add_sitemap(f"{_BASE}?n={n}") for n in range(1200)) == sitemaps.MAX_SITEMAPS - 2
     for n in range(12_000):

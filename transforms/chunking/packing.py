@@ -70,7 +70,7 @@ def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span
     yield Span(start, span.end)
 
 
-def pack(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
+def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
     """Neighbouring pieces together as long as they fit; each chunk begins with the tail of the one before. A piece that is longer stays alone."""
     chunk: Span | None = None
     for piece in pieces:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from almanac.schemas.declaration.chunk import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
-from almanac.transforms.chunking.packing import lines, pack, pieces_of, sentences, spaces, with_overlap, words
+from almanac.transforms.chunking.packing import lines, pack_pieces, pieces_of, sentences, spaces, with_overlap, words
 
 Embed = Callable[[list[str]], npt.NDArray[np.float32]]  # unit vectors (n, dimension) in the order of the texts
 
@@ -24,7 +24,7 @@ def split_by_topic(layout: Layout, span: Span, limits: ChunkLimits, *, embed: Em
         yield span
         return
     whole_sentences = pieces_of(layout, span, limits.size, (sentences, lines, spaces, words))
-    pieces = list(pack(layout, whole_sentences, max(limits.size // _PARTS, 1), 0, ()))
+    pieces = list(pack_pieces(layout, whole_sentences, max(limits.size // _PARTS, 1), 0, ()))
     vectors = np.asarray(embed([layout.text[start:end] for start, end in pieces]), dtype=np.float64)
     chunk: Span | None = None
     for first, last in _best_groups(layout, pieces, vectors, limits.size):
