@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 
@@ -15,25 +15,45 @@ from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.pins import alone_with
 from almanac.index.versions.publish import publish as move_pointer
 from almanac.index.versions.publish import rollback as move_back
+from almanac.schemas.declaration import Declaration
 from almanac.schemas.reports import ItemChange, VerifyResult
 
 _SHOWN = 50  # changed items in a table; --json has all
 
 
+class _Place(NamedTuple):
+    """What every command here is about: a knowledge base, its data directory, and where its versions lie."""
+
+    declaration: Declaration
+    data: DataDir
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def index_dir(self) -> Path:
+        return self.data.index(self.name)
+
+
+def _locate(kb: str, env: str | None, data: Path | None) -> _Place:
+    return _Place(load_declaration(kb, env), DataDir.locate(data))
+
+
 def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """List the versions that are kept, newest first."""
-    name = load_declaration(kb, env).name
-    folder = DataDir.locate(data).index(name)
-    found = stored.report_versions(folder)
+    place = _locate(kb, env, data)
+    name, index_dir = place.name, place.index_dir
+    found = stored.report_versions(index_dir)
     if as_json:
         print_json(found)
         return
     table = [
-        (r.version, r.state, r.created_at[:16].replace("T", " "), *r.counts.model_dump().values(), r.digest[:8], _readers(folder, r.version))
+        (r.version, r.state, r.created_at[:16].replace("T", " "), *r.counts.model_dump().values(), r.digest[:8], _readers(index_dir, r.version))
         for r in found.versions
     ]
     print_table(name, ("version", "state", "created", "records", "docs", "chunks", "digest", "read now"), table)
-    if found.current is not None and found.current not in stored.version_names(folder):
+    if found.current is not None and found.current not in stored.version_names(index_dir):
         say(f"CURRENT says {found.current}, and there is no such version: almanac rollback {name} goes back to the newest one before it")
 
 
@@ -56,14 +76,14 @@ def diff(
     """Say what version B has that A has not: items, chunks, and the rules that changed."""
     from almanac.flows.reporting.diff import compare_versions
 
-    name = load_declaration(kb, env).name
-    result = compare_versions(DataDir.locate(data).index(name), since, to)
+    place = _locate(kb, env, data)
+    result = compare_versions(place.index_dir, since, to)
     if as_json:
         print_json(result)
         return
     rows = [(change, result.items.get(change), result.chunks.get(change)) for change in ("added", "changed", "moved", "removed", "unchanged")]
     rows[-1] = ("unchanged", result.items["unchanged"], result.chunks["kept"])
-    print_table(f"{name}: {since} → {to}", ("", "items", "chunks"), rows)
+    print_table(f"{place.name}: {since} → {to}", ("", "items", "chunks"), rows)
     say(f"rules changed for: {', '.join(result.stages)}" if result.stages else "no rules changed")
     _show_changes(result.changes)
 
@@ -88,26 +108,26 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Make a kept version the live one."""
-    name = load_declaration(kb, env).name
-    folder = DataDir.locate(data).index(name)
-    stored.require_version(folder, version)  # so that a mistake leaves no folder behind
-    with writer_lock(folder, "publish") as lease:
-        previous = stored.read_pointer(folder)
-        move_pointer(folder, version, override=override_gate, lease=lease)
+    place = _locate(kb, env, data)
+    name, index_dir = place.name, place.index_dir
+    stored.require_version(index_dir, version)  # so that a mistake leaves no index_dir behind
+    with writer_lock(index_dir, "publish") as lease:
+        previous = stored.read_pointer(index_dir)
+        move_pointer(index_dir, version, override=override_gate, lease=lease)
     _say_moved(name, version, previous, as_json=as_json)
 
 
 def rollback(kb: KB, version: BeforeArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Make an older version the live one; without V the newest older one that the gate let pass."""
-    name = load_declaration(kb, env).name
-    folder = DataDir.locate(data).index(name)
+    place = _locate(kb, env, data)
+    name, index_dir = place.name, place.index_dir
     if version is None:
-        stored.require_published(folder)
+        stored.require_published(index_dir)
     else:
-        stored.require_version(folder, version)
-    with writer_lock(folder, "rollback") as lease:
-        previous = stored.read_pointer(folder)
-        current = move_back(folder, version, lease=lease)
+        stored.require_version(index_dir, version)
+    with writer_lock(index_dir, "rollback") as lease:
+        previous = stored.read_pointer(index_dir)
+        current = move_back(index_dir, version, lease=lease)
     _say_moved(name, current, previous, as_json=as_json)
 
 
@@ -123,15 +143,14 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
     from almanac.index.vectors.retention import vectors_in_use
     from almanac.index.verify.verifier import verify_version
 
-    name = load_declaration(kb, env).name
-    folder = DataDir.locate(data)
-    index_dir = folder.index(name)
+    place = _locate(kb, env, data)
+    name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
     found = stored.resolve_version(index_dir, version)
     while True:
         pin = stored.pin_version(index_dir, found)
-        with vectors_in_use(folder.vectors):
+        with vectors_in_use(vectors):
             manifest = stored.read_manifest(index_dir, found)
-            problems = verify_version(stored.version_dir(index_dir, found), manifest, folder.vectors, manifest.embedder)
+            problems = verify_version(stored.version_dir(index_dir, found), manifest, vectors, manifest.embedder)
         same = pin.is_in_place()
         pin.close()
         if same:  # else it was rebuilt meanwhile, and half of either was seen
@@ -153,13 +172,12 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
     from almanac.index.upkeep.rebuild import rebuild_version
     from almanac.index.vectors.retention import vectors_in_use
 
-    name = load_declaration(kb, env).name
-    folder = DataDir.locate(data)
-    index_dir = folder.index(name)
+    place = _locate(kb, env, data)
+    name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
     found = stored.resolve_version(index_dir, version)
-    with writer_lock(index_dir, "rebuild") as lease, vectors_in_use(folder.vectors):
+    with writer_lock(index_dir, "rebuild") as lease, vectors_in_use(vectors):
         stored.discard_unfinished(index_dir)
-        result = rebuild_version(index_dir, found, folder.vectors, lease=lease)
+        result = rebuild_version(index_dir, found, vectors, lease=lease)
     if as_json:
         print_json(result)
     else:
@@ -170,16 +188,15 @@ def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> 
     """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
     from almanac.flows.pipeline.retention import apply_retention
 
-    declaration = load_declaration(kb, env)
-    folder = DataDir.locate(data)
-    folder.require_writable()
-    with writer_lock(folder.index(declaration.name), "prune") as lease:
-        result = apply_retention(folder, declaration, lease=lease)
+    place = _locate(kb, env, data)
+    place.data.require_writable()
+    with writer_lock(place.index_dir, "prune") as lease:
+        result = apply_retention(place.data, place.declaration, lease=lease)
     if as_json:
         print_json(result)
         return
     rows = [("versions", len(result.versions)), ("raw crawls", result.crawls), ("raw pages", result.pages), ("vectors", result.vectors)]
-    print_table(f"{declaration.name}: removed, {result.bytes / 1e6:.1f} MB", ("", "removed"), rows)
+    print_table(f"{place.name}: removed, {result.bytes / 1e6:.1f} MB", ("", "removed"), rows)
     if result.held:
         say(f"left, because somebody reads them now: {', '.join(result.held)}")
 
@@ -195,17 +212,16 @@ def forget(
     """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
     from almanac.flows.pipeline.takedown import forget_url
 
-    declaration = load_declaration(kb, env)
-    folder = DataDir.locate(data)
-    folder.require_writable()
-    with writer_lock(folder.index(declaration.name), "forget") as lease:
-        stored.discard_unfinished(folder.index(declaration.name))
-        result = forget_url(folder, declaration, url, why, lease=lease)
+    place = _locate(kb, env, data)
+    place.data.require_writable()
+    with writer_lock(place.index_dir, "forget") as lease:
+        stored.discard_unfinished(place.index_dir)
+        result = forget_url(place.data, place.declaration, url, why, lease=lease)
     if as_json:
         print_json(result)
         return
     rows = [("items", result.items), ("chunks", result.chunks), ("vectors", result.vectors), ("raw pages", result.pages)]
-    print_table(f"{declaration.name}: forgotten: {url}", ("", "erased"), rows)
+    print_table(f"{place.name}: forgotten: {url}", ("", "erased"), rows)
     say(f"versions made anew without it: {', '.join(result.versions) or 'none held it'}")
 
 
@@ -221,10 +237,10 @@ def promote(
     """Copy a verified version into another data directory, verify it there, and publish it."""
     from almanac.index.upkeep.promote import promote_version
 
-    name = load_declaration(kb, env).name
-    target = DataDir.locate(to)
+    place = _locate(kb, env, data)
+    name, target = place.name, DataDir.locate(to)
     before = stored.read_pointer(target.index(name))
-    result = promote_version(DataDir.locate(data), target, name, version, go_live=not no_publish)
+    result = promote_version(place.data, target, name, version, go_live=not no_publish)
     if as_json:
         print_json(result)
     elif before == result.promoted:
@@ -245,9 +261,8 @@ def export(
     """Write a version's chunks, documents, records or vectors."""
     from almanac.cli.export import export_table
 
-    declaration = load_declaration(kb, env)
-    index_dir = DataDir.locate(data).index(declaration.name)
-    found = stored.resolve_version(index_dir, version)
-    pin = stored.pin_version(index_dir, found)
-    export_table(declaration, DataDir.locate(data), found, what, file_format, out)
+    place = _locate(kb, env, data)
+    found = stored.resolve_version(place.index_dir, version)
+    pin = stored.pin_version(place.index_dir, found)
+    export_table(place.declaration, place.data, found, what, file_format, out)
     pin.close()

@@ -130,6 +130,10 @@ class DataDir:
     def vectors(self) -> Path:
         return self.root / "vectors"
 
+    def raw_folders(self, kb: str) -> list[Path]:
+        """The raw folders of all sources, also those that are declared no longer; sorted."""
+        return sorted(path for path in self.raw(kb, "_").parent.glob("*") if path.is_dir())
+
     def index(self, kb: str) -> Path:
         return self.root / "index" / kb
 

@@ -6,7 +6,7 @@ Nested values (`fields`, `metadata`) are canonical JSON in one text column: thei
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -91,6 +91,16 @@ def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int 
                 yield pa.Table.from_batches([batch])
     except _UNREADABLE as error:
         raise damaged_table(path, error) from error
+
+
+def read_texts(chunks: Path, keys: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Key and embedded text of the chunks with one of these keys, each key once, in the order of the table. Raises as `read_batches`."""
+    left = set(keys)
+    for batch in read_batches(chunks, ["text_sha256", "embedded_text"]) if left else ():
+        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if key in left:
+                left.remove(key)
+                yield key, text
 
 
 def damaged_table(path: Path, error: Exception) -> AlmanacError:

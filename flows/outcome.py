@@ -9,9 +9,8 @@ from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
 from almanac.flows.artifacts import shown_if_possible
-from almanac.flows.reporting.tables import percent
+from almanac.flows.reporting.tables import amount
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
-from almanac.schemas.manifest import Check
 from almanac.schemas.reports import Outcome, RunReport
 
 EVENT = "almanac.run."  # and the outcome: almanac.run.gate_refused
@@ -57,13 +56,7 @@ def describe_run(report: RunReport) -> str:
 def reasons_of(report: RunReport) -> list[str]:
     """The gate's checks that refuse: `max_lost 50 % (limit 10 %)`."""
     checks = report.gate.checks if report.gate is not None else []
-    return [f"{check.name} {_amount(check, check.value)} (limit {_amount(check, check.limit)})" for check in checks if not check.ok]
-
-
-def _amount(check: Check, value: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:,}" if check.name in ("min_items", "expectations", "max_cost") else percent(value)
+    return [f"{check.name} {amount(check.name, check.value)} (limit {amount(check.name, check.limit)})" for check in checks if not check.ok]
 
 
 def announce(report: RunReport) -> None:

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
 from almanac.index.vectors.exact import hnsw_is_reliable, nearest
-from almanac.index.vectors.matrix import Numbers, open_matrix
+from almanac.index.vectors.keys import RowNumbers
+from almanac.index.vectors.matrix import open_matrix
 from almanac.index.versions.pins import Pin
 from almanac.index.versions.store import manifest_in, pin_version, require_files, version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
@@ -38,7 +39,7 @@ _COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
 class KnownIds(frozenset[str]):
     """Ids that a version has, with the numbers of their rows: nobody need look them up again."""
 
-    rows: Numbers
+    rows: RowNumbers
 
 
 class OpenVersion:

@@ -133,7 +133,7 @@ class PublishedIndex:
         with self.reading() as retriever:
             if not retriever.is_warm:
                 retriever.warm(self.embedder.info.dimension)
-        self._pool.let_go(_IDLE_S)
+        self._pool.close_idle(_IDLE_S)
 
     @property
     def live(self) -> str | None:

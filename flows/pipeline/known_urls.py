@@ -21,11 +21,6 @@ _NEAREST = 3
 _COMPARED = 2000  # URLs that a mistyped one is compared with
 
 
-def raw_folders(data: DataDir, kb: str) -> list[Path]:
-    """Of all sources, also those that are declared no longer."""
-    return sorted(path for path in data.raw(kb, "_").parent.glob("*") if path.is_dir())
-
-
 def _table_folders(data: DataDir, kb: str) -> list[Path]:
     index_dir = data.index(kb)
     return [data.processed(kb), *(version_dir(index_dir, version) for version in versions_to_clean(index_dir))]
@@ -39,7 +34,7 @@ def names_of(data: DataDir, kb: str, url: str) -> set[str]:
     except ValueError:
         return names  # a file
     if not find_items(data, kb, names).items:
-        for folder in raw_folders(data, kb):
+        for folder in data.raw_folders(kb):
             raw = RawStore(folder)
             for index in map(raw.index, raw.crawls()):
                 names |= {entry.url for name in set(names) if (entry := index.leading_on(name)) is not None}
@@ -61,7 +56,7 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
     """URLs of items and of pages, of rejects and of what was reported as missing."""
     for folder in _table_folders(data, kb):
         yield from urls_of_items(folder)
-    for folder in raw_folders(data, kb):
+    for folder in data.raw_folders(kb):
         raw = RawStore(folder)
         for index in map(raw.index, raw.crawls()):
             yield from index.all_urls

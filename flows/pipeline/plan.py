@@ -1,12 +1,11 @@
 """What a run would do now: the same survey on a scratch copy. Nothing in the data directory is touched."""
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from almanac.core.progress import Show, silent
 from almanac.core.settings import DataDir
-from almanac.core.tables import read_batches
+from almanac.core.tables import read_batches, read_texts
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.embed import check_cost
 from almanac.flows.pipeline.handles import Chunks
@@ -33,7 +32,7 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
     """What a run that has been surveyed is about to do."""
     embed = run.declaration.embed
     missing = set() if is_live(run, surveyed) else _missing(run, surveyed.chunks)
-    tokens = count_tokens(embed, _texts(surveyed.chunks, missing)) if missing else 0
+    tokens = count_tokens(embed, (text for _, text in read_texts(surveyed.chunks.table, missing))) if missing else 0
     affordable = check_cost(embed, tokens)
     checks = [*surveyed.verdict.checks, *([affordable] if affordable else [])]
     would_refuse = not surveyed.is_passed or not all(check.ok for check in checks)
@@ -60,12 +59,3 @@ def _missing(run: Run, chunks: Chunks) -> set[str]:
     """Keys of the texts that have no vector yet."""
     keys = (key for batch in read_batches(chunks.table, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
     return set(VectorStore(run.data.vectors, run.embedder).missing(keys))
-
-
-def _texts(chunks: Chunks, keys: set[str]) -> Iterator[str]:
-    left = set(keys)
-    for batch in read_batches(chunks.table, ["text_sha256", "embedded_text"]):
-        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if key in left:
-                left.remove(key)
-                yield text

@@ -34,7 +34,7 @@ def apply_retention(
     if bodies is None:
         return result
     # Also of sources that are declared no longer.
-    for folder in sorted(path for path in data.raw(declaration.name, "_").parent.glob("*") if path.is_dir()):
+    for folder in data.raw_folders(declaration.name):
         raw = RawStore(folder)
         stored = raw.crawls()
         newest = stored[-declaration.retention.crawls :]

@@ -3,16 +3,16 @@
 import json
 import re
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import structlog
 
+from almanac.core.clock import utc_now
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed, raw_folders
+from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
 from almanac.index.upkeep.prune import needed_keys
 from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
@@ -49,7 +49,7 @@ def _takedown(data: DataDir, kb: str, url: str, why: str | None) -> Takedown:
         nearest = nearest_urls(url, known_urls(data, kb))
         hint = f"known and near: {', '.join(nearest)}" if nearest else "almanac export KB documents, or records, lists the URLs that there are"
         raise NotFound(f"nothing is known of {url}", where=kb, hint=hint)
-    return Takedown(url=url, urls=urls, at=datetime.now(UTC).isoformat(timespec="seconds"), why=why, keys=sorted(found.keys))
+    return Takedown(url=url, urls=urls, at=utc_now(), why=why, keys=sorted(found.keys))
 
 
 def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease | None = None) -> None:
@@ -68,7 +68,7 @@ def _carry_out(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) 
     versions, erased, failures = _erase_from_versions(data, kb, takedown, lease)
     erased.add(forget_in_tables(data.processed(kb), takedown.urls))
     _erase_from_processed(data, kb, takedown.urls)
-    pages = sum(RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in raw_folders(data, kb))
+    pages = sum(RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in data.raw_folders(kb))
     if failures:
         first = failures[0]
         raise DamagedVersion(
@@ -77,7 +77,7 @@ def _carry_out(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) 
             hint="remove that version's folder, or mend what is damaged, then almanac forget KB URL again",
         )
     vectors = _erase_vectors(data, takedown)
-    done = takedown.model_copy(update={"keys": [], "done_at": datetime.now(UTC).isoformat(timespec="seconds")})
+    done = takedown.model_copy(update={"keys": [], "done_at": utc_now()})
     note_takedown(data.index(kb), done)
     return ForgetResult(kb=kb, url=takedown.url, versions=versions, items=len(erased.items), chunks=len(erased.chunks), vectors=vectors, pages=pages)
 

@@ -16,10 +16,11 @@ _EXAMPLES = 3
 def gate_rows(verdict: Verdict | Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """One row a check: its name, the value found, the limit declared, and what follows. A plan's verdict is a mapping."""
     checks = verdict.checks if isinstance(verdict, Verdict) else [Check.model_validate(check) for check in verdict["checks"]]
-    return [(check.name, _amount(check.name, check.value), _amount(check.name, check.limit), _result(check)) for check in checks]
+    return [(check.name, amount(check.name, check.value), amount(check.name, check.limit), _result(check)) for check in checks]
 
 
-def _amount(name: str, value: float | None) -> str:
+def amount(name: str, value: float | None) -> str:
+    """A value or limit of the check of that name, as people read it: a count, or a share in percent."""
     if value is None:
         return NOTHING
     return f"{value:,}" if name in _COUNTS else percent(value)

@@ -20,11 +20,12 @@ from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Numbers, Parent, Rows, find_difference, full_facts, usable_parent
+from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL, is_changeable
+from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, OperationalError, as_storage_error
@@ -187,7 +188,7 @@ def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: O
 class _Rows:
     """Rows of the chunks table that go into Chroma, by number and in an order; `matrix` has the vectors of all rows."""
 
-    def __init__(self, job: BuildJob, matrix: "Vectors", numbers: Numbers) -> None:
+    def __init__(self, job: BuildJob, matrix: "Vectors", numbers: RowNumbers) -> None:
         self._rows = ChunkRows(job.version_dir / CHUNKS, numbers, STORED_COLUMNS)
         self._matrix, self._numbers = matrix, numbers
 

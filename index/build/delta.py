@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,6 +19,7 @@ from almanac.core.code_fingerprint import code_fingerprint
 from almanac.core.tables import CHUNKS
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.rows import CHROMA
+from almanac.index.vectors.keys import RowNumbers
 from almanac.index.versions.store import MANIFEST, manifest_in
 from almanac.schemas.errors import AlmanacError, DamagedVersion
 from almanac.schemas.hashing import file_sha256, short_hash
@@ -32,7 +32,6 @@ _ADD, _DELETE, _COPY, _DELTA = 1.2e-3, 0.6e-3, 0.03e-3, 0.3
 # had been added anew, and to 63 MB after 80 deltas; recall@10 stayed at .99. Beyond that, a full build now and then mends what no sample finds.
 _DUE_SHARE = 0.5
 _DUE_DELTAS = 50
-Numbers = npt.NDArray[np.int64]
 
 
 class BuildFacts(BaseModel):
@@ -76,10 +75,10 @@ class Rows(NamedTuple):
     `kept` are the other rows of the later one, and `places` where these are in the earlier one.
     """
 
-    added: Numbers
+    added: RowNumbers
     removed: list[str]
-    kept: Numbers
-    places: Numbers
+    kept: RowNumbers
+    places: RowNumbers
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,8 @@ def compare_rows(before: pa.Table, after: pa.Table) -> Rows:
     return Rows(_numbers(added), removed, _numbers(pc.indices_nonzero(is_kept)), _numbers(place.filter(is_kept)))
 
 
-def _numbers(array: pa.Array) -> Numbers:
-    numbers: Numbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
+def _numbers(array: pa.Array) -> RowNumbers:
+    numbers: RowNumbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from almanac.index.embedding.model_folder import find_model
+from almanac.index.embedding.tokenizer import load_tokenizer
 from almanac.schemas.declaration.embed import Embed
 
 _WORD = re.compile(r"\w+")
@@ -19,16 +19,9 @@ class Fertility(NamedTuple):
 
 def subword_fertility(embed: Embed, texts: Sequence[str]) -> Fertility | None:
     """The fit over all words of `texts`; None where the embedder has no vocabulary here, or the texts no words."""
-    if embed.provider != "local":
-        return None
-    path = find_model(embed).path / "tokenizer.json"
+    tokenizer = load_tokenizer(embed)
     words = [word for text in texts for word in _WORD.findall(text)]
-    if not path.is_file() or not words:
+    if tokenizer is None or not words:
         return None
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
     pieces = sum(len(found.ids) for found in tokenizer.encode_batch(words, add_special_tokens=False))
     return Fertility(pieces / len(words), tokenizer.get_vocab_size())

@@ -2,18 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from almanac.core.tables import read_batches
+from almanac.core.tables import read_batches, read_texts
 from almanac.index.embedding.model_folder import find_model, prompts_of
+from almanac.index.embedding.tokenizer import load_tokenizer
 from almanac.index.mistral.batching import estimate_tokens
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 _BATCH = 1000
 
@@ -54,7 +50,7 @@ def max_tokens(embed: Embed) -> int | None:
 
 def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
     """The characters of each token of a text, in order, without the marks that a model adds. DeclarationError where the tokenizer is not at hand."""
-    tokenizer = _tokenizer(embed)
+    tokenizer = load_tokenizer(embed)
     if tokenizer is None:
         hint = "unit: characters, or words"
         raise DeclarationError(f"chunk.unit: tokens: the tokenizer of '{embed.model}' does not lie on this machine", where=embed.model, hint=hint)
@@ -62,7 +58,7 @@ def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
 
 
 def _lengths(embed: Embed, texts: Iterable[str]) -> Iterator[int] | None:
-    tokenizer = _tokenizer(embed)
+    tokenizer = load_tokenizer(embed)
     if tokenizer is None:
         return None
     prompt = prompts_of(embed).document
@@ -80,29 +76,11 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield waiting
 
 
-def _tokenizer(embed: Embed) -> "Tokenizer | None":
-    path = find_model(embed).path / "tokenizer.json" if embed.provider == "local" else None
-    return _load_tokenizer(path, path.stat().st_mtime_ns) if path is not None and path.is_file() else None
-
-
-@cache
-def _load_tokenizer(path: Path, _mtime_ns: int) -> "Tokenizer":
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
 def _keys(chunks: Path) -> Counter[str]:
     return Counter(key for batch in read_batches(chunks, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
 
 
 def _texts(chunks: Path, keys: Counter[str]) -> Iterator[str]:
     """The embedded text of each key, as often as it is counted."""
-    left = dict(keys)
-    for batch in read_batches(chunks, ["text_sha256", "embedded_text"]) if left else ():
-        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if times := left.pop(key, 0):
-                yield from [text] * times
+    for key, text in read_texts(chunks, keys):
+        yield from [text] * keys[key]

@@ -2,8 +2,8 @@
 
 import random
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+
+from almanac.core.retry_after import read_retry_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,3 @@ class Retry:
         own = min(self.cap_s, self.base_s * 2.0 ** min(attempt, 30)) * random.uniform(0.5, 1)
         told = read_retry_after(retry_after)
         return own if told is None else max(own, min(told, self.retry_after_cap_s))
-
-
-def read_retry_after(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks for, as a number or a date (RFC 9110, 10.2.3); None where it says nothing that can be meant."""
-    if not header:
-        return None
-    try:
-        seconds = float(header)
-        return seconds if seconds >= 0 else None  # NaN is not
-    except ValueError:
-        pass
-    try:
-        date = parsedate_to_datetime(header)
-        return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds())
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None

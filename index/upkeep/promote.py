@@ -1,11 +1,11 @@
 """A verified version, taken from one data directory to another: from staging to production, with everything that it is made of."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
+from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, remove, sweep
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
@@ -119,7 +119,7 @@ def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
         update={
             "version": name,
             "parent": read_pointer(target.index(manifest.kb)),
-            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "created_at": utc_now(),
             "lineage": {**manifest.lineage, "promoted": origin},
             "files": [],
         }

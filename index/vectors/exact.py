@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.matrix import Numbers
+from almanac.index.vectors.keys import RowNumbers
 
 # A text that stands many times (a notice on every page) makes as many equal vectors. HNSW links them to one another only, and
 # what was reached through them is lost. Rows of 5,000 x 384 that no longer find themselves: none with 300 texts 16 times each,
@@ -20,7 +20,7 @@ def hnsw_is_reliable(keys: pa.ChunkedArray) -> bool:
     return not len(keys) or pc.max(pc.value_counts(keys).field("counts")).as_py() <= _REPEATS_THAT_HNSW_BEARS
 
 
-def nearest(vectors: Vectors, chunk_ids: Sequence[str], vector: Vectors, k: int, rows: Numbers | None = None) -> list[tuple[str, float]]:
+def nearest(vectors: Vectors, chunk_ids: Sequence[str], vector: Vectors, k: int, rows: RowNumbers | None = None) -> list[tuple[str, float]]:
     """The k rows of largest cosine as (chunk_id, cosine), best first and equal ones by id; among `rows` only, where given."""
     unit = vector / np.linalg.norm(vector)
     products = (vectors if rows is None else np.take(vectors, rows, axis=0)) @ unit

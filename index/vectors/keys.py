@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _NONE = -1
-Numbers = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 
 
 class VectorKeys:
@@ -18,9 +18,9 @@ class VectorKeys:
     def __init__(self, folder: Path, read_keys: Callable[[Path], pa.Array | None]) -> None:
         """`read_keys` gives the keys of one part in the order of its rows, or None where it is damaged."""
         self._keys_of = {path: keys for path in sorted(folder.glob("*.parquet")) if (keys := read_keys(path)) is not None}
-        self._joined: tuple[pa.Array, list[Path], Numbers] | None = None
+        self._joined: tuple[pa.Array, list[Path], RowNumbers] | None = None
 
-    def find(self, keys: Sequence[str]) -> tuple[list[Path], Numbers, Numbers]:
+    def find(self, keys: Sequence[str]) -> tuple[list[Path], RowNumbers, RowNumbers]:
         """Parts, and for each key the number of its part and its row there; -1 where no part holds it."""
         every, parts, starts = self._all()
         places = pc.fill_null(pc.index_in(pa.array(keys, pa.string()), value_set=every), _NONE).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -44,7 +44,7 @@ class VectorKeys:
         self._keys_of.pop(path, None)
         self._joined = None
 
-    def _all(self) -> tuple[pa.Array, list[Path], Numbers]:
+    def _all(self) -> tuple[pa.Array, list[Path], RowNumbers]:
         if self._joined is None:
             lengths = [len(keys) for keys in self._keys_of.values()]
             starts = np.cumsum([0, *lengths[:-1]], dtype=np.int64) if lengths else np.zeros(0, dtype=np.int64)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 MATRIX = "vectors.npy"
 _ROWS = 10_000  # copied at a time
-Numbers = npt.NDArray[np.int64]
 
 
 def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
@@ -45,7 +44,7 @@ def write_matrix(folder: Path, keys: list[str], store: "VectorStore") -> "Vector
     return out
 
 
-def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "Vectors", kept: Numbers, places: Numbers) -> "Vectors":
+def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers) -> "Vectors":
     """The same, with the rows `kept` taken over from rows `places` of the parent's."""
     out = _create(folder, len(keys), store.dimension)
     for begin in range(0, len(kept), _ROWS):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.tables import TableWriter, read_batches
+from almanac.core.tables import TableWriter, read_texts
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
@@ -52,7 +52,7 @@ def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int
     """
     keys = pq.read_table(chunks, columns=["text_sha256"]).column(0).to_pylist()
     missing = set(store.missing(keys))
-    texts = sorted(_texts_of(chunks, missing).items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    texts = sorted(read_texts(chunks, missing), key=lambda entry: (-len(entry[1]), entry[0]))
     with TableWriter(to, _SCHEMA) as writer:
         for begin in range(0, len(texts), checkpoint):
             part_keys, part_texts = zip(*texts[begin : begin + checkpoint], strict=True)
@@ -106,10 +106,3 @@ def _read_checkpoint(staged: Path, number: int) -> tuple[list[str], list[str]]:
     with pq.ParquetFile(staged, page_checksum_verification=True) as file:
         keys, texts = (column.to_pylist() for column in file.read_row_group(number).columns)
     return keys, texts
-
-
-def _texts_of(chunks: Path, keys: set[str]) -> dict[str, str]:
-    texts: dict[str, str] = {}
-    for batch in read_batches(chunks, ["text_sha256", "embedded_text"]) if keys else ():
-        texts.update((key, text) for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True) if key in keys)
-    return texts

@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.build.delta import Numbers, compare_rows, verified_chunks
+from almanac.index.build.delta import compare_rows, verified_chunks
 from almanac.index.build.digest import DIGESTED
+from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import UNREADABLE, check_digest, check_hashes, require_schema
 from almanac.index.verify.problem_collector import ProblemCollector
@@ -75,7 +76,7 @@ def _check_table(path: Path, since: Path, manifest: Manifest | None, store: Vect
     return Changed(table, rows)
 
 
-def _sample(inherited: Numbers, table: pa.Table, store: VectorStore, turn: int) -> Numbers:
+def _sample(inherited: RowNumbers, table: pa.Table, store: VectorStore, turn: int) -> RowNumbers:
     """Rows spread over the parts that hold their vectors; with each turn other parts, so that after some every part was looked at."""
     if len(inherited) <= _SAMPLE:
         return inherited

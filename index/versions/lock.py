@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, sweep, write_file
 from almanac.schemas.errors import RunLocked
 
@@ -55,7 +55,7 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
     descriptor = _acquire(index_dir)
     try:
         sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])  # of holders that died
-        since = datetime.now(UTC).isoformat(timespec="seconds")
+        since = utc_now()
         entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": _process_start(os.getpid())}
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
         lease = Lease(index_dir, descriptor, entry)

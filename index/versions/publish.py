@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
+from almanac.core.clock import utc_now
 from almanac.core.durable import sync_tree, write_file
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.lock import Lease
@@ -72,7 +72,7 @@ def publish(index_dir: Path, version: str, *, override: str | None = None, lease
         lease.require_held()
     if manifest.gate.verdict != "passed":
         # Beside the versions, which never change: why this one went live all the same.
-        entry = {"version": version, "why": override, "at": datetime.now(UTC).isoformat(timespec="seconds"), "previous": previous}
+        entry = {"version": version, "why": override, "at": utc_now(), "previous": previous}
         write_file(_override_path(index_dir, version), json.dumps(entry, ensure_ascii=False) + "\n")
     point_to(index_dir, version)
     _log.info("published", kb=index_dir.name, version=version, previous=previous, override=override)

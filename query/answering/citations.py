@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.markers import Marked, without_markers
-from almanac.query.answering.overlap import Words, coverage, rarity
 from almanac.query.answering.sentences import language_of, sentences_of, split
+from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.query.retrieval.relevance import Confidence, Relevance
 from almanac.schemas.reports import Citation, Hit
 

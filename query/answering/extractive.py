@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.index.lexical.analyzer import fold
-from almanac.query.answering.overlap import Words, coverage, rarity
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
+from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.reports import Hit
 
 _SENTENCES = 3

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
-from almanac.query.answering.overlap import Words, coverage, rarity
 from almanac.query.answering.pathways import UNKNOWN, Pathway
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
+from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.reports import Hit

@@ -19,10 +19,10 @@ from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import fuse
-from almanac.query.retrieval.relevance import SUPPORT, Relevance
+from almanac.query.retrieval.relevance import LEAST_COVERAGE, Relevance
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
-from almanac.query.retrieval.term_coverage import support
+from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.query.retrieval.weights import dense_weight, known_shares
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
@@ -110,7 +110,7 @@ class Retriever:
         if request.default_floor is not None and candidates:
             with found.step("floor") as told:
                 candidates = self._near_enough(request.text, candidates[: max(request.k, self._declared.candidates)], request.default_floor)
-                told.update(floor=request.default_floor, support=SUPPORT, left=len(candidates))
+                told.update(floor=request.default_floor, term_coverage=LEAST_COVERAGE, left=len(candidates))
         with found.step("select") as told:
             candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
             found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours)
@@ -234,7 +234,7 @@ class Retriever:
     def relevance(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Relevance]:
         """How near chunks are to a question: by their ids, which are those of `cosines`."""
         rows = self.opened.rows(list(cosines))
-        shares = support(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
+        shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
         is_known = [self._known[language] >= _KNOWN_WELL for language in languages]
         return {one: Relevance(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}

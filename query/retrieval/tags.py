@@ -50,15 +50,15 @@ class TagIndex:
                 self._related[one].add(other)
                 self._related[other].add(one)
 
-    def tags_of(self, question: str, nearness: Callable[[], np.ndarray] | None, floor: float) -> QuestionTags:
+    def tags_of(self, question: str, cosines_of_names: Callable[[], np.ndarray] | None, floor: float) -> QuestionTags:
         """Tags whose words all stand in the question; where there is none, the nearest by meaning whose cosine reaches `floor`.
 
-        `nearness` gives the cosine of the question to each of `names`, shape (n,).
+        `cosines_of_names` gives the cosine of the question to each of `names`, shape (n,).
         """
         asked = set(_words(question))
         named = [name for name in self.names if self._words[name] and self._words[name] <= asked]
-        if not named and nearness is not None and self.names:
-            cosines = nearness()
+        if not named and cosines_of_names is not None and self.names:
+            cosines = cosines_of_names()
             order = np.argsort(-cosines, kind="stable")[:_NAMED]
             named = sorted(self.names[i] for i in order if cosines[i] >= floor)
         related = sorted({other for name in named for other in self._related[name]} - set(named))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, tokens
+from almanac.query.retrieval.overlap import coverage
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -24,30 +25,30 @@ _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _IS_HIRAGANA = regex.compile(r"[\u3041-\u309f]+")
 
 
-def support(readings: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[float]:
-    """For each text the share of the question, 0 to 1, that stands in it, in the reading that suits it best.
+def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[float]:
+    """For each text the share of the question, 0 to 1, that stands in it, in the language that suits it best.
 
     A term weighs by the square of its inverse frequency: of what is asked about, the rare words tell, and one that stands nowhere tells most.
     """
     best = [0.0] * len(texts)
-    for reading in readings:
-        weights = _weights(reading, question)
-        total = sum(weights.values())
-        for number, text in enumerate(texts if total else ()):
-            best[number] = max(best[number], _held(weights, reading.terms_of(text)) / total)
+    for query in analyzed:
+        weights = _weights(query, question)
+        for number, text in enumerate(texts if sum(weights.values()) else ()):
+            best[number] = max(best[number], coverage(list(weights), _counted(weights, query.terms_of(text)), weights))
     return [round(share, 6) for share in best]
 
 
-def _held(weights: dict[str, float], terms: set[str]) -> float:
+def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
+    """How fully each term of the question counts in a text: those that it holds, and less, those that are akin to one of its own."""
     ordered: list[str] = []
-    held = 0.0
-    for term, weight in weights.items():
+    counted: dict[str, float] = {}
+    for term in weights:
         if term in terms:
-            held += weight
+            counted[term] = 1.0
         elif len(term) >= _STEM and not any(character.isdigit() or character == "_" for character in term):
             ordered = ordered or sorted(terms)
-            held += weight * _ALIKE * _has_kin(term, terms, ordered)
-    return held
+            counted[term] = _ALIKE * _has_kin(term, terms, ordered)
+    return counted
 
 
 def _has_kin(term: str, terms: set[str], ordered: list[str]) -> bool:
@@ -56,22 +57,22 @@ def _has_kin(term: str, terms: set[str], ordered: list[str]) -> bool:
     return (after < len(ordered) and ordered[after].startswith(term)) or any(term[:end] in terms for end in range(_STEM, len(term)))
 
 
-def _weights(reading: "AnalyzedQuery", question: str) -> dict[str, float]:
-    usual = _usual(reading, question)
-    texts = reading.rows + _PRIOR + 1
-    shares = {term: (count + 0.5 + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS)) / texts for term, count in reading.frequencies.items()}
+def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
+    usual = _usual(query, question)
+    texts = query.rows + _PRIOR + 1
+    shares = {term: (count + 0.5 + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS)) / texts for term, count in query.frequencies.items()}
     return {term: math.log(1 / min(share, 1.0)) ** 2 for term, share in shares.items()}
 
 
-def _usual(reading: "AnalyzedQuery", question: str) -> dict[str, float]:
+def _usual(query: "AnalyzedQuery", question: str) -> dict[str, float]:
     """How often each term comes among words in general, where that is known."""
-    known = _frequencies(primary_tag(reading.language))
+    known = _frequencies(primary_tag(query.language))
     found: dict[str, float] = {}
     for word in _WORD.findall(question):
         frequency = known.get(word.casefold(), 0.0)
-        for term in folded_tokens(word) if reading.is_folded else tokens(word, reading.language):
+        for term in folded_tokens(word) if query.is_folded else tokens(word, query.language):
             found[term] = max(frequency, found.get(term, 0.0))
-    for term in reading.frequencies:
+    for term in query.frequencies:
         first, joint, second = term.partition("_")
         if joint:
             found[term] = _PAIR * min(found.get(first, 0.0), found.get(second, 0.0))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
 from almanac.core.lifetime import tell_job
+from almanac.core.progress import OnProgress, ignore
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
@@ -37,13 +38,7 @@ _NONE = PreviousCrawls()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
 
 
-def _silent(_done: int, _seen: int) -> None:
-    return None
-
-
-def crawl_site(
-    source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: Callable[[int, int], None] = _silent
-) -> CrawlOutcome:
+def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: OnProgress = ignore) -> CrawlOutcome:
     """As `fetch_site`, and raises what `require_pages` raises."""
     outcome = fetch_site(source, raw, run_id, previous=previous, on_page=on_page)
     require_pages(source, outcome)
@@ -58,7 +53,7 @@ def fetch_site(
     previous: PreviousCrawls = _NONE,
     only: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
-    on_page: Callable[[int, int], None] = _silent,
+    on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
     """Fetches a site into `raw`; a crawl of the same id that was killed goes on where it was.
 
@@ -158,7 +153,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
             stream.close()
 
 
-def _follow(process: subprocess.Popen[str], on_page: Callable[[int, int], None], limit_s: float) -> str:
+def _follow(process: subprocess.Popen[str], on_page: OnProgress, limit_s: float) -> str:
     """Forwards progress until the process ends; returns the last of what it wrote to stderr."""
     assert process.stdout is not None and process.stderr is not None
     tail: deque[str] = deque(maxlen=20)

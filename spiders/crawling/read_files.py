@@ -2,13 +2,14 @@
 
 import glob
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
+from almanac.core.clock import utc_now
+from almanac.core.progress import OnProgress, ignore
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.items import Page
@@ -23,10 +24,6 @@ log = structlog.get_logger("almanac.files")
 _NONE = PreviousCrawls()
 
 
-def _silent(_done: int, _seen: int) -> None:
-    return None
-
-
 def read_files(
     source: FilesSource,
     base: Path,
@@ -36,7 +33,7 @@ def read_files(
     previous: PreviousCrawls = _NONE,
     only: Collection[str] = (),
     forgotten: Collection[str] = (),
-    on_page: Callable[[int, int], None] = _silent,
+    on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
     """Stores the files that `source.glob` names, relative to the folder `base`.
 
@@ -204,7 +201,7 @@ def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> P
         kind = format_of(url, body, default="markdown" if source.format == "faq" else "text")
     else:
         kind = source.format
-    read_at = datetime.now(UTC).isoformat(timespec="seconds")
+    read_at = utc_now()
     return Page(url=url, body=body, content_type=content_type(url, kind), fetched_at=read_at, requested_url=url)
 
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import scrapy
@@ -18,6 +17,7 @@ from scrapy.exceptions import CloseSpider, StopDownload
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from almanac.core.clock import utc_now
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
@@ -271,7 +271,7 @@ class SiteSpider(scrapy.Spider):
             body=response.body,
             status=response.status,
             content_type=header(response, "Content-Type") or "",
-            fetched_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            fetched_at=utc_now(),
             requested_url=waiting.url,
             etag=header(response, "ETag"),
             last_modified=header(response, "Last-Modified"),

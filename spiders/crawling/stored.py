@@ -5,12 +5,12 @@ that nobody was asked at all.
 """
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
+from almanac.core.clock import utc_now
 from almanac.spiders.crawling.problems import header
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.store.journal import Entry
@@ -64,7 +64,7 @@ class StoredPages:
             redirects=list(request.meta.get("redirect_urls", [])),
             etag=header(response, "ETag") or known.etag,
             last_modified=header(response, "Last-Modified") or known.last_modified,
-            checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            checked_at=utc_now(),
             unchanged=True,
             kept="",
             misses=0,

@@ -3,10 +3,8 @@
 import asyncio
 import math
 import random
-import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from time import monotonic
 from typing import Any
 
@@ -19,6 +17,7 @@ from scrapy.utils.asyncio import CallLaterResult, call_later
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.python.failure import Failure
 
+from almanac.core.retry_after import read_retry_after
 from almanac.spiders.crawling.refusal import Refusal
 
 CRAWL_DELAY_MAX_S = 30.0  # a robots.txt that asks for more is crawled at this pace
@@ -161,16 +160,9 @@ def _backoff_s(request: Request) -> float:
 
 
 def retry_after_s(response: Response, now: datetime | None = None) -> float:
-    """How long the answer asks to wait, in seconds, RETRY_AFTER_MAX_S at most; 0 where it says nothing that can be read (RFC 9110, 10.2.3)."""
+    """Seconds that the answer asks to wait, RETRY_AFTER_MAX_S at most; 0 where it says nothing that can be read."""
     value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
-        return min(float(value), RETRY_AFTER_MAX_S)
-    try:
-        moment = parsedate_to_datetime(value)
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - (now or datetime.now(UTC))).total_seconds()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return 0.0
-    return min(max(seconds, 0.0), RETRY_AFTER_MAX_S)
+    return min(read_retry_after(value, now) or 0.0, RETRY_AFTER_MAX_S)
 
 
 def certificate_problem(error: BaseException) -> str | None:

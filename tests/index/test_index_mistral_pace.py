@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from almanac.core.retry_after import read_retry_after
 from almanac.core.settings import installation
 from almanac.index.mistral.batching import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack_requests
 from almanac.index.mistral.rate_limit import RateLimit
-from almanac.index.mistral.retry import Retry, read_retry_after
+from almanac.index.mistral.retry import Retry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -15,9 +15,9 @@ from almanac.index.embedding.embedder import Embedder
 from almanac.index.lexical.reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.query.published import PublishedIndex
-from almanac.query.retrieval.relevance import SUPPORT, Relevance
+from almanac.query.retrieval.relevance import LEAST_COVERAGE, Relevance
 from almanac.query.retrieval.retriever import Retriever
-from almanac.query.retrieval.term_coverage import support
+from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Verdict
 from tests.index.conftest import Base, HashEmbedder, make_chunks
@@ -32,7 +32,7 @@ def _readings(question: str, texts: Sequence[str], language: str) -> list[Analyz
 
 
 def _best(question: str, texts: Sequence[str], language: str) -> tuple[float, str]:
-    return max(zip(support(_readings(question, texts, language), question, texts), texts, strict=True))
+    return max(zip(term_coverage(_readings(question, texts, language), question, texts), texts, strict=True))
 
 
 _POOL = {
@@ -57,7 +57,7 @@ def test_a_few_texts_bear_a_question_in_other_words(language: str, question: str
     """In three texts each word is rare: which of them tell is known from the language."""
     share, text = _best(question, _POOL[language], language)
     assert text == _POOL[language][answer]
-    assert share >= SUPPORT
+    assert share >= LEAST_COVERAGE
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_a_few_texts_bear_a_question_in_other_words(language: str, question: str
     ],
 )
 def test_what_is_asked_about_and_stands_nowhere_tells_most(language: str, question: str) -> None:
-    assert _best(question, _POOL[language], language)[0] < SUPPORT
+    assert _best(question, _POOL[language], language)[0] < LEAST_COVERAGE
 
 
 def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllables() -> None:
     def share(question: str, text: str, language: str) -> float:
-        return support(_readings(question, [text], language), question, [text])[0]
+        return term_coverage(_readings(question, [text], language), question, [text])[0]
 
     assert 0 < share("Straßenbahn", "Die Straßenbahnlinie 4", "de") < share("Straßenbahn", "Die Straßenbahn", "de") == 1
     assert share("123456", "number 1234567", "en") == 0
@@ -87,7 +87,7 @@ def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllab
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=3), st.sampled_from(["en", "vi", "ja", "he", "th", "und", "xx", "no"]))
 def test_support_is_a_share(question: str, texts: list[str], language: str) -> None:
-    found = support(_readings(question, texts, language), question, texts)
+    found = term_coverage(_readings(question, texts, language), question, texts)
     assert len(found) == len(texts)
     assert all(0 <= share <= 1 and math.isfinite(share) for share in found)
 

@@ -65,7 +65,7 @@ def test_a_version_that_was_asked_for_by_name_waits_a_little(index: PublishedInd
     assert is_held(base, "v0002")
     index.keep_up()
     assert is_held(base, "v0002")
-    index._pool.let_go(idle_s=0.0)
+    index._pool.close_idle(idle_s=0.0)
     assert not is_held(base, "v0002")
 
 

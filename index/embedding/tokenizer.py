@@ -1,0 +1,27 @@
+"""The tokenizer of a local model, without the model."""
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from almanac.index.embedding.model_folder import find_model
+from almanac.schemas.declaration.embed import Embed
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def load_tokenizer(embed: Embed) -> "Tokenizer | None":
+    """The declared model's own, which cuts nothing off and pads nothing; None for an API, or where none lies beside the model."""
+    path = find_model(embed).path / "tokenizer.json" if embed.provider == "local" else None
+    return _load(path, path.stat().st_mtime_ns) if path is not None and path.is_file() else None
+
+
+@cache
+def _load(path: Path, _mtime_ns: int) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
