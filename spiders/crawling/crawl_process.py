@@ -42,7 +42,7 @@ def crawl(job: Job) -> int:
     source = SiteSource.model_validate(job.source)
     raw = RawStore(job.raw, job.below)
     head = Head(requester_fingerprint(source), job.fetching)
-    pages = PreviousPages(raw, job.run_id, job.previous, head.seal)
+    pages = PreviousPages(raw, job.run_id, job.previous, head.requester)
     with raw.journal(job.run_id, head) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)

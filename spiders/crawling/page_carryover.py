@@ -39,7 +39,7 @@ def carry_over_pages(
         return
     fates = _Fates(UrlPolicy(source), now, stats)
     is_complete = stats.finish == "finished" and not stats.unqueued and not _hides_pages(base, fates, before, stats)
-    places = _Places(source, base, now.seal == base.seal, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
+    places = _Places(source, base, now.requester == base.requester, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
     with raw.journal(run_id) as journal:
         for entry in base.select(left):
             places.decide(entry, journal)

@@ -55,12 +55,12 @@ def is_fresh(checked_at: str) -> bool:
 
 
 class PreviousPages:
-    """Pages that need not be fetched again, for a running crawl. What was sent to somebody else, by another seal, is none of its business."""
+    """Pages that need not be fetched again, for a running crawl. What was sent to somebody else, as another requester, is none of its business."""
 
-    def __init__(self, raw: RawStore, run_id: str, previous: PreviousCrawls, seal: str) -> None:
+    def __init__(self, raw: RawStore, run_id: str, previous: PreviousCrawls, requester: str) -> None:
         self._raw = raw
         self._own = raw.index(run_id)  # of a killed attempt at this same crawl
-        ours = {one: index for one in previous.newest_first if (index := raw.index(one)).seal == seal}
+        ours = {one: index for one in previous.newest_first if (index := raw.index(one)).requester == requester}
         self._interrupted = [] if previous.afresh else [index for one, index in ours.items() if one in previous.interrupted]
         self._known = list(ours.values())
         self._is_afresh = previous.afresh

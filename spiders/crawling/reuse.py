@@ -21,7 +21,7 @@ def reusable_crawl(source: Source, raw: RawStore, previous: PreviousCrawls) -> s
     index, stats = raw.index(crawl), read_stats(raw, crawl)
     if stats is None or stats.finish != "finished" or index.damaged or not is_fresh(index.checked_at):
         return None
-    if index.head.fetching != fetching_of(source) or index.seal != requester_fingerprint(source):
+    if index.head.fetching != fetching_of(source) or index.requester != requester_fingerprint(source):
         return None
     return crawl if all(raw.body(entry.sha256) is not None for entry in index.in_order()) else None
 

@@ -21,13 +21,13 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line: `seal` tells as whom a crawl asked, `fetching` what was declared for it. Both are empty where they play no part."""
+    """The first line: `requester` tells as whom a crawl asked, `fetching` what was declared for it. Both are empty where they play no part."""
 
-    seal: str = ""
+    requester: str = ""
     fetching: str = ""
 
     def line(self) -> bytes:
-        return line_of({"format": FORMAT, "seal": self.seal, "fetching": self.fetching})
+        return line_of({"format": FORMAT, "requester": self.requester, "fetching": self.fetching})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,9 @@ class CrawlIndex:
             self.checked_at = max(self.checked_at, entry.checked_at or entry.fetched_at)
 
     @property
-    def seal(self) -> str:
+    def requester(self) -> str:
         """As whom the crawl asked; empty of files."""
-        return self.head.seal
+        return self.head.requester
 
     @property
     def urls(self) -> set[str]:
@@ -211,7 +211,7 @@ def head_of(path: Path) -> Head | None:
             return None
         with path.open("rb") as file:
             values = values_of(file.readline())
-    return Head(str(values.get("seal", "")), str(values.get("fetching", ""))) if values.get("format") == FORMAT else None
+    return Head(str(values.get("requester", "")), str(values.get("fetching", ""))) if values.get("format") == FORMAT else None
 
 
 def _entry(values: dict[str, Any]) -> Entry | None:

@@ -93,7 +93,7 @@ def names(root: Path, pattern: str) -> list[str]:
     return sorted(path.name for path in root.glob(pattern))
 
 
-@pytest.mark.parametrize("head", [b"", b'{"format": 2, "seal": ""}\n', b'{"seal": "s"}\n', b'{"form'])
+@pytest.mark.parametrize("head", [b"", b'{"format": 2, "requester": ""}\n', b'{"requester": "s"}\n', b'{"form'])
 def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes) -> None:
     raw = RawStore(tmp_path)
     stored(raw, "r1", a=b"a")

@@ -46,7 +46,7 @@ class Crawls:
         self.last: str | None = None
         self.number = 0
 
-    def __call__(self, *paths: str, failed: dict[str, str] | None = None, seal: str = "s", forgotten: tuple[str, ...] = (), **told: Any) -> dict[str, str]:
+    def __call__(self, *paths: str, failed: dict[str, str] | None = None, requester: str = "s", forgotten: tuple[str, ...] = (), **told: Any) -> dict[str, str]:
         """One more crawl, which got `paths`; returns why the others that are still there keep their place."""
         self.number += 1
         run_id = f"r{self.number}"
@@ -168,8 +168,8 @@ def test_numbers_that_a_pagination_no_longer_has_go_also_in_a_crawl_that_was_cut
 
 def test_pages_that_were_sent_to_somebody_else_keep_their_place_without_validators(tmp_path: Path) -> None:
     crawls = Crawls(tmp_path)
-    crawls("/", "/1", seal="ann")
-    assert crawls("/", finish="pages", seal="bob") == {"/1": "not_asked"}
+    crawls("/", "/1", requester="ann")
+    assert crawls("/", finish="pages", requester="bob") == {"/1": "not_asked"}
     entry = crawls.raw.index("r2").find(url("/1"))
     assert entry is not None and entry.etag is None
 
