@@ -52,7 +52,7 @@ class Crawls:
         run_id = f"r{self.number}"
         failures = [FailedPage(url=url(path), reason=reason) for path, reason in (failed or {}).items()]
         self.stats = CrawlStats(source="s", **{"failures": failures, "pages": PageCounts(fetched=len(paths)), **told})
-        with self.raw.journal(run_id, Head(seal)) as journal:
+        with self.raw.journal(run_id, Head(requester)) as journal:
             for path in paths:
                 asked, _, landed = path.partition("→")
                 journal.add(Page(url=url(landed or asked), requested_url=url(asked), body=path.encode(), etag='"e"', fetched_at="2026-01-01T00:00:00+00:00"))

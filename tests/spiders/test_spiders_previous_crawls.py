@@ -227,15 +227,15 @@ def test_pages_that_were_sent_to_somebody_else_are_asked_for_anew(loopback_site:
 
 
 def test_a_seal_is_of_all_that_is_sent_and_of_nothing_else() -> None:
-    def seal(**manners: Any) -> str:
+    def fingerprint_of(**manners: Any) -> str:
         return requester_fingerprint(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "politeness": manners}))
 
     auths: list[dict[str, Any]] = [{"auth": {"user": "u", "password": password}} for password in "pq"]
     cookies: list[dict[str, Any]] = [{"cookies": {"a": value}} for value in "bc"]
     headers: list[dict[str, Any]] = [{"headers": {name: "b"}} for name in "AB"]
     sent = [{}, {"user_agent": "other"}, *auths, *cookies, *headers]
-    assert len({seal(**manners) for manners in sent}) == len(sent)
-    assert seal() == seal(delay_s=9, robots=False)
+    assert len({fingerprint_of(**manners) for manners in sent}) == len(sent)
+    assert fingerprint_of() == fingerprint_of(delay_s=9, robots=False)
 
 
 @pytest.mark.parametrize("damage", ["missing", "torn"])
