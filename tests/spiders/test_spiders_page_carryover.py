@@ -21,7 +21,7 @@ from almanac.spiders.store.journal import Head
 from almanac.spiders.store.raw import RawStore
 from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import links, source
-from tests.spiders.test_spiders_earlier import kill_when
+from tests.spiders.test_spiders_previous_crawls import kill_when
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
