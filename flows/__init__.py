@@ -1,1 +1,1 @@
-"""Prefect: the order of the steps, retries, artifacts. What a step does stands in the other rooms."""
+"""Refreshes as Prefect runs them: flows, tasks, artifacts, deployments. `pipeline` holds the steps themselves and does not use Prefect."""

@@ -1,4 +1,4 @@
-"""What a run leaves in the Prefect UI: tables that one can read."""
+"""The tables and charts that a run puts into the Prefect UI."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,14 +40,14 @@ def show_summary(report: RunReport) -> None:
 
 
 def show_retrieval(kb: str, version: str, recall: Recall, live: Recall | None, k: int) -> None:
-    """What a version found of the golden questions, beside the live one, and the questions that it missed."""
+    """How many golden questions a version answers, compared with the live version, and the questions that it misses."""
     _table(kb, "retrieval", as_records(("golden questions", version, "live"), retrieval_rows(recall, live, k)), f"What {version} finds of its golden questions")
     if recall.missed:
         _table(kb, "missed questions", [{"question": question} for question in recall.missed], f"Golden questions without their answer in {version}")
 
 
 def show_version(kb: str, version: str, digest: str, places: Mapping[str, Path]) -> None:
-    """Where a version and what belongs to it lie. A browser opens no file from a page, so these are paths and no links."""
+    """The paths of a version and its files. Plain text, because browsers refuse links from a page to local files."""
     lines = [f"## {kb} {version}", "", f"Digest `{digest}`", "", *(f"- {what}: `{place}`" for what, place in places.items())]
     _markdown(kb, "version", "\n".join(lines), f"Where {version} lies")
 
@@ -68,18 +68,18 @@ def show_diff(diff: DiffResult) -> None:
 
 
 def show_plan(plan: PlanResult) -> None:
-    """What a run would do, and what its gate would say."""
+    """The planned counts, and the verdict that the gate would give."""
     _table(plan.kb, "plan", as_records(("what", "value"), plan_rows(plan)), f"What a run of {plan.kb} would do now")
     _table(plan.kb, "plan gate", as_records(GATE_COLUMNS, gate_rows(plan.gate)), f"What the gate of {plan.kb} would say")
 
 
 def show_validation(kb: str, rows: list[dict[str, Any]]) -> None:
-    """One row an expectation."""
+    """The outcome of each expectation, one row each."""
     _table(kb, "validation", rows, f"Expectations on the items of {kb}")
 
 
 def show_rejects(kb: str, first: Sequence[Reject], total: int) -> None:
-    """The first rejects with their reasons, at most REJECTS_SHOWN of `total`; the file holds all."""
+    """The first rejects (at most REJECTS_SHOWN of `total`) with their reasons; rejects.jsonl holds all."""
     rows = [{name: str(value) for name, value in reject.as_json().items()} for reject in first]
     _table(kb, "rejects", rows, f"Items of {kb} that were quarantined: {total}")
 
@@ -95,13 +95,13 @@ def _markdown(kb: str, what: str, markdown: str, description: str) -> None:
 
 
 def artifact_key(kb: str, what: str) -> str:
-    """Prefect's keys are lower-case letters, digits and dashes."""
+    """An artifact key as Prefect accepts it: lower-case letters, digits and dashes."""
     return f"{kb}-{what}".replace("_", "-").replace(" ", "-")
 
 
 @contextmanager
 def shown_if_possible(what: str) -> Iterator[None]:
-    """A picture of a run that cannot be sent is logged; it is no reason to lose the run."""
+    """Logs an artifact that cannot be sent, so that the run goes on without it."""
     try:
         yield
     except Exception as error:  # whatever the API or the way to it raises

@@ -1,4 +1,4 @@
-"""One flow for each knowledge base, by its name: `almanac.flows.deployed.voyago` in prefect.yaml, so that Prefect calls the deployment `voyago/refresh`."""
+"""A flow for each knowledge base: the entrypoint `almanac.flows.deployed.voyago` gives the deployment the name `voyago/refresh`."""
 
 from typing import Any
 

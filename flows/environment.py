@@ -1,4 +1,4 @@
-"""Prefect's own settings, made before Prefect is imported: its home lies in the data directory, and it is quiet."""
+"""Prefect's settings, set before Prefect is imported: its home in the data directory, and little output."""
 
 import os
 
@@ -9,7 +9,7 @@ HEARTBEAT_S = 30  # of a run, for the server; Prefect allows no shorter one
 
 
 def prepare_prefect(data: DataDir) -> None:
-    """Points this process and its children at the data directory's Prefect home. A server named by PREFECT_API_URL is used as it is."""
+    """Sets Prefect's home for this process and its children. A server that PREFECT_API_URL names is used unchanged."""
     quiet_engines()
     data.require_writable()
     with as_storage_error(data.root):
@@ -30,5 +30,5 @@ def prepare_prefect(data: DataDir) -> None:
 
 
 def alert_webhook() -> str | None:
-    """ALMANAC_ALERT_WEBHOOK: the URL that alerts are posted to."""
+    """The URL to which alerts are posted, from ALMANAC_ALERT_WEBHOOK; None where it is not set."""
     return os.environ.get("ALMANAC_ALERT_WEBHOOK", "").strip() or None

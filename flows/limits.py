@@ -1,6 +1,6 @@
-"""How many runs may ask an embedding API at a time, whatever their knowledge base: Prefect's global concurrency limit `embedding-api`.
+"""Limits how many runs use an embedding API at the same time: Prefect's global concurrency limit `embedding-api`.
 
-Its number is the operator's, on the UI's page Concurrency. Prefect takes a limit that does not exist for none at all, so it is made before it is used.
+Operators change the number on the Concurrency page of the UI. Prefect ignores a limit that does not exist, so it is created before use.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _AT_ONCE = 2
 
 
 def ensure_embedding_limit() -> None:
-    """Makes the limit where there is none; one that is there stays as it is."""
+    """Creates the limit unless it exists."""
     with get_client(sync_client=True) as client:
         try:
             client.read_global_concurrency_limit_by_name(EMBEDDING_API)
@@ -29,7 +29,7 @@ def ensure_embedding_limit() -> None:
 
 
 def embedding_slot(declaration: Declaration) -> Any:
-    """A context that waits for a slot where the embedder is an API. A run that is killed in it loses the slot with its lease, after five minutes."""
+    """A context manager that waits for a slot if the embedder is an API. A killed run frees its slot when its lease ends, after five minutes."""
     return _slot() if declaration.embed.provider == "mistral" else nullcontext()
 
 

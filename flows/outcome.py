@@ -1,4 +1,4 @@
-"""What became of a run, as Prefect shows it: a state whose name tells the outcome, and an event that automations listen to."""
+"""The outcome of a run as a Prefect state, named for the outcome, and as an event for automations."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _NAMES: dict[type[AlmanacError], str] = {GateRefused: "Gate refused", NoRecords:
 
 
 class VerdictFailure(Exception):
-    """A verdict that somebody has to look at, for Prefect to show in red; the run came to its end and has its report."""
+    """A verdict that Prefect shows in red, because somebody has to act on it. The run itself ended normally; `report` is its report."""
 
     def __init__(self, message: str, report: dict[str, Any]) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class VerdictFailure(Exception):
 
 
 def state_of(report: RunReport) -> State[Any]:
-    """Completed or failed, under the outcome's own name; the message says version and counts, or why not."""
+    """A completed or failed state, named for the outcome. Its message gives version and counts, or the reasons against publishing."""
     name, message, told = report.outcome.replace("_", " ").capitalize(), describe_run(report), report.model_dump(by_alias=True)
     if report.outcome in NOT_FINE:
         return Failed(name=name, message=message, data=VerdictFailure(message, told))
@@ -36,12 +36,12 @@ def state_of(report: RunReport) -> State[Any]:
 
 
 def state_of_error(error: AlmanacError) -> State[Any]:
-    """Failed, with the error that the operator has to read."""
+    """A failed state that carries the error."""
     return Failed(name=_NAMES.get(type(error), "Failed"), message=str(error), data=error)
 
 
 def describe_run(report: RunReport) -> str:
-    """The version and what is different in it, or what stands in the way of one: for a person, in one line."""
+    """One line for people: the version and its changes, or the reasons why there is none."""
     if report.outcome == "gate_refused":
         serving = f"{report.previous} serves on" if report.previous else "nothing is live"
         return " · ".join([*([f"{report.version} is kept"] if report.version else []), *reasons_of(report), serving])
@@ -54,15 +54,15 @@ def describe_run(report: RunReport) -> str:
 
 
 def reasons_of(report: RunReport) -> list[str]:
-    """The gate's checks that refuse: `max_lost 50 % (limit 10 %)`."""
+    """The checks of the gate that failed, each as `max_lost 50 % (limit 10 %)`."""
     checks = report.gate.checks if report.gate is not None else []
     return [f"{check.name} {amount(check.name, check.value)} (limit {amount(check.name, check.limit)})" for check in checks if not check.ok]
 
 
 def announce(report: RunReport) -> None:
-    """Sends the event `almanac.run.<outcome>` of this flow run. Its payload is what a webhook is sent.
+    """Emits the event `almanac.run.<outcome>` for the current flow run. Webhooks receive its payload.
 
-    Prefect's own events of a run that its scheduler made reach automations a quarter of an hour late: they wait for one that is never sent. These do not.
+    Prefect's own state events of scheduled runs reach automations 15 minutes late, because they wait for a preceding event that is never sent.
     """
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
@@ -87,5 +87,5 @@ def announce(report: RunReport) -> None:
 
 
 def knowledge_base(kb: str) -> dict[str, str]:
-    """A knowledge base as something that events are related to."""
+    """The related resource of an event that stands for a knowledge base."""
     return {"prefect.resource.id": f"almanac.knowledge-base.{kb}", "prefect.resource.role": "knowledge-base", "prefect.resource.name": kb}

@@ -1,4 +1,4 @@
-"""Long steps show where they are: a bar on the terminal and a progress artifact in Prefect."""
+"""Progress of long steps: a bar on the terminal, and a progress artifact in Prefect."""
 
 import sys
 import time
@@ -19,7 +19,7 @@ _ARTIFACT_EVERY_S = 2.0
 
 @contextmanager
 def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
-    """A callback for one step. The bar appears only on a terminal; the artifact only inside a flow run."""
+    """Yields the progress callback of one step. The bar is shown on terminals only, the artifact within flow runs only."""
     artifact: UUID | None = None
     if FlowRunContext.get() is not None:
         with shown_if_possible(step):

@@ -1,4 +1,4 @@
-"""The refresh flow: the pipeline's steps as Prefect's tasks, and what a run leaves to look at."""
+"""The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
 
 from collections.abc import Callable
 from functools import cache, partial
@@ -51,12 +51,12 @@ _TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", p
 
 
 async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Only what trying again may mend is tried again: see schemas/errors.py."""
+    """Whether the failure may go away by itself: only `Retriable` errors do (schemas/errors.py)."""
     return isinstance(await state.aresult(raise_on_failure=False), Retriable)
 
 
 def _task_run_name(name: str, step: Callable[..., Any], parameters: dict[str, Any]) -> str:
-    """`acquire tours`, `embed checkpoint 3`, else the task's name."""
+    """The name of a task run: `acquire tours`, `embed checkpoint 3`, or the name of the task."""
     if step is acquire:
         return f"acquire {parameters['source'].name}"
     if step is embed_texts:
@@ -67,9 +67,9 @@ def _task_run_name(name: str, step: Callable[..., Any], parameters: dict[str, An
 
 @cache
 def _task(step: Callable[..., Any]) -> Task[..., Any]:
-    """A step as a task. Prefect keeps no result: what a step hands on are handles, and what they lead to are files.
+    """A step as a Prefect task, without stored results: steps return handles to files.
 
-    Only fetching is tried again here; of embedding, the client of the API owns the retries.
+    Prefect retries acquisition only. Requests for embeddings are retried by the API client (index/mistral).
     """
     name = _TASK_NAMES.get(step) or step.__name__.replace("_", " ")
     is_retried = step is acquire
@@ -85,10 +85,10 @@ def _task(step: Callable[..., Any]) -> Task[..., Any]:
 
 
 def _do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Carries out a step as a task.
+    """Runs a step as a task.
 
-    Prefect looks through all arguments for results of other tasks, and takes texts and numbers for results, too. So it is shown the handles and nothing in
-    them; the rest it passes on unseen.
+    Prefect searches all arguments for results of other tasks, which become the edges of the graph, and mistakes equal texts and numbers for such results.
+    Therefore it sees the handles but not their contents, and no other argument.
     """
     return _task(step)(*map(_shown, arguments), **named)
 
@@ -100,7 +100,7 @@ def _shown(argument: Any) -> Any:
 
 
 def _run_name() -> str:
-    """`voyago · 2026-11-21 03:00`, in UTC as schedules are, and what is particular about the run."""
+    """The name of a flow run: `voyago · 2026-11-21 03:00` (UTC, as schedules are), then options that differ from a plain refresh."""
     given = flow_run.parameters
     only = [*(given.get("sources") or ()), *(given.get("urls") or ())]
     particular = ["full"] if given.get("full") else []
@@ -161,14 +161,14 @@ def refresh_flow(
 
 
 def flow_of(kb: str) -> "Flow[..., Any]":
-    """The refresh flow under a knowledge base's name: Prefect then has a flow for each of them, and a deployment is called `voyago/refresh`."""
+    """The refresh flow, named for a knowledge base, so that its deployment is called `voyago/refresh`."""
     return refresh_flow.with_options(name=kb)
 
 
 def refresh(kb: str, data: str | None = None, *, env: str | None = None, **options: Any) -> dict[str, Any]:
     """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`.
 
-    An outcome that is a verdict (unchanged, gate refused, no records) is returned; what the operator has to mend is raised.
+    Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised as AlmanacError.
     """
     name = load_declaration(kb, env).name
     with tags("almanac", name, "command line"):
@@ -187,7 +187,7 @@ def _show_survey(run: Run, surveyed: Survey) -> None:
 
 
 def _show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
-    """What a run leaves to look at, once it has come to a verdict."""
+    """Shows the artifacts of a run that has come to a verdict."""
     show_summary(report)
     version = report.version
     if version is None:

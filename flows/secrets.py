@@ -1,6 +1,6 @@
-"""The one way from a secret of Prefect's to where a key is read: the Secret block `mistral-api-key` becomes MISTRAL_API_KEY of this process.
+"""Takes the Mistral key from Prefect's Secret block `mistral-api-key` into MISTRAL_API_KEY of this process.
 
-Not through `prefect.yaml`: a reference to a block is resolved there when a deployment is made, and the value stored with it for all to read.
+`prefect.yaml` cannot do this safely: it would resolve a reference to the block at deployment, and store the key readable for everybody.
 """
 
 import os
@@ -16,7 +16,7 @@ _log = structlog.get_logger("almanac.secrets")
 
 
 def take_key_from_prefect(declaration: Declaration) -> None:
-    """Where the declaration asks for Mistral and the environment has no key. Without such a block nothing happens: who needs the key says so."""
+    """Loads the key if the declaration embeds with Mistral and the environment has no key. Without the block, the embedder raises the error later."""
     if declaration.embed.provider != "mistral" or mistral_api_key():
         return
     from prefect.blocks.system import Secret

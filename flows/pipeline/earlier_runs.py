@@ -1,4 +1,4 @@
-"""What earlier runs left behind: their reports, how they ended, the crawls that are good for something, and the version that is live."""
+"""Reads what earlier runs left: reports, endings, reusable crawls, and the live version."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,19 +22,19 @@ _CONCLUDED = _JUDGED - {"gate_refused", "no_records"}
 
 
 def last_run(data: DataDir, kb: str) -> RunReport | None:
-    """The newest run's report; run ids sort by time."""
+    """The report of the newest run; None if there is none. Run ids sort by time."""
     return next(newest_first(data, kb), None)
 
 
 def newest_first(data: DataDir, kb: str) -> Iterator[RunReport]:
-    """The reports of all runs; those that cannot be read are left out."""
+    """The reports of all runs, newest first; unreadable ones are skipped."""
     for path in sorted(data.runs(kb).glob("[0-9]*T*-??????.json"), reverse=True):
         if (report := read_report(path)) is not None:
             yield report
 
 
 def read_report(path: Path) -> RunReport | None:
-    """The report of a run; None where it left none, or none that can be read."""
+    """The report of a run; None if it is missing or unreadable."""
     try:
         return RunReport.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -42,7 +42,9 @@ def read_report(path: Path) -> RunReport | None:
 
 
 def ending_of(data: DataDir, kb: str, run_id: str) -> Ending:
-    """How an earlier run ended: with a version that serves or confirms one, with a refusal or an error that it told, or cut off."""
+    """How an earlier run ended.
+
+    "concluded": it made or confirmed a version; "failed": the gate refused it, or it reported an error; "cut off": it was interrupted or killed."""
     report = read_report(data.runs(kb) / f"{run_id}.json")
     if report is None or (report.error or {}).get("kind") == "interrupted":
         return "cut off"
@@ -53,7 +55,7 @@ def ending_of(data: DataDir, kb: str, run_id: str) -> Ending:
 
 
 def live_manifest(data: DataDir, kb: str) -> Manifest | None:
-    """What the live version says of itself; None where there is none to compare with."""
+    """The manifest of the live version; None if there is none, or none that can be read."""
     index_dir = data.index(kb)
     try:
         version = current_version(index_dir)
@@ -65,7 +67,7 @@ def live_manifest(data: DataDir, kb: str) -> Manifest | None:
 
 
 def find_live(run: Run) -> Live | None:
-    """The live version as the run begins, with its tables read to the last byte; None where there is none to compare with."""
+    """The live version at the start of the run, with its files checked and its tables hashed; None if there is none."""
     manifest = live_manifest(run.data, run.kb)
     if manifest is None:
         return None
@@ -80,14 +82,14 @@ def find_live(run: Run) -> Live | None:
 
 
 def previous_crawls(run: Run, source: str) -> PreviousCrawls:
-    """The crawls before this run's that are good for something."""
+    """The earlier crawls of a source from which this run can take pages or validators."""
     return find_previous_crawls(run.raw(source), run.run_id, lambda run_id: ending_of(run.data, run.kb, run_id))
 
 
 def crawl_as_live(run: Run, source: str, live: Live | None, concluded: str | None) -> str | None:
-    """The crawl behind what the live version has of a source: the last one that confirmed it, else the one that it was made from.
+    """The crawl that the live version's items of a source come from: the last one that confirmed them, else the one in the manifest.
 
-    `concluded` is the last crawl of a run that came to its end.
+    `concluded` is the last crawl of a concluded run; it is the answer if there is no live version.
     """
     if live is None:
         return concluded
@@ -99,6 +101,6 @@ def crawl_as_live(run: Run, source: str, live: Live | None, concluded: str | Non
 
 
 def only_later_stages_changed(run: Run) -> bool:
-    """Whether, since the last run that came to a verdict, something else was declared, and not for fetching."""
+    """Whether stages changed since the last run with a verdict, but not the stage that fetches pages."""
     last = next((report.stages for report in newest_first(run.data, run.kb) if report.stages and report.outcome in _JUDGED), None)
     return last is not None and last != run.stages and last.get("page") == run.stages["page"]

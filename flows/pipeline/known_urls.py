@@ -1,4 +1,4 @@
-"""Which URLs a knowledge base has heard of, and where: items, pages, rejects, reports."""
+"""Looks up URLs in everything that a knowledge base keeps: items, pages, rejects, reports."""
 
 import difflib
 import json
@@ -27,7 +27,7 @@ def _table_folders(data: DataDir, kb: str) -> list[Path]:
 
 
 def names_of(data: DataDir, kb: str, url: str) -> set[str]:
-    """What the page is known by: the URL in its one spelling, too, and where it leads to, unless items stand under the URL itself."""
+    """All URLs under which a page may be stored: as given, canonical, and where it redirects to (only if no item has the URL itself)."""
     names = {url}
     try:
         names.add(canonical_url(url) + (f"#{fragment}" if (fragment := url.partition("#")[2]) else ""))
@@ -42,7 +42,7 @@ def names_of(data: DataDir, kb: str, url: str) -> set[str]:
 
 
 def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
-    """What stands under these URLs, in all versions and in what the latest run found."""
+    """Items and chunks with these URLs, in all versions and in the tables of the latest run."""
     found = UrlContent()
     for folder in _table_folders(data, kb):
         try:
@@ -53,7 +53,7 @@ def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
 
 
 def known_urls(data: DataDir, kb: str) -> Iterator[str]:
-    """URLs of items and of pages, of rejects and of what was reported as missing."""
+    """All URLs of items, pages, rejects and reported losses."""
     for folder in _table_folders(data, kb):
         yield from urls_of_items(folder)
     for folder in data.raw_folders(kb):
@@ -67,7 +67,7 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
 
 
 def _urls_in(value: Any, key: str = "") -> Iterator[str]:
-    """The URLs that a reject or a report names."""
+    """The URLs in the JSON of a reject or report."""
     if isinstance(value, list):
         for one in value:
             yield from _urls_in(one, key)
@@ -79,8 +79,7 @@ def _urls_in(value: Any, key: str = "") -> Iterator[str]:
 
 
 def nearest_urls(url: str, known: Iterable[str]) -> list[str]:
-    """The known URLs that are most like it: of the same last part, or of nearly the same letters. Of very many, only those with the longest common
-    beginning are looked at."""
+    """The known URLs that are most similar: those with the same last path segment, then close matches among the 2,000 with the longest common prefix."""
 
     def in_common(other: str) -> int:
         return next((n for n, (a, b) in enumerate(zip(url, other, strict=False)) if a != b), min(len(url), len(other)))
@@ -93,7 +92,7 @@ def nearest_urls(url: str, known: Iterable[str]) -> list[str]:
 
 
 def parsed(text: str) -> Any:
-    """What JSON text says; None where it is none."""
+    """The value of a JSON text; None if it is not JSON."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a run would do now: the same survey on a scratch copy. Nothing in the data directory is touched."""
+"""Plans a run: the same survey, written to a scratch folder. The data directory is only read."""
 
 import tempfile
 from pathlib import Path
@@ -19,9 +19,9 @@ from almanac.schemas.scope import Scope
 
 
 def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008  # frozen
-    """Asks the sites as a run would, and counts. Raises what the run would raise before the gate, such as NoRecords.
+    """Crawls as a run would, and counts. Raises the errors that a run raises before the gate, such as NoRecords.
 
-    Golden questions are not asked: there is no version yet that could answer them.
+    Golden questions are not asked, because there is no new version to ask.
     """
     with tempfile.TemporaryDirectory(prefix="almanac-plan-") as scratch:
         run = Run(declaration, data, scope, scratch=Path(scratch))
@@ -29,7 +29,7 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
 
 
 def foresee(run: Run, surveyed: Survey) -> PlanResult:
-    """What a run that has been surveyed is about to do."""
+    """The plan of a run after its survey."""
     embed = run.declaration.embed
     missing = set() if is_live(run, surveyed) else _missing(run, surveyed.chunks)
     tokens = count_tokens(embed, (text for _, text in read_texts(surveyed.chunks.table, missing))) if missing else 0
@@ -56,6 +56,6 @@ def _outcome(run: Run, surveyed: Survey) -> Outcome:
 
 
 def _missing(run: Run, chunks: Chunks) -> set[str]:
-    """Keys of the texts that have no vector yet."""
+    """The keys of texts without a vector."""
     keys = (key for batch in read_batches(chunks.table, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
     return set(VectorStore(run.data.vectors, run.embedder).missing(keys))

@@ -1,4 +1,4 @@
-"""Vectors of golden questions, kept beside those of texts: an unchanged refresh judges by them and loads no model."""
+"""Stored vectors of golden questions. With them a run can measure recall without loading the model."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,17 +8,17 @@ from almanac.schemas.hashing import sha256
 
 
 def question_key(question: str, prompt: str = "") -> str:
-    """The key of a question's vector; a model may embed a question otherwise than the same words in a text. `prompt` is the embedder's for questions."""
+    """The key of a question's vector. It differs from the key of the same text: a model may embed questions differently. `prompt` is the query prompt."""
     return sha256(f"query\0{prompt}{question}")
 
 
 def are_kept(store: VectorStore, questions: Sequence[str], prompt: str = "") -> bool:
-    """Whether each of them has its vector: then another embedder's version can be asked, and its model need not be there any more."""
+    """Whether all questions have a stored vector. A version of another embedder can then be asked without its model."""
     return not store.missing(question_key(question, prompt) for question in questions)
 
 
 def kept_questions(store: VectorStore, load: Callable[[], Embedder], prompt: str = "") -> Callable[[Sequence[str]], Vectors]:
-    """A function that embeds questions and keeps their vectors in `store`. `load` is only called where one is missing; its embedder's prompt is `prompt`."""
+    """A function that embeds questions (list of n → float32 (n, dimension)) and stores their vectors. It calls `load` only for questions without a vector."""
 
     def embed_queries(questions: Sequence[str]) -> Vectors:
         by_key = {question_key(question, prompt): question for question in questions}

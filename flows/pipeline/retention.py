@@ -1,4 +1,4 @@
-"""What is kept of the past, as declared: versions, vectors, and the raw pages behind them."""
+"""Applies the declared retention to versions, vectors and raw pages."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -23,9 +23,9 @@ log = structlog.get_logger("almanac.retention")
 def apply_retention(
     data: DataDir, declaration: Declaration, *, crawls: Collection[str] = (), keep_vectors: Collection[str] = (), lease: Lease | None = None
 ) -> PruneResult:
-    """Takes away what is beyond the declared retention, and says what went. `crawls` and `keep_vectors` stay beside what must stay anyway.
+    """Removes what exceeds the declared retention, and returns what was removed. `crawls` and `keep_vectors` are kept in addition.
 
-    The caller holds the writer's lock, and has left `vectors_in_use`: while anybody uses vectors, these are left for the next time.
+    The caller holds the writer lock and is outside `vectors_in_use`: as long as a process uses vectors, none are removed.
     """
     result = prune(data, declaration, keep_vectors=keep_vectors, lease=lease)
     index_dir = data.index(declaration.name)
@@ -47,7 +47,7 @@ def apply_retention(
 
 
 def _bodies_of_versions(index_dir: Path) -> set[str] | None:
-    """The raw pages that the items of kept versions were made from; None where a table cannot be read: then nobody knows."""
+    """Hashes of the raw pages that the items of kept versions come from; None if a table cannot be read."""
     tables = [version_dir(index_dir, version) / name for version in version_names(index_dir) for name in (RECORDS, DOCUMENTS)]
     try:
         return {digest for path in tables if path.is_file() for digest in read_table(path, ["raw_sha256"]).column(0).to_pylist()}

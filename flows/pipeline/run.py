@@ -1,4 +1,4 @@
-"""One run: which knowledge base, under which id, and where its files lie."""
+"""A run: its knowledge base, its id, and the paths of its files."""
 
 import secrets
 from dataclasses import dataclass, field, fields
@@ -26,9 +26,9 @@ def new_run_id() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Identity, paths and declaration of a run. Nothing writes into it: what steps find out, they hand on (`handles`).
+    """Identity, paths and declaration of a run. It never changes; the results of steps are handles (`handles`).
 
-    With `scratch`, everything that the run writes lands there, and what is in the data directory is only read.
+    If `scratch` is given, the run writes there only, and the data directory is only read.
     """
 
     declaration: Declaration
@@ -39,7 +39,7 @@ class Run:
     started_at: str = field(default_factory=utc_now)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made with; a loaded model and other things that can be had again stay behind."""
+        """Only the fields are pickled; a loaded model and other cached values are not."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
@@ -56,12 +56,12 @@ class Run:
 
     @property
     def staging(self) -> Path:
-        """What steps hand on lies here until the run ends."""
+        """Folder of the files that handles refer to; removed when the run ends."""
         return (self.scratch or self.processed / ".staging") / self.run_id
 
     @property
     def tables(self) -> Path:
-        """Where the run's tables are once they are complete."""
+        """Folder of the run's complete tables."""
         return self.staging if self.is_plan else self.processed
 
     @property
@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def embedder(self) -> EmbedderInfo:
-        """Of the declared embedder; no model is loaded. Raises DeclarationError where there is none such."""
+        """Identity of the declared embedder, without loading it. Raises DeclarationError if there is no such model."""
         return describe_embedder(self.declaration.embed)
 
     @cached_property
@@ -95,10 +95,10 @@ class Run:
 
     @cached_property
     def stages(self) -> dict[str, str]:
-        """The fingerprints of this run's stages."""
+        """Stage name → fingerprint."""
         return stages_of(self.declaration, self.embedder.fingerprint)
 
     @cached_property
     def golden(self) -> list[Golden]:
-        """The declared golden questions. Raises DeclarationError where they cannot be read."""
+        """The declared golden questions. Raises DeclarationError if they cannot be read."""
         return load_golden(self.declaration)

@@ -1,4 +1,4 @@
-"""What the last run that confirmed the live version was made from: the same pages under the same rules need no more work."""
+"""The inputs from which the live version was last confirmed. A run with the same inputs has nothing to map."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ _FORMAT = 1
 
 
 class State(BaseModel):
-    """`inputs` is the hash of a run's pages and stages, `rejects` that of the file which names what it quarantined."""
+    """`inputs` is the hash of pages and stage fingerprints; `rejects` is the hash of rejects.jsonl."""
 
     format: int = _FORMAT
     version: str
@@ -32,13 +32,13 @@ class State(BaseModel):
 
 
 def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
-    """A hash of all that a run's items are made from: the pages of each source, the stages, what was taken down."""
+    """A hash of everything that determines a run's items: the pages of each source, the stage fingerprints, and the takedowns."""
     later = {name: value for name, value in run.stages.items() if name != "page"}
     return sha256(canonical_json([{one.source: one.fingerprint for one in pages}, later, sorted(forgotten_urls(run.index_dir))]))
 
 
 def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str, Any]]) -> None:
-    """Notes what the live version was confirmed from: once the version is live, and the report is written. `validation` has a row for each expectation."""
+    """Records the inputs of the live version. Call it when the version is live and the report written. `validation` has one row for each expectation."""
     if report.version is None:
         raise ValueError(f"run {run.run_id} confirmed no version")
     state = State(
@@ -56,7 +56,7 @@ def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str
 
 
 def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Chunks] | None:
-    """What the steps from mapping to chunking would hand on, where the live version was confirmed from exactly these pages and rules."""
+    """The handles of mapping to chunking, restored without work; None unless the live version was confirmed from exactly these inputs."""
     state, path = _read(run.processed / STATE), run.processed / "rejects.jsonl"
     if run.scope.full or not inputs or state is None or live is None or not live.is_whole:
         return None

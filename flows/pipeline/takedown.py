@@ -1,4 +1,4 @@
-"""Takedown of a URL: out of the raw pages, what was made of them, every kept version, and the vectors that only it needed."""
+"""Takedown of a URL: erases it from raw pages, tables, every kept version, and the vectors that nothing else needs."""
 
 import json
 import re
@@ -27,10 +27,10 @@ _PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors
 
 
 def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | None = None, *, lease: Lease | None = None) -> ForgetResult:
-    """Erases the page or item at a URL, and has it denied from now on. The caller holds the writer's lock.
+    """Erases the page or item at a URL, and denies the URL to all later runs. The caller holds the writer lock.
 
-    A kill in between is made good by the next takedown or run; doing it again finds nothing more. Raises NotFound for a URL that nobody knows,
-    and DamagedVersion or RunLocked when all is erased but what they name.
+    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown URL. Raises DamagedVersion or RunLocked
+    if a part could not be erased; everything else is erased by then.
     """
     complete_takedowns(data, declaration, lease=lease)
     takedown = _takedown(data, declaration.name, url, why)
@@ -39,7 +39,7 @@ def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | Non
 
 
 def _takedown(data: DataDir, kb: str, url: str, why: str | None) -> Takedown:
-    """What is to be erased. An earlier takedown of the URL is carried on."""
+    """Collects what has to be erased. An earlier takedown of the same URL is continued."""
     before = next((one for one in takedowns(data.index(kb)) if url in one.urls), None)
     urls = sorted({*names_of(data, kb, url), *(before.urls if before else ())})
     found = find_items(data, kb, urls)
@@ -53,7 +53,7 @@ def _takedown(data: DataDir, kb: str, url: str, why: str | None) -> Takedown:
 
 
 def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease | None = None) -> None:
-    """Carries out the takedowns that were cut off. What still stands in the way is logged, and tried again the next time."""
+    """Completes interrupted takedowns. A takedown that still cannot be completed is logged, and tried again next time."""
     for takedown in takedowns(data.index(declaration.name)):
         if takedown.done_at is None:
             try:
@@ -99,7 +99,7 @@ def _erase_from_versions(data: DataDir, kb: str, takedown: Takedown, lease: Leas
 
 
 def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
-    """Those whose text nothing else has, in any knowledge base."""
+    """Erases the vectors of texts that no other item of any knowledge base has; returns their number."""
     with vectors_unused(data.vectors, patience_s=_PATIENCE_S) as unused:
         if not unused:
             raise RunLocked(
@@ -114,7 +114,7 @@ def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
 
 
 def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:
-    """What runs noted of it: mapped pages, what was staged, rejects, reports."""
+    """Erases the URLs from mapped pages, staged files, rejects and reports."""
     processed = data.processed(kb)
     for path in [*processed.glob("mapped*"), *processed.glob(".staging"), *processed.glob(REMOVED)]:
         remove(path)
@@ -133,7 +133,7 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
 
 
 def _without(value: Any, urls: Collection[str]) -> Any:
-    """The same without list entries about one of these URLs; in running text they become a word."""
+    """The JSON value without list entries about these URLs; within texts a placeholder replaces them."""
     if isinstance(value, list):
         return [_without(one, urls) for one in value if one not in urls and not _speaks_of(one, urls)]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""How one version differs from another, from their tables alone: items, chunks, and the stages whose rules changed."""
+"""How one version differs from another: items, chunks, and stages with another fingerprint. Only the tables of the versions are read."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ _ORDER: tuple[Literal["added", "changed", "moved"], ...] = ("added", "changed", 
 
 
 def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
-    """What `to` has that `since` has not, and the other way about. Raises NotFound, or DamagedVersion where a table cannot be read.
+    """Compares version `to` with version `since`. Raises NotFound, or DamagedVersion if a table cannot be read.
 
-    Told as a run tells it, but for redirects, of which a version knows nothing: a page that was redirected and edited is removed and added.
+    Changes are classified as in a run, except that redirects are not known here: a page that was redirected and edited counts as removed and added.
     """
     older, newer = read_manifest(index_dir, since), read_manifest(index_dir, to)
     before, after = version_dir(index_dir, since), version_dir(index_dir, to)
@@ -53,7 +53,7 @@ def _titles(folder: Path) -> dict[ItemKey, str]:
 
 
 def _listed(items: list[Brief], compared: Comparison, titles: dict[ItemKey, str]) -> list[ItemChange]:
-    """By kind of change, then by source and id."""
+    """The changes, ordered by kind, source and id."""
 
     def change_of(item: Brief, change: Difference, before: Brief | None) -> ItemChange:
         was = before.url if before is not None and before.url != item.url else None

@@ -1,4 +1,4 @@
-"""The versions of a knowledge base side by side, with what it took to make each: as rows, and as a chart."""
+"""The latest versions of a knowledge base with size, recall and duration, as table rows and chart panels."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ _REPORTS = 1000  # an hourly refresh for six weeks; older versions are not told 
 
 
 class Made(NamedTuple):
-    """A version as the run that made it told of it. `documents` are its items: records and documents."""
+    """A version, as reported by the run that made it. `documents` counts all items: records and documents."""
 
     version: str
     made: str
@@ -29,7 +29,7 @@ class Made(NamedTuple):
 
 
 def history_of(data: DataDir, kb: str) -> list[Made]:
-    """The latest versions, oldest first, also those that were refused or have been pruned since."""
+    """The latest versions, oldest first, including refused and pruned ones."""
     made: dict[str, Made] = {}
     for report in islice(newest_first(data, kb), _REPORTS):
         # Runs that found nothing new name the version, too; only the first of them made it.
@@ -55,7 +55,7 @@ def _made(report: RunReport, version: str) -> Made:
 
 
 def history_rows(history: Sequence[Made]) -> list[tuple[str, ...]]:
-    """One row a version, the newest first."""
+    """One row for each version, newest first."""
     return [
         (
             one.version,
@@ -72,7 +72,7 @@ def history_rows(history: Sequence[Made]) -> list[tuple[str, ...]]:
 
 
 def history_panels(history: Sequence[Made]) -> list[Panel]:
-    """One row of bars a measure, over the versions."""
+    """One panel for each measure, over the versions."""
 
     def panel(title: str, value: Callable[[Made], float | None], label: Callable[[float], str], top: float | None = None) -> Panel:
         return Panel(title, [value(one) for one in history], label, top)

@@ -1,4 +1,4 @@
-"""A run, a plan and a verdict as tables that people read: on the terminal and in Prefect the same ones."""
+"""Runs, plans and verdicts as table rows, used on the terminal and in Prefect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -14,20 +14,20 @@ _EXAMPLES = 3
 
 
 def gate_rows(verdict: Verdict | Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """One row a check: its name, the value found, the limit declared, and what follows. A plan's verdict is a mapping."""
+    """One row for each check: name, value, declared limit, result. A plan gives its verdict as a mapping."""
     checks = verdict.checks if isinstance(verdict, Verdict) else [Check.model_validate(check) for check in verdict["checks"]]
     return [(check.name, amount(check.name, check.value), amount(check.name, check.limit), _result(check)) for check in checks]
 
 
 def amount(name: str, value: float | None) -> str:
-    """A value or limit of the check of that name, as people read it: a count, or a share in percent."""
+    """A value or limit of the named check, formatted as a count or as a percentage."""
     if value is None:
         return NOTHING
     return f"{value:,}" if name in _COUNTS else percent(value)
 
 
 def percent(share: float) -> str:
-    """`0.125` → `12.5 %`; as many digits as a verdict keeps, so that what is above its limit also looks so."""
+    """`0.125` → `12.5 %`, with all digits that a verdict keeps, so that a value above its limit also looks so."""
     return f"{100 * share:.4f}".rstrip("0").rstrip(".") + " %"
 
 
@@ -42,13 +42,13 @@ def _result(check: Check) -> str:
 
 
 def gate_title(verdict: Verdict, previous: str | None) -> str:
-    """What came of it, and for a first version that it compares with nothing."""
+    """The verdict in words. For a first version, it adds that there is nothing to compare with."""
     outcome = f"refused{f': {previous} serves on' if previous else ', and nothing is live'}" if verdict.verdict == "refused" else "passed"
     return f"Gate {outcome}" + ("" if previous else "; a first version compares with nothing")
 
 
 def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str]]:
-    """Pages that did not arrive or are gone, by reason, the most frequent first."""
+    """Lost pages grouped by reason, the most frequent first: reason, number of pages, examples."""
     urls: dict[str, list[str]] = {}
     for url, reason in lost_pages(sources):
         urls.setdefault(reason, []).append(url)
@@ -57,7 +57,7 @@ def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str]]:
 
 
 def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
-    """URL and reason of each page that vanished, is gone, failed or was refused."""
+    """URL and reason of each page that vanished, was gone, failed, or was refused."""
     rows: list[tuple[str, str]] = []
     for outcome in sources:
         rows += [(url, "vanished") for url in outcome.vanished]
@@ -68,7 +68,7 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
 
 
 def summary_rows(report: RunReport) -> list[tuple[str, object]]:
-    """The run's counters, one a row."""
+    """The counters of a run, one in each row."""
     return [
         ("outcome", report.outcome.replace("_", " ")),
         ("version", report.version),
@@ -82,7 +82,7 @@ def summary_rows(report: RunReport) -> list[tuple[str, object]]:
 
 
 def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
-    """What a run would do, one counter a row."""
+    """The counters of a plan, one in each row."""
     return [
         ("outcome", plan.outcome.replace("_", " ")),
         *_counters("pages", plan.pages.model_dump()),
@@ -95,7 +95,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
 
 
 def retrieval_rows(recall: Recall, live: Recall | None, k: int) -> list[tuple[str, str | None, str | None]]:
-    """What a version finds of the golden questions; beside it, where it was asked, the live one."""
+    """How a version answers the golden questions, and in the last column the live version if it was asked."""
 
     def row(what: str, tell: Callable[[Recall], str | None]) -> tuple[str, str | None, str | None]:
         return (what, tell(recall), None if live is None else tell(live))
@@ -110,7 +110,7 @@ def retrieval_rows(recall: Recall, live: Recall | None, k: int) -> list[tuple[st
 
 
 def diff_rows(diff: DiffResult) -> list[tuple[str, object]]:
-    """How two versions differ, one counter a row."""
+    """The counters of a diff, one in each row."""
     return [*_counters("items", diff.items), *_counters("chunks", diff.chunks), ("stages that changed", ", ".join(diff.stages) or "none")]
 
 
@@ -119,5 +119,5 @@ def _counters(what: str, counts: Mapping[str, int]) -> list[tuple[str, object]]:
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
-    """Rows as Prefect wants them: mappings, with a dash for nothing."""
+    """Rows as mappings, as Prefect's table artifacts need them, with a dash for None."""
     return [{column: NOTHING if cell is None else cell for column, cell in zip(columns, row, strict=True)} for row in rows]

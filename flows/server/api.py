@@ -1,7 +1,7 @@
-"""Prefect's API for one command, where PREFECT_API_URL names no server.
+"""Prefect's API as a child process of one command, used if PREFECT_API_URL names no server.
 
-A child of ours rather than Prefect's own ephemeral server: it ends with us even after kill -9, Ctrl-C at a terminal does not reach it before the run
-has said its last word, and it starts while this process still imports.
+Prefect's own ephemeral server is not used: it outlives a kill -9 of its parent, and Ctrl-C stops it before the run has reported its end. This child does
+neither, and it starts while the parent still imports.
 """
 
 import atexit
@@ -24,7 +24,7 @@ Ready = Callable[[], None]
 
 
 def start_api(data: DataDir) -> Ready:
-    """Starts the API and gives a function that waits until it answers: import the flow in between. It runs until this process ends."""
+    """Starts the API and returns a function that waits until the API answers. Import the flow between the two calls. The API stops with this process."""
     prepare_prefect(data)
     if os.environ.get("PREFECT_API_URL"):
         return lambda: None
@@ -51,13 +51,13 @@ def start_api(data: DataDir) -> Ready:
 
 
 def _stop(child: "subprocess.Popen[bytes]") -> None:
-    """At once: SQLite keeps what was committed, and nobody waits for the rest."""
+    """Kills the API: SQLite keeps everything that was committed."""
     child.kill()
     child.communicate()
 
 
 def answers(url: str) -> bool:
-    """Whether a server answers there with success."""
+    """Whether a server answers at this URL with success."""
     try:
         with urllib.request.urlopen(url, timeout=2):
             return True

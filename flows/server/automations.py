@@ -1,6 +1,6 @@
-"""Prefect automations as code: what is noticed while nobody watches, and who is told.
+"""The Prefect automations that Almanac creates: alerts for failed, stale and dead runs.
 
-Where ALMANAC_ALERT_WEBHOOK names no target, the same automations show on the event feed what happened, and call nobody.
+If ALMANAC_ALERT_WEBHOOK is not set, the same automations only leave a trace on the event feed.
 """
 
 import json
@@ -38,9 +38,13 @@ _OF_A_CRASH = (
 
 
 def ensure_automations(declarations: Sequence[Declaration], webhook: str | None, ui: str) -> list[str]:
-    """Makes the shipped automations as they should be, and gives their names. One that is so already is not touched: it would forget what it waits for.
+    """Creates or updates the automations, and returns their names. Unchanged ones are left alone, because an update resets what they wait for.
 
-    `webhook` is called with a POST of one JSON object; `ui` is where the UI answers. Whether an automation is switched on stays the operator's choice.
+    Args:
+        webhook: URL that receives a POST with one JSON object for each alert; None for no calls
+        ui: base URL of the Prefect UI, for links
+
+    Operators decide whether an automation is enabled; this function keeps their choice.
     """
     block = _save_block(webhook) if webhook else None
     wanted = [_gate_refused(block), _failed(block), _zombie(), _crashed(block), *(_stale(one, block, ui) for one in declarations if one.schedule)]
@@ -61,7 +65,7 @@ def _shipped(client: SyncPrefectClient) -> Iterable[Automation]:
 
 
 def _ensure(client: SyncPrefectClient, wanted: AutomationCore, found: Automation | None) -> bool:
-    """Says whether there was something to do."""
+    """Whether the automation was created or changed."""
     if found is None:
         client.create_automation(wanted)
         return True
@@ -73,7 +77,7 @@ def _ensure(client: SyncPrefectClient, wanted: AutomationCore, found: Automation
 
 
 def _meaning(automation: AutomationCore) -> str:
-    """What is said of it here, in an order that does not depend on the way it came. The server adds ids and times."""
+    """The parts of an automation that this module defines, in a fixed order; ids and times of the server are left out."""
 
     def ordered(value: Any) -> Any:
         if isinstance(value, dict):
@@ -130,9 +134,9 @@ def _on(events: set[str], *, related: dict[str, str] | None = None) -> EventTrig
 
 
 def _zombie(silence: timedelta = _SILENCE) -> AutomationCore:
-    """States have the names of outcomes, so whatever is heard of the run counts as a sign of life or as its end.
+    """Marks runs as crashed whose heartbeats have stopped. Any event of the run counts as a sign of life, because its states have the names of outcomes.
 
-    Nothing is forced: where word of the end comes late, the server leaves the state of a run that has ended as it is.
+    The state is not forced: if the end of a run is reported late, the server keeps its final state.
     """
     return AutomationCore(
         name="almanac: zombie",
@@ -178,7 +182,7 @@ def _stale_name(kb: str) -> str:
 
 
 def patience_of(schedule: str) -> timedelta:
-    """How long a knowledge base may be without a success: the longest time between two starts of its schedule, and an hour to refresh in."""
+    """How long a knowledge base may go without a successful run: the longest interval of its schedule plus one hour."""
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     longest = timedelta(0)
     for number, (earlier, later) in enumerate(pairwise(CronSim(schedule, begin))):

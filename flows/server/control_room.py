@@ -1,4 +1,4 @@
-"""What the Prefect server has to hold before the worker starts: the global limit, the automations, and no run that only seems to run."""
+"""Prepares the Prefect server before the worker starts: concurrency limit, automations, and no deployments of undeclared knowledge bases."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ _PAGE = 200
 
 
 def ensure_resources(ui: str) -> None:
-    """Makes what is missing, and leaves alone what is there. The deployments have been made."""
+    """Creates the concurrency limit and the automations where they are missing. Call it after deploying."""
     setup_logging()
     log_through_stdlib()
     ensure_embedding_limit()
@@ -29,7 +29,7 @@ def ensure_resources(ui: str) -> None:
 
 
 def remove_undeclared(declared: set[str]) -> None:
-    """Removes the deployments of knowledge bases that are declared no more: their schedules would start runs that can only fail."""
+    """Removes the deployments of knowledge bases that are no longer declared; their scheduled runs could only fail."""
     with get_client(sync_client=True) as client:
         for deployment in client.read_deployments(limit=_PAGE):
             if "almanac" in deployment.tags and deployment.parameters.get("kb") not in declared:
@@ -38,7 +38,7 @@ def remove_undeclared(declared: set[str]) -> None:
 
 
 def _deployed() -> Iterator[Declaration]:
-    """The declarations of the deployments; one that cannot be read is told, and is no reason to serve none."""
+    """The declarations of all deployments. Those that cannot be read are logged and skipped."""
     with get_client(sync_client=True) as client:
         deployments = client.read_deployments(limit=_PAGE)
     for deployment in deployments:

@@ -1,4 +1,4 @@
-"""What is deployed: all that the project's prefect.yaml says, and each declared knowledge base that it does not name, on the schedule of its declaration."""
+"""The deployments of a project: those of its prefect.yaml, and one on its declared schedule for every other declared knowledge base."""
 
 import asyncio
 import hashlib
@@ -24,9 +24,9 @@ _log = structlog.get_logger("almanac.server")
 
 
 def deployment_files(project: Project, data: DataDir, pool: str) -> list[Path]:
-    """The files for `prefect deploy`: the project's own, where there is one, and one that is written from declarations. None where nothing is declared.
+    """The files for `prefect deploy`: the project's own prefect.yaml if there is one, and a generated one. Empty if nothing is declared.
 
-    Raises DeclarationError where the project's own file is no YAML.
+    Raises DeclarationError if the project's own file is not valid YAML.
     """
     own = project.root / _FILE
     files = [own] if own.is_file() else []
@@ -42,7 +42,7 @@ def deployment_files(project: Project, data: DataDir, pool: str) -> list[Path]:
 
 
 def deployed_names(project: Project) -> set[str]:
-    """What the deployments of a project call their knowledge bases."""
+    """The knowledge bases that the deployment files name."""
     return _knowledge_bases_of(project.root / _FILE) | {path.stem for path in project.declarations()}
 
 
@@ -57,7 +57,7 @@ def _knowledge_bases_of(file: Path) -> set[str]:
 
 
 def _deployment(path: Path, pool: str) -> dict[str, Any]:
-    """The entry of one declaration; one that cannot be read has no schedule, and its runs say what is wrong with it."""
+    """The deployment of one declaration. An unreadable one gets no schedule; its runs report the error."""
     env, _ = environment()
     parameters = {"kb": path.stem} if not env or env in overlays_of(path) else {"kb": path.stem, "env": ""}
     deployment: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _deployment(path: Path, pool: str) -> dict[str, Any]:
 
 
 def _flow_name(stem: str) -> str:
-    """What Prefect calls the flow: the file's name; where that is no name of an attribute, with a hash, so that no two are one."""
+    """The flow's name: the file's name, made a Python identifier; where that changes it, a hash keeps names distinct."""
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", stem):
         return stem
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("_-")
@@ -86,7 +86,7 @@ def _flow_name(stem: str) -> str:
 
 
 def _is_understood(cron: str | None, path: Path) -> bool:
-    """Whether Prefect starts runs when the declaration says. Cron has dialects: what a day of the month means beside a weekday, seconds, `L`."""
+    """Whether Prefect reads the cron expression as the declaration does. Dialects differ in seconds, `L`, and day of month together with weekday."""
     if cron is None:
         return False
     from prefect.server.schemas.schedules import CronSchedule

@@ -1,8 +1,8 @@
-"""The Prefect server with one repair: `python -m almanac.flows.server.prefect_server server start …` is `prefect server start …`.
+"""`prefect server start …` with one repair: run `python -m almanac.flows.server.prefect_server server start …`.
 
-Prefect 3.8 weighs each event against its automations in a transaction that begins by reading and then writes. On SQLite that fails at once with "database
-is locked" when anything else was written in between, which is just what the end of a run is full of; after four tries the event is dropped, and with it the
-alert. Such a transaction that begins by writing waits for its turn instead.
+Prefect 3.8 evaluates automations in a transaction that reads first and then writes. On SQLite this fails at once with "database is locked" if another
+transaction has written in between, which is common at the end of a run. After four attempts Prefect drops the event and its alert. Here the transaction
+takes the write lock first, and therefore waits for its turn.
 """
 
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ async def _session(begin_transaction: bool = False) -> AsyncGenerator[Any, None]
 
 
 def main() -> None:
-    """The command line of Prefect, in this process."""
+    """Runs Prefect's command line in this process."""
     vars(triggers)["automations_session"] = _session
     from prefect.cli import app
 

@@ -1,7 +1,7 @@
 """`almanac server`: the Prefect server, a process work pool, the deployments of the project, automations and a worker, until Ctrl-C.
 
 The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The server has no login of its own: it stays on loopback.
-A worker that dies is started again, once its runs that died with it are marked.
+If the worker dies, its dead runs are marked and it is started again.
 """
 
 import os
@@ -25,7 +25,7 @@ _WORKER_PAUSE_S = 2  # before one that died is started again
 
 
 def run_server(project: Project, data: DataDir) -> int:
-    """Runs server and worker as children, both in the project's folder; they end with this process, unless it is killed with -9. Returns an exit code."""
+    """Runs server and worker as child processes in the project's folder, until Ctrl-C. Returns the exit code. Only kill -9 leaves the children behind."""
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
     if not (port.isdecimal() and 0 < int(port) < 65536):
         raise UsageError(f"'{port}' is no port", where="PREFECT_SERVER_API_PORT", hint="a number from 1 to 65535; unset, it is 4200")
@@ -89,7 +89,7 @@ def _prefect(project: Project, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _wait_until_ready(server: "subprocess.Popen[bytes]", health: str) -> None:
-    """Raises OperationalError where the server ends, or does not answer in time; it has written why to stderr."""
+    """Raises OperationalError if the server exits or does not answer in time; its reason is on stderr."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     while not answers(health):
         if server.poll() is not None or time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Runs whose process is no more, and which Prefect still takes for running: a worker that was killed tells nobody. They are marked before a worker starts."""
+"""Marks runs that Prefect believes to be running although their process is gone, as after a kill of the worker."""
 
 import os
 import socket
@@ -17,9 +17,9 @@ _PAGE = 200
 
 
 def mark_dead_runs(work_pool: str) -> None:
-    """Marks the pool's runs that began on this machine and have no process as crashed, or cancelled where that was asked for.
+    """Marks runs of the pool that started on this machine and have no process: as cancelled if that was requested, else as crashed.
 
-    Call it while no worker serves the pool here: one that is about to start a run's process would lose that run.
+    Call it while no worker serves the pool on this machine; a worker that is just starting a run would lose it.
     """
     begun = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_BEGUN)))
     pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[work_pool]))
@@ -40,7 +40,7 @@ def _mark(client: SyncPrefectClient, run: FlowRun) -> None:
 
 
 def _is_alive(run: FlowRun) -> bool:
-    """Prefect keeps `host:pid`. Of a process on another machine nothing is known: its heartbeats tell."""
+    """Whether the process of a run lives, from `host:pid` as Prefect stores it. Processes of other machines count as alive; their heartbeats decide."""
     host, _, pid = (run.infrastructure_pid or "").rpartition(":")
     if host and host != socket.gethostname():
         return True
@@ -48,7 +48,7 @@ def _is_alive(run: FlowRun) -> bool:
 
 
 def _carries_out(pid: int, run: FlowRun) -> bool:
-    """Whether this process is the run's, and not one that was given the same number later."""
+    """Whether the process belongs to the run, and does not merely reuse its process id."""
     if Path("/proc/self/environ").exists():
         try:
             return str(run.id).encode() in Path(f"/proc/{pid}/environ").read_bytes()
