@@ -1,1 +1,1 @@
-"""Fetch and map: declared sites and files to stored pages, stored pages to drafts of records and documents."""
+"""Fetches declared sites and files into stored pages, and maps stored pages to drafts of records and documents."""

@@ -1,1 +1,1 @@
-"""Items in, items out: clean, partition, de-duplicate, validate, chunk. No clock, no network, no Prefect."""
+"""Transforms items: cleaning, partitioning, de-duplication, validation and chunking. No clock, no network, no Prefect."""

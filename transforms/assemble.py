@@ -1,4 +1,4 @@
-"""The tables of a run: what the live version holds unchanged is copied from it, the rest is cut anew. A batch at a time, whatever the size."""
+"""Writes the tables of a run: chunks of unchanged items are copied from the live version, the others are cut anew. Works in batches of bounded memory."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ _BRIEF = list(Brief._fields)
 
 
 def write_items(path: Path, items: Iterable[Item]) -> int:
-    """Items into a table; how many there were."""
+    """Writes items to a table and returns how many there were."""
     with TableWriter(path, ITEM_SCHEMA) as writer:
         waiting: list[Item] = []
         for item in items:
@@ -30,7 +30,7 @@ def write_items(path: Path, items: Iterable[Item]) -> int:
 
 
 def briefs_of(path: Path, without: Collection[int] = ()) -> Iterator[Brief]:
-    """The items of a table, as a comparison sees them; those whose number is in `without` are left out."""
+    """Yields the items of a table as briefs for a comparison, in order, except those whose row number is in `without`."""
     number = 0
     for batch in read_batches(path, _BRIEF, rows=10_000):
         for row in zip(*(batch.column(name).to_pylist() for name in _BRIEF), strict=True):
@@ -40,7 +40,14 @@ def briefs_of(path: Path, without: Collection[int] = ()) -> Iterator[Brief]:
 
 
 def split_items(items: Path, first_seen: list[str], without: Collection[int], records: Path, documents: Path) -> tuple[int, int]:
-    """Writes the kept items of a table as records and documents, each with the time since when its content is known. Returns how many."""
+    """Splits a table of items into one of records and one of documents, and returns the rows of each.
+
+    Args:
+        first_seen: for each kept item in order, the time since when its content is known; it becomes `fetched_at`.
+        without: row numbers of items to leave out.
+        records: path of the table of records.
+        documents: path of the table of documents.
+    """
     place = 0
     with TableWriter(records, ITEM_SCHEMA) as into_records, TableWriter(documents, ITEM_SCHEMA) as into_documents:
         for batch in _kept(items, without):
@@ -54,9 +61,11 @@ def split_items(items: Path, first_seen: list[str], without: Collection[int], re
 
 
 def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: Collection[ItemKey] = (), live: Path | None = None) -> int:
-    """The chunks of the items in `tables`. Those of `unchanged` items are copied from the table `live`; pass none where the chunker is another.
+    """Writes the chunks of all items in `tables` and returns how many there are.
 
-    A chunk that the live version has keeps the time since when it is known, also where its document changed around it.
+    Args:
+        unchanged: keys of items whose chunks are copied from `live`; pass none if the chunker has changed.
+        live: the live version's table of chunks; a chunk that it already has keeps its `fetched_at`, even if its document changed around it.
     """
     since = _first_seen(live, unchanged) if live is not None else {}
     with TableWriter(path, CHUNK_SCHEMA) as writer:
@@ -72,12 +81,12 @@ def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchan
 
 
 def keep_first_seen(chunks: Iterable[ChunkRow], since: Mapping[str, str]) -> list[ChunkRow]:
-    """Chunks that are known keep their time: `since` maps chunk ids to it."""
+    """The chunks, with `fetched_at` from `since` (chunk id → time) where the id is known."""
     return [replace(chunk, fetched_at=since.get(chunk.chunk_id, chunk.fetched_at)) for chunk in chunks]
 
 
 def _first_seen(live: Path, unchanged: Collection[ItemKey]) -> dict[str, str]:
-    """The times of the chunks that may be cut anew and come out the same."""
+    """Chunk id → `fetched_at` of the live chunks that are cut anew and may come out the same."""
     since: dict[str, str] = {}
     for batch in read_batches(live, ["source", "document_id", "chunk_id", "fetched_at"], rows=10_000):
         other = batch.filter(pc.invert(_among(batch, unchanged))) if unchanged else batch

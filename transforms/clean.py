@@ -1,4 +1,4 @@
-"""Light cleaning: the same text looks the same, whatever the site's editor typed."""
+"""Light cleaning of text, so that the same content looks the same whatever editor the site uses."""
 
 import html
 import re
@@ -25,11 +25,14 @@ _INDENTED = (" " * 4, "\t")
 
 
 def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True, code: bool = False) -> str:
-    """Text with Unicode NFC, straight quotes, plain single spaces, at most one empty line in a row, nothing invisible but joiners.
+    """Normalises a text: Unicode NFC, straight quotes, single spaces, at most one empty line in a row, no invisible characters but joiners.
 
-    Indentation at the start of a line stays, for lists and code. `entities` decodes what is left of HTML entities; pass False for text
-    that comes out of an HTML parser, where `&lt;` is what the page shows. With `code`, the text is Markdown: fenced code keeps quotes, entities
-    and spaces, indented lines their spaces. `none` returns the text to the character.
+    Indentation at the start of a line is kept, for lists and code.
+
+    Args:
+        mode: `none` returns the text unchanged.
+        entities: decode remaining HTML entities; pass False for text from an HTML parser, where `&lt;` is what the page shows.
+        code: the text is Markdown: fenced code keeps quotes, entities and spaces, indented lines keep their spaces.
     """
     if mode == "none":
         return text
@@ -56,12 +59,12 @@ def _clean_prose(text: str, entities: bool, code: bool) -> str:
 
 
 def _single_spaces(line: str) -> str:
-    # Stripped by hand: a pattern would be quadratic on long indents.
+    # rstrip instead of a pattern, which would be quadratic on long indents.
     return _OTHER_SPACE.sub(" ", _SPACES_INSIDE.sub(" ", line.rstrip()))
 
 
 def clean_value(value: Any, mode: Clean = "standard", *, entities: bool = True) -> Any:
-    """The same for every text inside a field's value. A field may well hold Markdown, such as an answer with code in it."""
+    """Cleans every text inside a field's value as Markdown, since a field such as an answer may contain code."""
     if isinstance(value, str):
         return clean_text(value, mode, entities=entities, code=True)
     if isinstance(value, list):

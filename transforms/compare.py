@@ -1,4 +1,4 @@
-"""This run's items against the live version's: what is new, what changed, what moved, and since when each content is known."""
+"""Compares this run's items with the live version's: added, changed, moved, unchanged and removed, and since when each content is known."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ Change = Literal["added", "changed", "moved", "unchanged"]
 
 
 class Brief(NamedTuple):
-    """What a comparison looks at of an item."""
+    """The columns of an item that a comparison needs. `fetched_at` is the time since when its content is known."""
 
     source: str
     document_id: str
@@ -28,9 +28,14 @@ class Brief(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """`changes`, `before` (what each item was in the live version) and `first_seen` in the order of the items.
+    """The result of a comparison.
 
-    `removed` are the live version's items that are no more.
+    Attributes:
+        changes: the change of each item, in the order of the items.
+        before: what each item was in the live version; None if it is new. Same order.
+        first_seen: since when each item's content is known. Same order.
+        removed: live items that no longer exist.
+        unchanged: keys of the unchanged items.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -40,14 +45,15 @@ class Comparison:
     unchanged: frozenset[ItemKey] = frozenset()
 
     def count(self, change: Change) -> int:
+        """How many items have that change."""
         return self.changes.count(change)
 
 
 def compare_items(items: Iterable[Brief], live: Iterable[Brief], led_to: Mapping[tuple[str, str], str] | None = None) -> Comparison:
-    """Tells each item's change by source and document id. Content that was known keeps the time at which it was first seen.
+    """Compares items by source and document id. Known content keeps the time at which it was first seen.
 
-    An item moved where it has the id and text of a live one and another URL; where the live one's page redirects to it (`led_to`: source and
-    old URL → new URL); or where it has the text of one of its source that is no more. Each live item moves once.
+    An item whose id is new counts as moved from a live item of its source that is gone, if that item's page redirects to it (`led_to`: (source, old URL) →
+    new URL) or both have the same text. An item with the id and text of a live one and another URL has moved too. Each live item moves once.
     """
     known = {item.key: item for item in live}
     found = list(items)
@@ -78,7 +84,7 @@ def _change(item: Brief, before: Brief | None) -> Change:
 
 
 def _moves(new: list[Brief], gone: Mapping[ItemKey, Brief], led_to: Mapping[tuple[str, str], str]) -> dict[ItemKey, Brief]:
-    """For new items, the live one that each was before: where it redirects to, those of the same text first; else any of the same text."""
+    """New item → the live item that it was before; redirects with the same text come first, then other redirects, then any item of the same text."""
     by_redirect: dict[Any, list[Brief]] = defaultdict(list)
     by_text: dict[Any, list[Brief]] = defaultdict(list)
     for item in sorted(gone.values()):

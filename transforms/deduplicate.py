@@ -1,4 +1,4 @@
-"""One item once: the same item found twice is dropped and counted; two different items under one id are not both right."""
+"""De-duplication: drops and counts equal items, and quarantines different items that share an id."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -7,7 +7,10 @@ from almanac.schemas.items import Item, Reject
 
 
 class Deduplication:
-    """Counts `duplicates` and gathers `rejects` while items go through `kept`; of each item it holds hashes and its URL."""
+    """Filters items through `kept`; meanwhile counts `duplicates` and collects `rejects`. Memory per item: its hash, key and URL.
+
+    `right_address` returns the canonical URL that an item's page declares, or None.
+    """
 
     def __init__(self, right_address: Callable[[Item], str | None] = lambda _: None) -> None:
         self.duplicates = 0
@@ -17,11 +20,11 @@ class Deduplication:
         self._urls: dict[tuple[str, str], str] = {}
 
     def kept(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The first of equal items, in order of arrival.
+        """Yields the first of equal items, in order of arrival.
 
-        Documents of one source are equal when their text is (a page under a second URL); records when their text and all their fields are. An
-        item whose id another, different one of its source already has is quarantined: publishing either silently would be a guess. It is none
-        where the item's page calls the other's the right one (`right_address`): then the other is kept.
+        Documents of one source are equal if their text is (a page under a second URL), records if their text and all fields are. An item whose id another,
+        different item of its source already has is quarantined, because publishing either silently would be a guess. If its page declares the
+        other's URL as canonical, it counts as a duplicate instead.
         """
         for item in items:
             content = _content_of(item)

@@ -1,4 +1,4 @@
-"""What a declaration expects of its items, as plain data: one expectation a row, in the terms of Great Expectations."""
+"""Translates declared expectations to data: one row per expectation, in terms of Great Expectations."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -8,7 +8,14 @@ from almanac.schemas.declaration.source import Source
 
 
 class ColumnExpectation(NamedTuple):
-    """`type` is the class name in Great Expectations; it looks at `aspect` of the field: its value, length, number or key."""
+    """One expectation on a field.
+
+    Attributes:
+        type: class name in Great Expectations.
+        arguments: keyword arguments of that class.
+        rule: the rule as declared, for reports.
+        aspect: what is checked: the value itself, its length, its number, or its canonical JSON (`key`).
+    """
 
     type: str
     field: str
@@ -18,7 +25,7 @@ class ColumnExpectation(NamedTuple):
 
 
 def expectations_of(declaration: Declaration, source: Source) -> list[ColumnExpectation]:
-    """Everything that the items of `source` must satisfy, in declared order: required and one_of of its fields, then validate.expect."""
+    """The expectations on the items of `source`, in declared order: `required` and `one_of` of its fields, then `validate.expect`."""
     found: list[ColumnExpectation] = []
     fields = source.declared_fields()
     for name, rule in fields.items():

@@ -1,10 +1,10 @@
-"""The publish gate: one verdict over a run's counts and what its version finds, against what is declared and what is live."""
+"""The publish gate: one verdict on a run, from its counts and the recall of its version, against declared limits and the live version."""
 
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ItemCounts, PageCounts, Recall
 
-# Shares are quotients of small numbers, and 0.7 % as declared is a hair below 7/1000.
+# Tolerance for floating point: a declared limit of 0.7 % is slightly below 7/1000.
 _ROUNDING = 1e-9
 
 
@@ -18,11 +18,16 @@ def judge(
     recall: Recall | None = None,
     live_recall: Recall | None = None,
 ) -> Verdict:
-    """Every check with its value and limit, always the same ones in the same order.
+    """All checks with value and limit, always the same ones in the same order, and the verdict.
 
-    A value is None where there is nothing to compare with, and then nothing is refused: shares of the live version before the first one (`live_items`
-    None) or where it is empty, recall without golden questions. What moved is neither lost nor added. `broken_expectations` counts the declared
-    expectations that some item broke; it only informs, for those items are quarantined, and their share is limited.
+    A check whose value is None passes: shares of a live version that does not exist or is empty, recall without golden questions. Moved items count
+    neither as removed nor as added.
+
+    Args:
+        live_items: number of items in the live version; None before the first one.
+        broken_expectations: number of declared expectations that some item broke; only informs, since the share of quarantined items is limited anyway.
+        recall: recall of the new version.
+        live_recall: recall of the live version.
     """
     gate, rules = declaration.gate, declaration.validate_
     kept = items.added + items.changed + items.moved + items.unchanged

@@ -1,7 +1,7 @@
-"""Which blocks of a page are its main text: those that trafilatura finds, and what belongs to them.
+"""Selects the blocks of a page that are its main text: those whose text trafilatura finds, and blocks that belong to them.
 
-trafilatura says well what is boilerplate, and loses what it takes for it inside an article: headings in a box of their own, code, notes,
-whole tables. So its text is only a witness: the blocks of the page that it confirms stay as the page has them.
+trafilatura recognises boilerplate well, but drops parts of articles that resemble it: headings in a box, code, notes, whole tables. So its
+output only serves to confirm blocks, which are then taken from the page itself.
 """
 
 import re
@@ -21,7 +21,7 @@ NOT_MAIN = frozenset({"nav", "header", "footer", "aside", "script", "style", "no
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _WHOLE = _HEADINGS | {"ul", "ol", "dl", "menu", "dir", "table", "pre"}
 _ITEMS = ("li", "td", "th", "dt", "dd")
-# Between two confirmed blocks, so many in a row belong to the text as well, such as a note in a box; more are another text.
+# A gap of up to this many blocks between two confirmed ones belongs to the text, such as a note in a box; a longer one is another text.
 _LONGEST_GAP = 15
 _SHORT = 40
 _NOT_LETTERS = re.compile(r"[\W_]+")
@@ -29,13 +29,13 @@ _NOT_LETTERS = re.compile(r"[\W_]+")
 
 @dataclass(slots=True)
 class _Unit:
-    """A block that stays or goes as a whole: a paragraph, a heading, a list, a table, code."""
+    """A block that is kept or dropped as a whole: a paragraph, heading, list, table, or code."""
 
     element: Any
     is_main: bool
-    is_marked: bool  # as something beside the text
+    is_marked: bool  # inside an element such as <nav> or <aside>
     size: int  # letters
-    linked: int  # letters of links
+    linked: int  # letters in links
 
     @classmethod
     def of(cls, element: Any, *, is_main: bool) -> "_Unit":
@@ -48,15 +48,15 @@ class _Unit:
         return self.element.tag in _HEADINGS
 
     def has_facts_of(self, other: "_Unit") -> bool:
-        """Whether it is a table, a list of definitions or code in the same box: a short product page is little more."""
+        """Whether the unit is a table, definition list or code in the same box as `other`: a short product page has little more."""
         is_facts = self.element.tag in ("table", "pre") or DEFINITIONS in self.element.attrib
         return is_facts and self.element.getparent() is other.element.getparent()
 
 
 def main_tree(root: Any) -> Any:
-    """The simplified tree with everything but the main text taken out; None where there is no main text.
+    """The simplified tree reduced to its main text, in place; None if there is no main text.
 
-    Where trafilatura's text is not that of whole blocks, its own tree is the answer, with what it loses.
+    If the selected blocks cover less than 95 % of trafilatura's text, trafilatura's own tree is returned, despite what it loses.
     """
     found = _trafilatura(root)
     if found is None:
@@ -74,7 +74,7 @@ def main_tree(root: Any) -> Any:
 
 
 class _Witness:
-    """What trafilatura found, to ask whether a text is in it. Short texts have to be a block there: `Home` is in `homepage` too."""
+    """The text that trafilatura found. Texts under 40 letters must be a whole block of it, since `Home` also occurs in `homepage`."""
 
     def __init__(self, html: str) -> None:
         tree = lxml.html.document_fromstring(html)
@@ -83,6 +83,7 @@ class _Witness:
         self.size = len(self._whole)
 
     def confirms(self, element: Any) -> bool:
+        """Whether the element's text is in it; for lists and tables, more than half of their items' text."""
         items = [item for item in element.iter(*_ITEMS) if not has_blocks(item)]
         if not items:
             return self._has(letters(element.text_content()))
@@ -94,7 +95,7 @@ class _Witness:
 
 
 def letters(text: str) -> str:
-    """Letters and digits alone, so that texts can be compared whatever their spaces and marks."""
+    """Letters and digits only, in lower case, for comparing texts regardless of spaces and punctuation."""
     return _NOT_LETTERS.sub("", unicodedata.normalize("NFC", text)).lower()
 
 
@@ -108,12 +109,12 @@ def _units(element: Any) -> Iterator[Any]:
 
 
 def _may_belong(units: list[_Unit]) -> bool:
-    """Not marked as something beside the text, and together not made of links: a line that is one link may stand in a note."""
+    """Whether none of the units is marked as beside the text, and at most half of their letters are in links (a note may contain a line of links)."""
     return not any(unit.is_marked for unit in units) and sum(unit.linked for unit in units) * 2 <= sum(unit.size for unit in units)
 
 
 def _add_what_belongs(units: list[_Unit]) -> None:
-    """Facts beside main text, headings directly over it, and what stands between two of its blocks, up to fifteen of them."""
+    """Adds facts beside main text, headings directly above it, and gaps of up to fifteen blocks between its blocks."""
     for before, unit in pairwise(units):
         if before.is_main and not unit.is_main and unit.has_facts_of(before):
             unit.is_main = _may_belong([unit])
@@ -132,7 +133,10 @@ def _add_what_belongs(units: list[_Unit]) -> None:
 
 
 def _trafilatura(root: Any) -> str | None:
-    """Precision first: it leaves related links and teasers out. A page that is nothing but teasers then has nothing left, and is read less strictly."""
+    """The main text as HTML; None if there is none.
+
+    Favours precision, which leaves out related links and teasers. A page of nothing but teasers would be empty then, and is read less strictly.
+    """
     import trafilatura
 
     html = lxml.html.tostring(root, encoding="unicode")
@@ -156,7 +160,7 @@ def _config() -> Any:
     from trafilatura.settings import use_config
 
     config = use_config()
-    # Below its default of 250 characters it falls back to a flat text that loses headings and splits words at inline tags; a short policy is a page too.
+    # Below 250 characters, the default, trafilatura falls back to flat text that loses headings and splits words at inline tags.
     config.set("DEFAULT", "MIN_EXTRACTED_SIZE", "1")
     config.set("DEFAULT", "MIN_OUTPUT_SIZE", "1")
     return config

@@ -1,7 +1,7 @@
-"""What each page yielded, kept from run to run: a page that did not change, read by rules that did not change, is not read again.
+"""Cache of mapped and cleaned pages from run to run: a page whose bytes and rules did not change is not mapped again.
 
-A table of one row for each batch of a page's items: the page's key (bytes, URL, card), and what became of it. It belongs to the fingerprints
-of mapping and cleaning; under others it is as if it were not there. It may be thrown away at any time.
+A Parquet file with one row per batch of a page's items: the page's key (hash of bytes, URL and card) and the JSON of `Mapped`. The file belongs to the
+fingerprints of mapping and cleaning and is ignored under others. It may be deleted at any time.
 """
 
 import json
@@ -21,13 +21,18 @@ from almanac.schemas.items import Extraction, Item, Reject
 from almanac.transforms.clean import Clean
 from almanac.transforms.prepare import prepare_items
 
-_ROWS, _BYTES = 64, 4 << 20  # in one row group, about: what is read at a time
+_ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole
 
 
 @dataclass(slots=True)
 class Mapped:
-    """A batch of a page's items, cleaned. `found` counts drafts and rejects, `matched` is as in Extraction, and `without_text` counts pages
-    in which there was nothing to read, where that is no fault."""
+    """A batch of a page's items, cleaned.
+
+    Attributes:
+        matched: as in `Extraction`.
+        found: number of drafts and rejects.
+        without_text: pages without any text, where that is not a fault.
+    """
 
     items: list[Item] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -38,7 +43,10 @@ class Mapped:
 
 
 def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Mapped:
-    """Items of drafts. A page taken as it comes may be empty: a crawl meets pages of pictures or nothing, and those are no broken items."""
+    """Cleans the drafts of an extraction.
+
+    An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document: crawls meet pages of pictures.
+    """
     found = len(extraction.drafts) + len(extraction.rejects)
     mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
@@ -53,7 +61,10 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Ma
 
 
 class MappedPages:
-    """The pages of an earlier run, by key. Anything that cannot be read is as if it were not there."""
+    """The cached pages of an earlier run. Whatever cannot be read counts as missing.
+
+    `stages` is the fingerprint of mapping and cleaning; a file with another one is ignored.
+    """
 
     def __init__(self, path: Path, stages: str) -> None:
         self._rows: dict[str, list[int]] = {}
@@ -73,9 +84,9 @@ class MappedPages:
             self._rows, self._file, self.rows = {}, None, 0
 
     def batches(self, key: str, fetched_at: str, read: Callable[[], Iterator[Mapped]]) -> Iterator[Mapped]:
-        """What the page of that key yielded, `fetched_at` being its time now; from `read`, where it is not known or as far as that cannot be read.
+        """Yields what the page of that key yielded, one batch at a time, with `fetched_at` set on its items.
 
-        One batch at a time: a page may be a file of a million rows. Reading a page gives the same batches as ever, so one may go on in the middle.
+        Falls back to `read` where the key is unknown, or from the first batch that cannot be read: mapping is deterministic, so it can resume in the middle.
         """
         done = 0
         rows = self._rows.get(key, [])
@@ -90,6 +101,7 @@ class MappedPages:
             yield from islice(read(), done, None)
 
     def knows(self, key: str) -> bool:
+        """Whether the page of that key is cached."""
         return key in self._rows
 
     def _payload(self, row: int) -> bytes:
@@ -101,7 +113,7 @@ class MappedPages:
 
 
 class MappedWriter:
-    """Writes such a table, batch by batch; use it as a context manager."""
+    """Context manager that writes the cache, batch by batch."""
 
     def __init__(self, path: Path, stages: str) -> None:
         self._schema = pa.schema([("key", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
@@ -114,6 +126,7 @@ class MappedWriter:
         return self._writer.rows + len(self._waiting)
 
     def add(self, key: str, mapped: Mapped) -> None:
+        """Adds a batch of the page of that key; the batches of a page must be added in order."""
         encoded = _encoded(mapped)
         self._waiting.append((key, encoded))
         self._bytes += len(encoded)

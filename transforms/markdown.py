@@ -1,6 +1,6 @@
-"""Blocks of a page written as Markdown: by unstructured's elements, or straight from a tree that is too large for it.
+"""Writes blocks of a page as Markdown, from unstructured's elements or directly from a tree that is too large for unstructured.
 
-Headings become `## …`, list items `- …` or `1. …` with two spaces a level, table rows `a | b`, code is fenced; everything else is a paragraph.
+Headings become `## …`, list items `- …` or `1. …` with two spaces per level, table rows `a | b`, code is fenced, everything else is a paragraph.
 """
 
 import re
@@ -27,12 +27,12 @@ _PARTING = frozenset(
 
 
 def write_elements(elements: "Iterable[Element]") -> str:
-    """The elements that unstructured found, in its order."""
+    """The elements found by unstructured as Markdown, in order."""
     return _joined((element.category == "ListItem", _block(element)) for element in elements)
 
 
 def _joined(blocks: Iterable[tuple[bool, str]]) -> str:
-    """Blocks apart by an empty line, items of a list by a line break."""
+    """Joins (is list item, block) pairs: an empty line between blocks, a line break between list items."""
     parts: list[str] = []
     after_item = False
     for is_item, block in blocks:
@@ -61,12 +61,12 @@ def _block(element: "Element") -> str:
 
 
 def one_line(text: str) -> str:
-    """The text in one line, white space normalised."""
+    """The text on one line, with white space normalised."""
     return " ".join(text.split())
 
 
 def list_item(text: str, level: int = 0) -> str:
-    """An item of a list; `level` 0 is the outermost. Numbers that the text has already stay its mark."""
+    """A list item; `level` 0 is the outermost. A number that the text begins with serves as its mark."""
     line = one_line(text)
     return _indent(level) + (line if _NUMBERED.match(line) else f"- {line}") if line else ""
 
@@ -76,7 +76,7 @@ def _indent(level: int) -> str:
 
 
 def fenced(code: str) -> str:
-    """Code between fences longer than any inside it, each character where it was."""
+    """Code between fences longer than any inside it, otherwise unchanged; empty if there is only white space."""
     if not code.strip():
         return ""
     code = code.strip("\n") if code.count("\n") else code.strip()
@@ -90,7 +90,7 @@ def _rows(table: str) -> str:
 
 
 def write_tree(root: Any, skipped: frozenset[str] = frozenset()) -> str:
-    """All text of a tree in one pass, without the elements named in `skipped`: headings, items, rows, code and paragraphs."""
+    """All text of a tree in one pass, without the elements whose tags are in `skipped`: headings, items, rows, code and paragraphs."""
     return _joined((bool(_ITEM.match(block)) or " | " in block, block) for block in _blocks_of(root, skipped))
 
 

@@ -1,4 +1,4 @@
-"""HTML → readable text: main text by trafilatura, its structure by unstructured, written as Markdown. Records of why: docs/decisions."""
+"""Converts HTML to readable Markdown: main text by trafilatura, its structure by unstructured. The reasons are in docs/decisions."""
 
 import logging
 from functools import cache
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unstructured.documents.elements import Element
 
 Part = Literal["main", "all"]
-# Both libraries take more than linear time. A book in one page has about 10,000 elements; this many take 5 s.
+# Both libraries take more than linear time. A book on one page has about 10,000 elements; 30,000 take 5 s.
 _MAX_ELEMENTS = 30_000
 _MAX_CHARACTERS = 5_000_000
 _TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
@@ -27,9 +27,9 @@ _log = logging.getLogger("almanac.transforms")
 
 
 def html_to_markdown(html: str, part: Part) -> str:
-    """Readable text of a page: its main text without navigation, or all of it. Empty where there is none.
+    """Readable text of a page: `main` is its main text without navigation, `all` everything. Empty if there is none.
 
-    Bounded: a page that is too large for the two libraries is written in one pass, without what is marked as navigation by its tags only.
+    A page too large for the two libraries is written in one pass; then only elements that are navigation by their tag are left out.
     """
     root = parse_page(html) if html.strip() else None
     if root is None:
@@ -45,13 +45,13 @@ def html_to_markdown(html: str, part: Part) -> str:
     if main is None:
         return ""
     text = _written(main)
-    # Of a short page, trafilatura gives a flat text. Where nothing is left out, the page itself says it with its lists and tables.
+    # trafilatura flattens short pages. Where it leaves nothing out, the page's own lists and tables are used.
     text = text if _letters(text) < _letters(everything) else everything
     return text if heading in one_line(text) else f"# {heading}\n\n{text}"
 
 
 def _written(root: Any) -> str:
-    """unstructured's elements; or the tree as it is where they say less, since it loses options, formulas and paragraphs of one character."""
+    """The tree as Markdown, by unstructured, or directly where unstructured loses text: options, formulas, paragraphs of one character."""
     everything = write_tree(root, _NEVER)
     text = write_elements(_partition(_all_html(root)))
     return text if _shown(text) >= _shown(everything) else everything
@@ -66,13 +66,13 @@ def _letters(text: str) -> int:
 
 
 def _heading(root: Any) -> str:
-    """The page's one <h1>, which trafilatura leaves out where it stands in a <header>. One that is a link is the site's name."""
+    """The page's only <h1>, which trafilatura omits inside a <header>; empty if there is none or more than one, or if it is a link (the site's name)."""
     headings = list(root.iter("h1"))
     return one_line(headings[0].text_content()) if len(headings) == 1 and headings[0].find(".//a[@href]") is None else ""
 
 
 def _all_html(root: Any) -> str:
-    """The page with neutral tags where unstructured would take `<main>` alone, or leave navigation, forms and details out."""
+    """The page with neutral tags where unstructured would read only <main>, or drop navigation, forms and details."""
     for element in root.iter(*_PRUNED):
         element.tag = "div"
     return str(lxml.html.tostring(root, encoding="unicode"))
@@ -87,10 +87,10 @@ def _partition(html: str) -> "list[Element]":
 
 @cache
 def _use_blank_pipeline() -> None:
-    """Gives unstructured a language-neutral tokenizer where it would download spaCy's English model.
+    """Gives unstructured a language-neutral tokenizer instead of spaCy's English model, which it would download.
 
-    It asks the model for sentences and for a verb in order to tell running text from a title; in HTML the tags tell that already. Words are
-    parted by spaces alone, and cut, since spaCy keeps each one: rules for what punctuation ends a word took 60 s for one word of 20,000 marks.
+    unstructured uses the model to find sentences and verbs, by which it separates running text from titles; in HTML the tags suffice. Words are split at
+    spaces only and truncated, since spaCy stores each one: its rules for punctuation took 60 s for one word of 20,000 marks.
     """
     import spacy
     from spacy.language import Language

@@ -1,4 +1,4 @@
-"""Draft → item: fields cleaned, text made readable, templates filled."""
+"""Turns drafts into items: cleans fields, converts bodies to readable text, and fills templates."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ from almanac.transforms.partition import html_to_markdown
 
 
 def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iterator[Item | Reject]:
-    """An item for each draft, in order; a reject where nothing is left to embed."""
+    """Yields an item for each draft, in order; a Reject if no text is left."""
     for draft in drafts:
         item = _prepare(draft, source, clean)
         if item.text.strip():
@@ -23,7 +23,7 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iter
 
 def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     rules = source.declared_fields()
-    # What an HTML parser gave has no entities left; a URL is an address and no prose.
+    # An HTML parser has decoded entities already; URLs are not cleaned like prose.
     parsed = draft.markup == "html"
     fields = {
         name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=not parsed) for name, value in draft.fields.items()
@@ -56,7 +56,7 @@ def _record_text(source: Source, known: dict[str, object], own: dict[str, object
     title = str(known["title"] or "")
     rules = source.declared_fields()
     names = [name for name, rule in rules.items() if rule.type in (None, "text", "html")]
-    texts = [own.get(name, known.get(name)) for name in (own if source.takes_own_fields else names)]  # a column `url` need not be where the item is
+    texts = [own.get(name, known.get(name)) for name in (own if source.takes_own_fields else names)]  # a column `url` may differ from the item's URL
     parts = [title, *(t for t in texts if isinstance(t, str) and t and t != title)]
     return "\n".join(part for part in parts if part)
 

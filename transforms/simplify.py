@@ -1,4 +1,4 @@
-"""A page's tree made plain before it is read: what trafilatura and unstructured would lose is written in a way that they keep."""
+"""Simplifies a page's tree before extraction: rewrites constructs that trafilatura and unstructured would lose."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import lxml.etree
 import lxml.html
 
-# Nothing that a reader reads. What is left out here costs neither of the two any time.
+# Elements without readable text; removing them saves both libraries time.
 _UNREAD = ("script", "style", "template", "noscript", "svg", "canvas", "iframe", "object", "embed", "audio", "video", "head/meta", "head/link")
 BLOCKS = frozenset(
     {"address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure"}
@@ -16,14 +16,14 @@ BLOCKS = frozenset(
 )
 _IN_LAYOUT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
 _PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "table", "article", "main", "ul", "ol", "pre"})
-DEFINITIONS = "data-definitions"  # tells a list of definitions, which is written as any other
+DEFINITIONS = "data-definitions"  # marks lists that were definition lists
 _LONGEST_ATTRIBUTE = 500
 _MAX_SPAN = 50
 _MAX_SPANNED = 200
 
 
 def parse_page(html: str) -> Any:
-    """The root element of a page, or None where there is none (nothing but comments)."""
+    """The root element of a page, without comments; None if there is no element."""
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         return lxml.html.document_fromstring(html.replace("\0", "").encode("utf-8", "replace"), parser=parser)
@@ -32,9 +32,9 @@ def parse_page(html: str) -> Any:
 
 
 def simplify(root: Any, *, drawings: bool = False) -> None:
-    """Rewrites the tree in place: no scripts, no huge attributes; code without colours; captions, summaries, definitions and bare text as plain blocks.
+    """Rewrites the tree in place: no scripts, no huge attributes, code without markup; captions, summaries, definitions and bare text as plain blocks.
 
-    With `drawings`, the words in pictures drawn by SVG are kept.
+    With `drawings`, the text of SVG drawings is kept.
     """
     unread = [path for path in _UNREAD if path != "svg" or not drawings]
     for element in [found for path in unread for found in root.iterfind(f".//{path}")]:
@@ -48,7 +48,7 @@ def simplify(root: Any, *, drawings: bool = False) -> None:
     for code in list(root.iter("pre", "xmp", "plaintext", "listing")):
         _make_code_plain(code)
     for element in list(root.iter("code", "kbd", "samp", "tt", "var")):
-        element.drop_tag()  # inside a sentence, both would make it a block of its own
+        element.drop_tag()  # both libraries would make a block of it inside a sentence
     for table in list(root.iter("table")):
         _make_table_plain(table)
     for definitions in list(root.iter("dl")):
@@ -66,14 +66,14 @@ def simplify(root: Any, *, drawings: bool = False) -> None:
 
 
 def _make_drawing_plain(svg: Any) -> None:
-    """Its words in one text, those of different places apart."""
+    """Replaces a drawing by its text, with spaces between its parts."""
     words = " ".join(svg.itertext())
     del svg[:]
     svg.tag, svg.text = "span", f" {words} "
 
 
 def _make_code_plain(code: Any) -> None:
-    """One text, line breaks and spaces as they are."""
+    """Replaces markup inside code by its text, with line breaks and spaces kept."""
     for line_break in code.iter("br"):
         line_break.tail = "\n" + (line_break.tail or "")
     text = "".join(code.itertext())
@@ -82,7 +82,11 @@ def _make_code_plain(code: Any) -> None:
 
 
 def _make_table_plain(table: Any) -> None:
-    """A table that holds headings, lists or tables lays out a page; its cells are blocks. Of others, captions go before, and spanned cells repeat."""
+    """Prepares a table for extraction.
+
+    A table that contains headings, lists or tables is for layout: its cells become blocks. In others, captions move in front and cells with rowspan are
+    repeated.
+    """
     if any(element.tag in _IN_LAYOUT for element in table.iterdescendants()):
         for element in _own(table, ("tr", "td", "th", "tbody", "thead", "tfoot", "caption", "table")):
             element.tag = "div"
@@ -110,7 +114,7 @@ def _repeat_below(row: Any, cell: Any) -> None:
 
 
 def _own(table: Any, tags: tuple[str, ...]) -> Iterator[Any]:
-    """The table's parts and itself, without those of tables inside it."""
+    """The table's parts and the table itself, without parts of nested tables."""
     for element in list(table.iter(*tags)):
         nearest = element if element.tag == "table" else next(element.iterancestors("table"), None)
         if nearest is table or nearest is None:
@@ -123,7 +127,7 @@ def _number(text: str) -> int:
 
 
 def _make_definitions_a_list(definitions: Any) -> None:
-    """`Term: what it means` an item; with blocks inside, terms are paragraphs and meanings blocks."""
+    """Turns a definition list into a list of `Term: meaning` items; with blocks inside, into paragraphs and blocks."""
     terms = [element for element in definitions.iterdescendants("dt", "dd") if next(element.iterancestors("dl")) is definitions]
     if any(child.tag in BLOCKS for element in terms for child in element.iterdescendants()):
         for element in terms:
@@ -148,7 +152,7 @@ def _write_numbers(numbered: Any) -> None:
 
 
 def _make_block_plain(element: Any) -> None:
-    """Captions and text that lies bare in a block become paragraphs, the line that opens hidden text a heading."""
+    """Turns blocks without inner blocks into paragraphs, a <summary> into a heading, and bare text in other blocks into paragraphs."""
     if element.tag == "summary" and not has_blocks(element):
         element.tag = "h4"
     elif not has_blocks(element) and element.text_content().strip():
@@ -159,7 +163,7 @@ def _make_block_plain(element: Any) -> None:
 
 
 def _wrap_bare_text(block: Any) -> None:
-    """Text that stands beside blocks, with the inline elements that it runs on into, becomes paragraphs."""
+    """Wraps text between blocks, with its inline elements, in paragraphs."""
     children = list(block)
     paragraph = _paragraph(block.text)
     block.text = None
@@ -188,5 +192,5 @@ def _paragraph(text: str | None) -> Any:
 
 
 def has_blocks(element: Any) -> bool:
-    """Whether anything inside stands in a line of its own."""
+    """Whether the element contains a block element."""
     return any(child.tag in BLOCKS for child in element.iterdescendants())

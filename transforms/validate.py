@@ -1,4 +1,4 @@
-"""Great Expectations over a run's items. An item that breaks an expectation is quarantined; the rest goes on."""
+"""Validates a run's items with Great Expectations; items that break an expectation are quarantined."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +15,10 @@ from almanac.transforms.expectations import ColumnExpectation, expectations_of
 
 @dataclass(slots=True)
 class Validation:
-    """`rejects` by the number of the item, in order of arrival; `report` has one row an expectation: source, field, expectation, rule,
-    checked, broken, ok."""
+    """The result of a validation: `rejects` by item number in order of arrival, and `report` with one row per expectation.
+
+    Keys of a row: source, field, expectation, rule, checked, broken, ok.
+    """
 
     rejects: dict[int, Reject] = field(default_factory=dict)
     report: list[dict[str, Any]] = field(default_factory=list)
@@ -24,7 +26,7 @@ class Validation:
 
 @dataclass(slots=True)
 class _Checked:
-    """What the expectations of one source look at: the numbers of its items, and for each expectation a cell an item."""
+    """The data to check of one source: the numbers of its items, and a column of cells for each expectation."""
 
     source: Source
     expectations: list[ColumnExpectation]
@@ -33,7 +35,10 @@ class _Checked:
 
 
 def validate_items(items: Iterable[Item], declaration: Declaration) -> Validation:
-    """Checks every source's items against what is declared for them. `items` are walked through twice; only cells are held."""
+    """Checks every item against the expectations declared for its source.
+
+    `items` is iterated twice; only checked cells stay in memory. Raises DeclarationError for an expectation that cannot be evaluated.
+    """
     checked = {source.name: _Checked(source, found) for source in declaration.sources if (found := expectations_of(declaration, source))}
     for one in checked.values():
         one.cells = [[] for _ in one.expectations]
@@ -52,7 +57,7 @@ def validate_items(items: Iterable[Item], declaration: Declaration) -> Validatio
 
 
 def _check(checked: _Checked, report: list[dict[str, Any]]) -> dict[int, ColumnExpectation]:
-    """The item's number → the first expectation that it breaks."""
+    """Item number → the first expectation that the item breaks; adds the source's rows to `report`."""
     expectations, source = checked.expectations, checked.source
     columns = {f"{e.field} {number}": cells for number, (e, cells) in enumerate(zip(expectations, checked.cells, strict=True))}
     _refuse_what_never_is_a_number(columns, source, expectations)
@@ -74,13 +79,13 @@ def _check(checked: _Checked, report: list[dict[str, Any]]) -> dict[int, ColumnE
 
 
 def _results(columns: Mapping[str, list[Any]], source: Source, expectations: Sequence[ColumnExpectation]) -> list[Any]:
-    """What Great Expectations says, in the order of the expectations; each looks at a column of its own."""
+    """The results of Great Expectations, in the order of the expectations, each on a column of its own."""
     import great_expectations as gx
     import pandas as pd
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     frame = pd.DataFrame({name: pd.Series([None if c is NOT_A_NUMBER else c for c in cells], dtype=object) for name, cells in columns.items()})
-    # Ephemeral, so that nothing is written; its progress bars would write into ours.
+    # Ephemeral, so that nothing is written to disk; its progress bars would garble ours.
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
     suite = gx.ExpectationSuite(name=source.name)
@@ -100,7 +105,7 @@ def _number_of(result: Any) -> int:
 
 
 def _raise_if_failed_inside(result: Any, source: Source, expectation: ColumnExpectation) -> None:
-    """A check that could not be made looks like a failed one unless its exception is read."""
+    """Raises DeclarationError if the check itself failed, which otherwise looks like a broken expectation."""
     info = result.exception_info or {}
     inner = [info] if "raised_exception" in info else list(info.values())
     for one in inner:
@@ -116,7 +121,7 @@ NOT_A_NUMBER = object()
 
 
 def _refuse_what_never_is_a_number(columns: Mapping[str, list[Any]], source: Source, expectations: Sequence[ColumnExpectation]) -> None:
-    """One item with "N/A" is a bad item; a field in which nothing is a number is a bad declaration."""
+    """Raises DeclarationError if not a single value of a numeric field is a number; one item with "N/A" is merely a bad item."""
     for cells, expectation in zip(columns.values(), expectations, strict=True):
         given = [cell for cell in cells if cell is not None]
         if given and all(cell is NOT_A_NUMBER for cell in given):
@@ -128,7 +133,7 @@ def _refuse_what_never_is_a_number(columns: Mapping[str, list[Any]], source: Sou
 
 
 def _later_ones(cells: Sequence[Any], rows: list[int]) -> list[int]:
-    """Of rows that share a value, all but the first."""
+    """The rows whose value occurs in an earlier one of `rows`."""
     seen: set[Any] = set()
     later = []
     for row in sorted(rows):
@@ -143,7 +148,7 @@ def _value(item: Item, name: str) -> Any:
 
 
 def _cell(item: Item, expectation: ColumnExpectation) -> Any:
-    """What the expectation looks at: a plain value, None for nothing."""
+    """The value that the expectation checks, as a plain value; None if there is none."""
     value = _value(item, expectation.field)
     match expectation.aspect:
         case "length":
@@ -153,7 +158,7 @@ def _cell(item: Item, expectation: ColumnExpectation) -> Any:
         case "key":
             return None if value is None else canonical_json(value)
     if isinstance(value, list) and "value_set" in expectation.arguments:
-        # A list is allowed when each of its entries is: the first that is not stands for it.
+        # A list is allowed if each entry is, so its first entry that is not represents it.
         return next((entry for entry in value if entry not in expectation.arguments["value_set"]), value[0] if value else None)
     return canonical_json(value) if isinstance(value, list | dict) else value
 

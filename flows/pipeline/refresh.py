@@ -63,10 +63,12 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
     a refusal by the gate are outcomes; what the operator has to mend is raised once the report is written, and has it as `report`. RunLocked has none.
     """
     ledger = Ledger() if ledger is None else ledger
+    validation: list[dict[str, Any]] = []
     with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id) as lease:
         try:
             with as_storage_error(run.data.root):
                 concluded = _refresh(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)
+                validation = concluded.survey.validated.report_rows() if concluded.survey is not None else []
         except NoRecords as nothing:
             nothing.about(run.declaration.handle)
             concluded = _Conclusion("no_records", nothing.exit_code, error=nothing.as_json()["error"])
@@ -80,7 +82,6 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
             kind, message = ("interrupted", "interrupted") if interrupted else ("crash", repr(error))
             ledger.close(run, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
             raise
-        validation = concluded.survey.validated.report_rows() if concluded.survey is not None else []
         report = ledger.close(run, concluded.outcome, concluded.exit_code, concluded.error)
         _look_back(run, concluded, report, validation, lease)
     return report.model_dump(by_alias=True)

@@ -1,1 +1,1 @@
-"""From a declared site to stored pages: one Scrapy spider in a process of its own, its manners, and its queue."""
+"""Crawls declared sites and reads declared files into the raw store; each site is crawled by a Scrapy spider in its own process."""

@@ -1,8 +1,8 @@
-"""Keeps a crawl off private addresses, at the one place where a name becomes an address.
+"""Keeps a crawl off private addresses at the point of name resolution.
 
-Twisted connects to the very addresses that the resolver hands out and looks nothing up again, so what is checked here is what is
-connected to: no public name that points inside, no second answer of a DNS server and no odd spelling of an address gets past,
-and not one packet is sent to what is refused.
+Twisted connects to the very addresses that the resolver returns and does not look them up again, so the addresses checked here are those connected
+to. Public names that point to private addresses, DNS rebinding and odd spellings of addresses are all caught, and no packet is sent to a refused
+address.
 """
 
 # ruff: noqa: N802, N803  Twisted's names
@@ -25,9 +25,9 @@ _REMEMBERED_HOSTS = 10_000
 
 
 class GuardedResolver(CachingHostnameResolver):
-    """Looks host names up, IPv4 first, and keeps private addresses back unless `ALLOW_PRIVATE` is set.
+    """Resolves host names, IPv4 first, and withholds private addresses unless the setting `ALLOW_PRIVATE` is true.
 
-    `refused` says why a host that has only private addresses was left without one.
+    `refused` maps hosts that have only private addresses to the reason shown in reports.
     """
 
     def __init__(self, reactor: Any, cache_size: int, *, allow_private: bool) -> None:
@@ -48,8 +48,9 @@ class GuardedResolver(CachingHostnameResolver):
         addressTypes: Any = None,
         transportSemantics: str = "TCP",
     ) -> Any:
+        """Resolves a host name as Twisted asks for it; a name that DNS cannot have resolves to no address."""
         guard: Any = _Guard(resolutionReceiver, hostName, self)
-        if _ascii(hostName) is None:  # getaddrinfo would raise where nobody listens, and the request would hang
+        if _ascii(hostName) is None:  # getaddrinfo would raise in a thread without a handler, and the request would hang
             guard.resolutionBegan(HostResolution(hostName))
             guard.resolutionComplete()
             return HostResolution(hostName)
@@ -58,7 +59,7 @@ class GuardedResolver(CachingHostnameResolver):
 
 @implementer(IResolutionReceiver)
 class _Guard:
-    """Passes on what may be connected to."""
+    """Forwards permitted addresses to Twisted's receiver."""
 
     def __init__(self, receiver: Any, host: str, resolver: GuardedResolver) -> None:
         self._receiver = receiver
@@ -78,14 +79,14 @@ class _Guard:
         if kinds and not public:
             address, kind = next(iter(kinds.items()))
             self._resolver.refused[_key(self._host)] = refusal(describe(self._host, address.host, str(kind)))
-        # Attempts start 0.3 s apart: a site that listens on IPv4 only would pay for every connection.
+        # Connection attempts start 0.3 s apart, which a site that listens on IPv4 only would cost on every connection.
         for address in sorted(public, key=lambda address: not isinstance(address, IPv4Address)):
             self._receiver.addressResolved(address)
         self._receiver.resolutionComplete()
 
 
 class PrivateAddresses:
-    """Tells a host that was refused from one that cannot be found, and refuses to crawl where no guard stands."""
+    """Downloader middleware: reports refused hosts as such, not as unresolvable, and stops a crawl whose resolver is not guarded."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PrivateAddresses":  # noqa: ARG003  Scrapy's signature
@@ -102,6 +103,7 @@ class PrivateAddresses:
 
 
 def _guard() -> GuardedResolver:
+    """The reactor's guarded resolver. Raises RuntimeError if another resolver is installed."""
     from twisted.internet import reactor
 
     resolver = reactor.nameResolver
@@ -111,7 +113,7 @@ def _guard() -> GuardedResolver:
 
 
 def _ascii(host: str) -> str | None:
-    """The name as DNS knows it; None where it cannot have it."""
+    """The host name in ASCII (IDNA); None if it is not a valid name."""
     if host.isascii():
         return host.lower() if all(len(label) < 64 for label in host.split(".")) else None
     try:

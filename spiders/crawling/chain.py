@@ -1,6 +1,6 @@
-"""When a pagination ends: where a page adds nothing to what the pages before it held, or three in a row that each name a next one.
+"""Decides when a pagination ends: at a page that adds nothing new or, where each page names the next one, after three such pages in a row.
 
-Servers that are asked for a page too many answer 404, an empty list, or the last page again, for ever.
+Servers answer a request beyond the last page with 404, an empty list, or the last page again, endlessly.
 """
 
 import json
@@ -23,20 +23,20 @@ _TEXTS = "//text()[normalize-space() and not(ancestor::a or ancestor::script or 
 
 @dataclass(slots=True)
 class Chain:
-    """The pages of one pagination so far, as hashes of what they held."""
+    """The state of one pagination: hashes of what its pages contained so far, and counts of failures and repeats."""
 
     seen: set[int] = field(default_factory=set)
     failures: int = 0  # in a row
     repeats: int = 0  # pages in a row that added nothing
-    doubtful: list[FailedPage] = field(default_factory=list)  # numbers beyond the last page, unless a later one is a page
+    doubtful: list[FailedPage] = field(default_factory=list)  # failures taken for numbers beyond the last page, unless a later number is a page
 
     def may_pass_over(self) -> bool:
-        """Whether to try the number after one that failed: a single broken page must not end a listing, a broken server should."""
+        """Counts a failed page and returns whether to try the next number: one broken page must not end a listing, three in a row do."""
         self.failures += 1
         return self.failures < _FAILURES
 
     def adds(self, marks: Iterable[str]) -> bool:
-        """Takes in what a page holds, and tells whether any of it is new."""
+        """Records the content of a page and returns whether any of it is new."""
         new = {hash(mark) for mark in marks} - self.seen
         self.seen |= new
         self.failures = 0
@@ -45,12 +45,12 @@ class Chain:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether a page's own word that there is a next one still counts: a page of sold-out offers is not the end, three are."""
+        """Whether a page's own link to a next page is still followed: one page of sold-out offers is not the end, three are."""
         return self.repeats < _REPEATS
 
 
 def marks_of(content: Content, policy: UrlPolicy) -> Iterator[str]:
-    """What counts as added by a page: its cards, its items, or else the links that are followed from it, and its text where it is an item."""
+    """What counts as new on a page: its cards; else its items; else the entries of a JSON body; else its links, and its text if it may be an item."""
     source = policy.source
     if source.listing is not None:
         yield from (url for _, url in policy.cards(content))
@@ -59,11 +59,11 @@ def marks_of(content: Content, policy: UrlPolicy) -> Iterator[str]:
     elif content.form == "json":
         yield from map(_written, _entries(json_of(content)))
     else:
-        # Where items or links are declared, they are what counts: a clock on the page would be something new for ever.
+        # Text counts only on pages that may be items: a clock elsewhere would be new on every page.
         if policy.may_be_item(content.url):
             yield from _texts(content)
         here = urlsplit(content.url).path
-        # Links to the same path are most often the numbers of pages.
+        # Links to the same path are mostly page numbers.
         yield from (link.url for link in policy.links(content) if link.role == "link" and urlsplit(link.url).path != here)
 
 
@@ -72,7 +72,7 @@ def _written(match: Any) -> str:
 
 
 def _entries(body: Any) -> list[Any]:
-    """What a JSON body holds: the entries of its lists; without any list, its texts. Numbers and times of the frame around them are new for ever."""
+    """The entries of all lists in a JSON body, or its texts if it has no list. Numbers and times around the lists would be new on every page."""
     lists, texts = [], []
     waiting = [body]
     while waiting:
@@ -87,7 +87,7 @@ def _entries(body: Any) -> list[Any]:
 
 
 def _texts(content: Content) -> Iterator[str]:
-    """Texts of a page. Those of links are left out, for the numbers of pages are among them, and so is the page's own number."""
+    """The page's texts without those of links, which include page numbers, and without the page's own number."""
     texts = content.selector.xpath(_TEXTS).getall() if content.form in ("html", "xml") else content.text.splitlines()
     numbers = {value for _, value in parse_qsl(urlsplit(content.url).query) if value.isdigit()}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Crawls a declared site in a process of its own, and judges what became of it by the file that it leaves behind."""
+"""Runs the crawl of a declared site in a child process and judges it by the stats file that it leaves behind."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from almanac.spiders.selecting.urls import canonical_url, is_on_domains
 from almanac.spiders.store.journal import storage_errors
 from almanac.spiders.store.raw import RawStore
 
-# After its time is up, a crawl still waits for the answers that are under way.
+# Time beyond `limits.seconds` that a crawl has for responses under way.
 GRACE_S = 90
 _PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
@@ -39,7 +39,7 @@ _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
 
 
 def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: OnProgress = ignore) -> CrawlOutcome:
-    """As `fetch_site`, and raises what `require_pages` raises."""
+    """As `fetch_site`, and also raises the errors of `require_pages`."""
     outcome = fetch_site(source, raw, run_id, previous=previous, on_page=on_page)
     require_pages(source, outcome)
     return outcome
@@ -55,17 +55,21 @@ def fetch_site(
     forgotten: frozenset[str] = frozenset(),
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
-    """Fetches a site into `raw`; a crawl of the same id that was killed goes on where it was.
+    """Fetches a site into `raw` and carries pages over from the last concluded crawl. A killed crawl of the same `run_id` is resumed.
 
-    `earlier` names the crawls whose pages need not be fetched again, and that whose pages keep their place where this one cannot say
-    that they are gone. With `only`, these URLs are fetched and nothing else; `forgotten` ones are never asked for. `on_page(done, seen)`
-    is called as pages arrive. Raises DeclarationError where it would begin at a private address, UsageError where `only` cannot be
-    fetched alone, OperationalError where the crawl itself failed.
+    Args:
+        previous: crawls whose pages need not be fetched again, and the concluded one whose pages are carried over unless known to be gone.
+        only: fetch just these URLs and follow no link.
+        forgotten: URLs that were taken down and are never requested.
+        on_page: called as `on_page(done, seen)` while pages arrive.
+
+    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, StorageError if pages cannot
+    be stored, and OperationalError if the crawl itself fails.
     """
     if source.private_start:
         raise DeclarationError(source.private_start, where=f"source {source.name}", hint="private addresses are fetched from only where that is declared")
     asked = _asked_for(source, raw, previous, only)
-    if asked:  # whoever asks for one page wants it as it is now
+    if asked:  # a page requested by name is fetched anew, never taken from an interrupted crawl
         previous = previous.model_copy(update={"interrupted": []})
     with storage_errors(raw.root):
         if raw.stats_path(run_id).exists():
@@ -93,7 +97,7 @@ def fetch_site(
 
 
 def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only: Sequence[str]) -> list[str]:
-    """The canonical URLs that are to be fetched alone. Raises UsageError where one is not the source's, or where there is nothing to go with it."""
+    """The canonical URLs of `only`. Raises UsageError if one is outside the URL policy, or no concluded crawl exists that they can be added to."""
     if not only:
         return []
     where, policy, asked = f"source {source.name}", UrlPolicy(source), []
@@ -112,7 +116,7 @@ def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only
 
 
 def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
-    """Whether a crawl tells anything of the site; where it ends the run, nobody needs to know which pages would have kept their place."""
+    """Whether the crawl's outcome lets the run continue; if it does not, no page needs to be carried over."""
     try:
         require_pages(source, stats)
     except (OperationalError, NoRecords):
@@ -122,10 +126,10 @@ def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
 
 @contextmanager
 def _running(job: Job) -> Iterator[subprocess.Popen[str]]:
-    """The crawl's process, in a session of its own; gone when the block ends, however it ends."""
+    """Starts the crawl's process in a session of its own; it is stopped when the block ends, even by an exception."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", _PROCESS],  # -P: nothing in the current folder stands in for a library
-        stdin=subprocess.PIPE,  # it closes when this process dies, and the crawl ends with it
+        [sys.executable, "-P", "-m", _PROCESS],  # -P: no file in the current folder shadows a library
+        stdin=subprocess.PIPE,  # closes when this process dies, which ends the crawl
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -154,7 +158,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _follow(process: subprocess.Popen[str], on_page: OnProgress, limit_s: float) -> str:
-    """Forwards progress until the process ends; returns the last of what it wrote to stderr."""
+    """Forwards progress until the process ends, and kills it after `limit_s` seconds. Returns the last 20 lines of its stderr."""
     assert process.stdout is not None and process.stderr is not None
     tail: deque[str] = deque(maxlen=20)
     reader = threading.Thread(target=_collect, args=(process.stderr, tail), daemon=True)
@@ -180,12 +184,12 @@ def _follow(process: subprocess.Popen[str], on_page: OnProgress, limit_s: float)
 def _collect(stream: IO[str], tail: deque[str]) -> None:
     try:
         tail.extend(stream)
-    except ValueError:  # closed while reading, because the crawl was stopped
+    except ValueError:  # closed while reading: the crawl was stopped
         return
 
 
 def _told(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlStats:
-    """What the crawl said at its end. Raises what it means where it said nothing."""
+    """The stats that the crawl wrote at its end. Raises StorageError or OperationalError if there are none."""
     path = raw.stats_path(run_id)
     where = f"source {source.name}"
     if code == STORAGE_FAILED:
@@ -198,8 +202,11 @@ def _told(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str
 
 
 def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
-    """Raises what a crawl without a single page means: Unreachable where the host does not answer, CredentialRefused where it wants
-    others, NoRecords where start URLs and sitemaps give nothing. Of single pages that were asked for, one that is gone or refused says enough."""
+    """Raises the error that a crawl without a single page stands for.
+
+    Unreachable if the host does not answer, CredentialRefused if it refuses the declared credentials, NoRecords if start URLs and sitemaps yield no page.
+    For a crawl of named pages only, a page that is gone or refused is a sufficient result.
+    """
     is_partial = outcome.finish == "partial"
     if outcome.pages.present or (is_partial and outcome.pages.gone + outcome.pages.refused):
         return
@@ -222,7 +229,7 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
 
 
 def _wants_credentials(source: SiteSource) -> set[int]:
-    """The statuses that speak of credentials. Without any, 403 is how sites turn away a crawl, whoever asks."""
+    """Statuses that mean refused credentials. Without declared ones, 403 does not count: sites use it to turn away any crawl."""
     manners = source.politeness
     return {401, 407, 403} if manners.auth or manners.headers or manners.cookies else {401, 407}
 

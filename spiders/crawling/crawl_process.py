@@ -1,7 +1,7 @@
-"""One crawl, one process: Twisted's reactor cannot start twice. `python -m almanac.spiders.crawling.crawl_process`, the job on stdin.
+"""The child process of a crawl: `python -m almanac.spiders.crawling.crawl_process`, with the job on stdin.
 
-Progress goes to stdout as JSON lines, warnings to stderr, the outcome into the stats file that the job names. Exit codes say
-little (Scrapy ends with 0 on most failures): a crawl without a stats file has failed.
+A process per crawl, because Twisted's reactor cannot be started twice. Progress goes to stdout as JSON lines, warnings to stderr, the outcome to
+the stats file that the job names. Scrapy exits with 0 on most failures, so a crawl without a stats file counts as failed.
 """
 
 import json
@@ -25,7 +25,7 @@ _PROGRESS_EVERY_S = 0.2
 
 
 class Progress:
-    """Writes `{done, queued}` lines, a few a second at most."""
+    """Writes `{done, queued}` JSON lines to stdout, at most five per second."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -38,7 +38,7 @@ class Progress:
 
 
 def crawl(job: Job) -> int:
-    """Crawls, and writes the stats file if the crawl came to its own end. Returns the exit code."""
+    """Runs the job's crawl, and writes the stats file if it was not stopped from outside. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
     raw = RawStore(job.raw, job.below)
     head = Head(requester_fingerprint(source), job.fetching)

@@ -1,6 +1,6 @@
-"""Scrapy settings: every default that is not safe is set here, and what a source declares is put on top.
+"""Scrapy settings: safe values for every default that is not, and those that follow from a source's declaration.
 
-The names in capitals are the project's settings (`scrapy.cfg` points here), so `python -m scrapy shell` has them too.
+The names in capitals are the project's settings (`scrapy.cfg` points here), so `python -m scrapy shell` uses them too.
 """
 
 from typing import Any
@@ -14,16 +14,16 @@ LOG_LEVEL = "WARNING"
 LOG_ENABLED = True
 STATS_DUMP = False
 
-# Doors that Scrapy opens by itself.
+# Services and download schemes that Scrapy enables by default.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 DOWNLOAD_HANDLERS = {"file": None, "ftp": None, "s3": None, "data": None}
 DOWNLOAD_VERIFY_CERTIFICATES = True
 TWISTED_DNS_RESOLVER = "almanac.spiders.crawling.addresses.GuardedResolver"
 ALLOW_PRIVATE = False  # read by the resolver
-HTTPPROXY_ENABLED = False  # a proxy looks names up itself: where it connects to, nobody here could check
+HTTPPROXY_ENABLED = False  # a proxy resolves names itself, beyond the reach of GuardedResolver
 
-# What one answer may cost.
+# Limits of one response.
 DOWNLOAD_TIMEOUT = 30
 DOWNLOAD_MAXSIZE = 16 << 20
 DOWNLOAD_WARNSIZE = 0
@@ -32,8 +32,8 @@ DOWNLOADER = "almanac.spiders.crawling.downloader.Downloader"
 ROBOTSTXT_OBEY = True
 ROBOTSTXT_PARSER = "scrapy.robotstxt.ProtegoRobotParser"
 COOKIES_ENABLED = False
-CONCURRENT_ITEMS = 1  # there are none; the default makes 100 tasks for each answer
-REFERRER_POLICY = "no-referrer"  # requests leave from one queue; the page that is answered just then led to none of them
+CONCURRENT_ITEMS = 1  # the spider yields no items; the default creates 100 tasks per response
+REFERRER_POLICY = "no-referrer"  # all requests come from one queue, so the response being processed is not their referrer
 RETRY_ENABLED = True
 RETRY_TIMES = 2
 RETRY_HTTP_CODES = [500, 502, 503, 504, 522, 524, 408, 429]
@@ -48,13 +48,12 @@ RETRY_EXCEPTIONS = [
     "twisted.internet.error.ConnectionLost",
     "scrapy.core.downloader.handlers.http11.TunnelError",
 ]
-RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # given-up pages are in the outcome, with their reasons
+RETRY_GIVE_UP_LOG_LEVEL = "DEBUG"  # failed pages are in the outcome, with their reasons
 REDIRECT_MAX_TIMES = 20
-METAREFRESH_ENABLED = False  # such a page is stored, and its target is a link
+METAREFRESH_ENABLED = False  # such a page is stored, and its target is followed as a link
 HTTPERROR_ALLOW_ALL = True
 
-# The spider has a queue of its own, which filters, limits and counts. A request that one of these dropped in silence would
-# be missing from its books.
+# The spider's own queue filters, limits and counts requests. One dropped silently by these components would be missing from its counts.
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
@@ -71,14 +70,14 @@ DOWNLOADER_MIDDLEWARES = {
     "almanac.spiders.crawling.middlewares.Credentials": 350,
     "almanac.spiders.crawling.throttle.PatientRetry": 550,
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
-    # Last before the downloader: what waited on the way here (for robots.txt, for its next attempt) may have waited too long.
+    # Last before the downloader: a request may have waited too long for robots.txt or its next attempt.
     "almanac.spiders.crawling.throttle.HostThrottle": 980,
     "almanac.spiders.crawling.addresses.PrivateAddresses": 990,
 }
 
 
 def settings_for(source: SiteSource) -> dict[str, Any]:
-    """The settings of one source's crawl."""
+    """The Scrapy settings for the crawl of a source."""
     manners, limits = source.politeness, source.limits
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s

@@ -1,4 +1,4 @@
-"""Scrapy's downloader, with `per_domain` kept where there is no delay."""
+"""Scrapy's downloader, corrected to respect `per_domain` where there is no delay."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 
 
 class Downloader(ScrapyDownloader):
-    """Counts a request as soon as it is sent on its way.
+    """Counts a request as in transfer as soon as it leaves the queue.
 
-    Scrapy 2.19 counts it when its task begins, which is after the queue was let go: all that waits for a host is sent at once.
+    Scrapy 2.19 counts it when its task starts, which is after the whole queue was released: every request waiting for a host would be sent at once.
     """
 
     def _wait_for_download(self, slot: Slot, request: Request, queue_dfd: "Deferred[Response]") -> Coroutine[Any, Any, None]:

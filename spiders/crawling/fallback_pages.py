@@ -1,6 +1,6 @@
-"""Pages of earlier crawls in place of those that do not come: what they led to is asked for all the same.
+"""Fallback pages: stored copies used for their links when a page fails, so that a listing that answers 500 does not cost the pages behind it.
 
-A listing that answers 500 must not cost the pages behind it. Nothing of this is stored again or counts as fetched.
+Fallback pages are not stored again and do not count as fetched.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,15 +18,17 @@ _PROBES = 3
 
 @dataclass(frozen=True, slots=True)
 class _Held:
+    """A failed page with its stored copy and that copy's links, waiting for a sign that the site is up."""
+
     waiting: Waiting
     page: Page
     links: list[Link]
 
 
 class FallbackPages:
-    """Queues the links of stored pages, once a page of the site has arrived: of a dead host, not everything that it ever had is asked for.
+    """Queues the links of fallback pages, but only once a page of the site has arrived, so that a dead host is not asked for all its known pages.
 
-    `stood_in` are the URLs of the pages whose links were queued.
+    `stood_in` lists the failed URLs whose fallback page was used.
     """
 
     def __init__(self, policy: UrlPolicy, previous: PreviousPages, frontier: Frontier) -> None:
@@ -39,7 +41,10 @@ class FallbackPages:
         self.stood_in: list[str] = []
 
     def lead_on(self, waiting: Waiting, further: Iterable[str]) -> bool:
-        """Queues what the stored page led to, and tells whether there is one. `further` are addresses that a redirect led on to."""
+        """Queues the links of the stored copy, at once or once the site is known to be up. Returns whether there is a copy.
+
+        `further` are the URLs that a redirect led to before the failure.
+        """
         page = self._earlier.fallback_page([waiting.url, *further])
         if page is None:
             return False
@@ -55,14 +60,14 @@ class FallbackPages:
         return True
 
     def site_is_alive(self) -> None:
-        """Says that a page has arrived; what was held back is queued."""
+        """Records that a page of the site has arrived and queues the links held back so far."""
         self._is_alive = True
         for held in self._held:
             self._queue(held)
         self._held.clear()
 
     def probe(self) -> None:
-        """Queues a few pages behind those that were held back, where there is nothing else to ask for: is it the site, or only its front page?"""
+        """Queues up to three known pages behind the failed ones when the queue is empty, to find out whether the site is down or only its front page."""
         if self._has_probed or not self._held:
             return
         self._has_probed = True
@@ -78,6 +83,6 @@ class FallbackPages:
                     yield held, link
 
     def _queue(self, held: _Held) -> None:
-        # Whatever the stored page adds, the pagination goes on: the pages after this one may have changed since.
+        # The pagination continues whatever the stored page adds, since later pages may have changed.
         self.stood_in.append(held.waiting.url)
         self._frontier.add_links(held.links, held.waiting, held.waiting.chain or Chain(), held.page)

@@ -1,4 +1,4 @@
-"""What a crawl has still to ask for, each page once: sitemaps, the declared policy, and plain links behind it."""
+"""The queue of a crawl: sitemaps, pages that the declaration leads to, and plain links after them; each page once."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -16,7 +16,13 @@ _MIN_ROOM = 10_000
 
 @dataclass(slots=True)
 class Waiting:
-    """A URL in the queue. `chain` is that of the pagination which leads to it, `card` as in Entry; a sitemap's `depth` counts the indexes around it."""
+    """A URL in the queue.
+
+    Attributes:
+        depth: links from a start URL; for a sitemap, the number of sitemap indexes around it.
+        chain: the pagination that leads to it; None if none does.
+        card: the listing page of its card, as in `Entry`.
+    """
 
     url: str
     depth: int = 0
@@ -25,11 +31,11 @@ class Waiting:
 
 
 class Frontier:
-    """URLs in the order in which they are asked for, breadth first.
+    """The URLs of a crawl in the order in which they are requested, breadth first.
 
-    Plain links wait until every page that is less deep has been answered, where that matters: behind a listing, so that its pages are
-    met by the pagination before they are met as plain links, whose cards would not be read; and under a small limit of depth, so that
-    a page has the depth of the shortest way to it, whatever the order of the answers. Elsewhere nobody waits for one slow page.
+    Plain links wait until all pages of lower depth are answered in two cases. With a listing, pagination must reach its pages before plain links
+    do, or their cards would not be read. With a depth limit of 5 or less, each page must get the depth of its shortest path, whatever the order of
+    responses. Otherwise no link waits for a slow page.
     """
 
     def __init__(self, policy: UrlPolicy) -> None:
@@ -42,29 +48,31 @@ class Frontier:
         self._named: set[str] = set()
         self._beyond: set[str] = set()
         self._in_step = policy.source.listing is not None or self._limits.depth <= _SMALL_DEPTH
-        self._taken: Counter[int] = Counter()  # pages that are not done, by depth
-        # Every page of a shop may have a thousand links of its own; so many are never fetched under the limit of pages.
+        self._taken: Counter[int] = Counter()  # pages taken and not answered yet, by depth
+        # Each page of a shop may have a thousand links of its own, far more than the page limit lets through.
         self._room = max(_MIN_ROOM, 20 * self._limits.pages)
         self.unqueued = 0
 
     def __len__(self) -> int:
+        """Number of pages in the queue, without sitemaps."""
         return len(self._ahead) + sum(map(len, self._levels.values()))
 
     @property
     def is_empty(self) -> bool:
+        """Whether neither a page nor a sitemap is in the queue."""
         return not (self._sitemaps or self._ahead or self._levels)
 
     @property
     def beyond_depth(self) -> int:
-        """How many pages were only met beyond the declared depth."""
+        """Number of pages that were found only beyond the declared depth."""
         return len(self._beyond - self._seen)
 
     def take_sitemap(self) -> Waiting | None:
-        """The next sitemap, while more pages may be fetched than are known."""
+        """The next sitemap; None if there is none, or the known pages already fill the page limit."""
         return self._sitemaps.popleft() if self._sitemaps and len(self) < self._limits.pages else None
 
     def take(self) -> Waiting | None:
-        """The next page; None where there is none, or none before those that were taken are done."""
+        """The next page; None if there is none, or none before the pages of lower depth are answered."""
         waiting = self._ahead.popleft() if self._ahead else self._take_link()
         if waiting is not None:
             self._taken[waiting.depth] += 1
@@ -77,7 +85,7 @@ class Frontier:
         return self._without(next(iter(self._levels[level])), level)
 
     def _without(self, key: str, level: int) -> Waiting:
-        """Takes a link out of its level."""
+        """Removes a link from its level and returns it."""
         links = self._levels[level]
         waiting = links.pop(key)
         if not links:
@@ -85,13 +93,13 @@ class Frontier:
         return waiting
 
     def done(self, waiting: Waiting) -> None:
-        """Says that a page that was taken has been answered and its links are queued."""
+        """Records that a page has been answered and its links are queued."""
         self._taken[waiting.depth] -= 1
         if not self._taken[waiting.depth]:
             del self._taken[waiting.depth]
 
     def claim(self, url: str, way: Iterable[str]) -> bool:
-        """Whether a redirect's target is new. A hop that only differs in how it is written is the same page, on its way."""
+        """Whether a redirect's target is new, and marks it as seen. A hop to another spelling of an URL on the way counts as new."""
         key = self._key(url)
         if key in map(self._key, way):
             return True
@@ -100,7 +108,10 @@ class Frontier:
         return is_new
 
     def add(self, waiting: Waiting, *, is_link: bool = False) -> None:
-        """Queues a page that was not met before. Plain links stand behind what the declaration leads to."""
+        """Queues a page that was not found before; plain links go behind the others, until the queue is full.
+
+        A queued plain link moves forward when it is found again in another role or at a lower depth.
+        """
         key = self._policy.key(waiting.url)
         if key not in self._seen:
             if is_link and len(self) >= self._room:
@@ -119,7 +130,7 @@ class Frontier:
             self.add(waiting, is_link=is_link)
 
     def add_links(self, links: Iterable[Link], page: Waiting, chain: Chain | None, content: Page | None = None) -> None:
-        """Queues the links of a page; the pages of one pagination are equally deep. `content` is the page itself, which cards stand on."""
+        """Queues the links of a page; pages of one pagination have the same depth. `content` is the page itself, recorded as the origin of its cards."""
         card = [content.url, content.sha256, content.content_type] if content is not None and self._policy.source.listing is not None else []
         for link in links:
             if link.role == "next":
@@ -130,7 +141,7 @@ class Frontier:
                 self._beyond.add(self._policy.key(link.url))
 
     def add_sitemap(self, url: str, depth: int = 0) -> bool:
-        """Queues a sitemap, once; false where it is one too many, or nested too deep. Raises ValueError where it is no URL."""
+        """Queues a sitemap once. Returns False if there are too many or it is nested too deep; raises ValueError if it is not a URL."""
         canonical = canonical_url(url)
         if canonical in self._named:
             return True

@@ -1,4 +1,4 @@
-"""What a crawl's process is told. Apart from that process, so that whoever starts one need not load Scrapy."""
+"""The job description sent to a crawl's process. Apart from that process, so that importing it does not load Scrapy."""
 
 from pathlib import Path
 from typing import Any
@@ -7,12 +7,20 @@ from pydantic import BaseModel
 
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 
-STORAGE_FAILED = 74  # the exit code that says so: EX_IOERR
+STORAGE_FAILED = 74  # exit code of a crawl that could not store its pages (EX_IOERR)
 
 
 class Job(BaseModel):
-    """What to crawl, and where its pages go. `below` is the store that is read where `raw` has nothing, `fetching` the fingerprint of what
-    was declared for fetching. With `only`, these URLs are fetched and no link is followed; `forgotten` ones are never asked for."""
+    """What to crawl and where to store it.
+
+    Attributes:
+        source: the declared source as JSON, secrets revealed.
+        raw: root of the raw store.
+        below: root of the store that is read where `raw` lacks a file; None if there is none.
+        fetching: fingerprint of the fetching rules.
+        only: fetch just these URLs and follow no link; empty crawls the whole site.
+        forgotten: URLs that are never requested.
+    """
 
     source: dict[str, Any]
     raw: Path

@@ -1,4 +1,4 @@
-"""Where Scrapy's own handling of robots.txt, of redirects and of credentials is not what is declared."""
+"""Downloader middlewares for robots.txt, redirects and credentials, where Scrapy's own differ from what is declared."""
 
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -20,16 +20,16 @@ from almanac.spiders.selecting.urls import is_on_domains
 
 _ALLOW_ALL = b""
 _DISALLOW_ALL = b"User-agent: *\nDisallow: /\n"
-_ROBOTS_BYTES = 500 << 10  # RFC 9309, 2.5: at least so much must be parsed
+_ROBOTS_BYTES = 500 << 10  # RFC 9309, 2.5: the least that must be parsed
 _ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2
 _PORTS = {"http": 80, "https": 443}
 
 
 class StrictRobots(RobotsTxtMiddleware):
-    """robots.txt by RFC 9309: unavailable (4xx) allows everything, unreachable (5xx, no answer) allows nothing.
+    """robots.txt by RFC 9309: unavailable (4xx) allows everything, unreachable (5xx or no answer) allows nothing.
 
-    Pages of an unreachable robots.txt are not refused by it but failed: they are as they were, only out of reach. Its Crawl-delay is
-    kept. Of a robots.txt beyond 500 KiB, the first 500 KiB count.
+    429 counts as unreachable. Pages behind an unreachable robots.txt count as failed, not as refused, so they are carried over. Crawl-delay is respected.
+    Only the first 500 KiB of a robots.txt count.
     """
 
     def __init__(self, crawler: Any) -> None:
@@ -44,13 +44,13 @@ class StrictRobots(RobotsTxtMiddleware):
 
     async def process_request(self, request: Request) -> None:  # type: ignore[override]  # Scrapy calls it without the spider
         if _is_robots_txt(request):
-            # The limits of a page are not those of robots.txt, which would then count as unreachable.
+            # The page size limit must not apply to robots.txt, which would then count as unreachable.
             request.meta["download_maxsize"] = 32 * _ROBOTS_BYTES
             request.meta["robots_bytes"] = 0
         await super().process_request(request)
 
     def stop_long(self, data: bytes, request: Request) -> None:
-        """Ends the download of a robots.txt where reading it ends."""
+        """Ends the download of a robots.txt at the size that is read."""
         if "robots_bytes" in request.meta:
             request.meta["robots_bytes"] += len(data)
             if request.meta["robots_bytes"] > _ROBOTS_BYTES:
@@ -66,7 +66,7 @@ class StrictRobots(RobotsTxtMiddleware):
     async def _parse_robots(self, response: Response, netloc: str, request: Request) -> None:
         rules = response.body
         if len(rules) > _ROBOTS_BYTES:
-            rules = rules[:_ROBOTS_BYTES].rpartition(b"\n")[0]  # half a line could mean the opposite
+            rules = rules[:_ROBOTS_BYTES].rpartition(b"\n")[0]  # a truncated line could mean the opposite
         if response.status >= 500 or response.status == 429:
             rules = _DISALLOW_ALL
             detail = f"robots.txt answered {response.status}, so nothing may be fetched (RFC 9309)"
@@ -84,7 +84,7 @@ class StrictRobots(RobotsTxtMiddleware):
                 throttle_of(self.crawler).slow_down(host, delay_s)
 
     def _robots_error(self, exc: Exception, netloc: str) -> None:
-        # A robots.txt that leads in a circle or where nothing may be fetched says nothing (RFC 9309, 2.3.1.2).
+        # A robots.txt that redirects in a circle or to a refused URL counts as unavailable (RFC 9309, 2.3.1.2).
         if not isinstance(exc, Refusal):
             reason = "timeout" if isinstance(exc, DownloadTimeoutError) else "unreachable"
             self._unreachable[netloc] = Refusal(reason, f"robots.txt gave no answer, so nothing may be fetched (RFC 9309): {str(exc)[:200]}")
@@ -92,11 +92,11 @@ class StrictRobots(RobotsTxtMiddleware):
 
 
 class DeclaredRedirects(RedirectMiddleware):
-    """Redirects stay on the declared policy: each hop is allowed, new, and no step in a circle."""
+    """Keeps redirects within the URL policy: each hop must be allowed, not fetched yet, and not part of a circle."""
 
     def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
         redirected = _without_userinfo(redirected)
-        if _is_robots_txt(request):  # robots.txt itself may stand anywhere
+        if _is_robots_txt(request):  # robots.txt may redirect anywhere
             if request.meta.get("redirect_times", 0) >= _ROBOTS_REDIRECTS:
                 raise Refusal("error", f"robots.txt redirects more than {_ROBOTS_REDIRECTS} times", int(reason))
         else:
@@ -117,10 +117,9 @@ class DeclaredRedirects(RedirectMiddleware):
 
 
 class Credentials:
-    """Declared headers, cookies and basic authentication, for the source's own hosts and nobody else.
+    """Adds declared headers, cookies and basic authentication to requests for the source's own hosts only.
 
-    They are laid on each request as it leaves, and taken off one that leaves for another host, which a redirect may have made. A
-    host whose declared URLs are https gets none over http, and none on a port that no declared URL names.
+    They are added when a request leaves, and removed when it goes to another host, as after a redirect. See `may_see_credentials`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -132,7 +131,7 @@ class Credentials:
         return cls(crawler)
 
     def process_request(self, request: Request) -> None:
-        source: SiteSource = self._crawler.spider.source  # type: ignore[union-attr]  # the one spider has it
+        source: SiteSource = self._crawler.spider.source  # type: ignore[union-attr]  # SiteSpider has it
         if self._headers is None:
             self._headers = declared_headers(source)
         own = may_see_credentials(source, request.url)
@@ -144,7 +143,11 @@ class Credentials:
 
 
 def may_see_credentials(source: SiteSource, url: str) -> bool:
-    """Whether the URL's server is one that the source declares: its host, its port, and over http only where http is declared."""
+    """Whether a URL's server may receive the source's credentials.
+
+    Its host must be one of the source's domains and its port the scheme's default or one of a declared URL on that host. Over http they are sent only
+    if http is declared for that host; for a host without declared URLs, only if all declared URLs are http.
+    """
     if not is_on_domains(url, source.domains):
         return False
     scheme, host, port = _origin(url)
@@ -152,7 +155,7 @@ def may_see_credentials(source: SiteSource, url: str) -> bool:
     same_host = {origin for origin in declared if origin[1] == host}
     schemes = {origin[0] for origin in same_host or declared}
     ports = {_PORTS[scheme], *(origin[2] for origin in same_host)}
-    # An allowed domain that no declared URL is on gets no less than what all the declared URLs get.
+    # A domain without declared URLs gets credentials over http only if every declared URL is http.
     may_be_plain = "http" in schemes if same_host else schemes == {"http"}
     return port in ports and (scheme == "https" or may_be_plain)
 
@@ -163,7 +166,7 @@ def _origin(url: str) -> tuple[str, str, int]:
 
 
 def _is_robots_txt(request: Request) -> bool:
-    """A request of StrictRobots' own, also where a redirect has led it elsewhere."""
+    """Whether the request is one of StrictRobots' own, also after a redirect."""
     first = request.meta.get("redirect_urls", [request.url])[0]
     return bool(request.meta.get("dont_obey_robotstxt")) and urlsplit(first).path == "/robots.txt"
 

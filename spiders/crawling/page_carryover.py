@@ -1,6 +1,6 @@
-"""Which pages of the last crawl keep their place in this one, although it did not get them, and which lose it, and why.
+"""Page carry-over: decides which pages of the last crawl stay although this crawl did not fetch them, and which are dropped, and why.
 
-Only a crawl that could see all there is may say that a page has vanished; one that merely failed keeps its place.
+Only a complete crawl can prove that a page has vanished. A page that merely failed is carried over.
 """
 
 from collections.abc import Iterable
@@ -25,9 +25,13 @@ _ENDED = "ended"
 def carry_over_pages(
     source: SiteSource, raw: RawStore, run_id: str, base_id: str, before: CrawlStats | None, stats: CrawlStats, forgotten: Iterable[str]
 ) -> None:
-    """Notes in the crawl's journal what keeps its place of `base_id`, the last crawl that counts, and in `stats` what does not.
+    """Carries pages over from crawl `base_id` into the journal of `run_id`, and records in `stats` those that vanished.
 
-    `before` is how that crawl ended, None where it is not known.
+    Args:
+        base_id: the last concluded crawl.
+        before: outcome of that crawl; None if it is not known.
+        stats: outcome of this crawl; `kept`, `vanished` and `sitemaps` are updated.
+        forgotten: URLs that were taken down; they are neither carried over nor counted.
     """
     base = raw.index(base_id)
     if not base.exists or base.damaged:
@@ -59,34 +63,35 @@ class _Fates:
                 self._of.setdefault(self.key(url), fate)
         for entry in now.in_order():
             self._of |= dict.fromkeys(map(self.key, {entry.url, entry.requested_url, *entry.redirects}), _MET)
-        # A redirect to a page that another way led to has that page's fate.
+        # An alias has the fate of the page that it redirects to.
         for alias, url in now.further_urls.items():
             if (fate := self._of.get(self.key(url))) is not None:
                 self._of[self.key(alias)] = fate
 
     def key(self, url: str) -> str:
-        """What a URL is known by; as the declaration now has it, for it may ignore more parameters than it did."""
+        """The key that identifies a URL under the present declaration, which may ignore more parameters than the last crawl's."""
         with suppress(ValueError):
             return self.policy.key(self.policy.canonical(url))
         return url
 
     def of(self, url: str) -> str | None:
+        """The fate of a URL; None if the crawl did not come upon it."""
         return self._of.get(self.key(url))
 
     def of_page(self, entry: Entry, aliases: list[str]) -> str | None:
-        """The fate of a page, by its own URL or by what led to it; None where nothing did."""
+        """The fate of a page: that of its own URL, else of the URLs that led to it; None if none was found. Transient failures take precedence."""
         own = self.of(entry.url)
         if own is not None:
             return own
         ways = [self.of(url) for url in (entry.requested_url, *entry.redirects)]
         reasons = [fate for fate in [*ways, *map(self.of, aliases)] if fate not in (None, _MET, _ENDED)]
         transient = [reason for reason in reasons if reason != "gone" and reason not in REFUSED]
-        # Where its ways lead elsewhere now, it has moved.
+        # If the URLs that led to it lead to another page now, it has moved.
         return next(iter([*transient, *reasons, *(_MET for fate in ways if fate == _MET)]), None)
 
 
 class _Places:
-    """Decides for one page after the other."""
+    """Decides whether to carry over each page of the last crawl."""
 
     def __init__(self, source: SiteSource, base: CrawlIndex, is_ours: bool, fates: _Fates, forgotten: set[str], stats: CrawlStats, is_complete: bool) -> None:
         self._source = source
@@ -98,6 +103,7 @@ class _Places:
         self._is_complete = is_complete
 
     def decide(self, entry: Entry, journal: Journal) -> None:
+        """Carries one page over into `journal`, counts it as vanished, or drops it."""
         aliases = self._base.aliases(entry)
         fate = self._fates.of_page(entry, aliases)
         if fate in (_MET, "gone") or self._fates.key(entry.url) in self._forgotten:
@@ -105,7 +111,7 @@ class _Places:
         if fate == _ENDED or self._is_off_limits(entry.url):
             self._drop(entry)
         elif fate in REFUSED:
-            # What it led to may still be had, and would seem to have vanished if nobody knew the way.
+            # Pages behind it may still be available, and would seem to have vanished without its links.
             if fate != "forgotten":
                 journal.keep(self._kept(entry, str(fate), links_only=True), aliases)
         elif fate is not None:
@@ -118,7 +124,7 @@ class _Places:
             self._drop(entry)
 
     def _kept(self, entry: Entry, why: str, misses: int = 0, *, links_only: bool = False) -> Entry:
-        # What was sent to somebody else must not be asked for with its validators in our name.
+        # Validators of a page sent to another requester must not be used by this one.
         ours = entry if self._is_ours else replace(entry, etag=None, last_modified=None)
         return replace(ours, kept=why, misses=misses, unchanged=False, links_only=links_only or entry.links_only)
 
@@ -131,12 +137,12 @@ class _Places:
             self._stats.vanished.append(entry.url)
 
     def _is_off_limits(self, url: str) -> bool:
-        """Whether the declaration no longer wants the page, whatever the site says of it."""
+        """Whether the declaration excludes the page now, whatever the site answers."""
         return not is_on_domains(url, self._source.domains) or self._fates.policy.is_denied(url)
 
 
 def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, stats: CrawlStats) -> bool:
-    """Whether something that was not had may lead to pages that nothing else leads to."""
+    """Whether a page or sitemap that was not fetched may lead to pages that nothing else leads to."""
     followed = set(map(fates.key, stats.stood_in))
     failed_before = {fates.key(failure.url) for failure in before.failures} if before else set()
     base_keys = {fates.key(url) for url in base.all_urls} if fates.failures else set()
@@ -150,11 +156,12 @@ def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, sta
 
 
 def _hides_entries(sitemap: str, before: CrawlStats | None, failed_before: set[str], fates: _Fates) -> bool:
+    """Whether a failed sitemap may list pages that nothing else leads to: not if it failed in the last crawl too and was not read before that."""
     return before is None or sitemap in before.sitemaps or fates.key(sitemap) not in failed_before
 
 
 def _expected_again(before: CrawlStats | None, stats: CrawlStats) -> set[str]:
-    """Sitemaps that were read before, and of which this crawl knows no better: until they are read again, or are gone, nobody knows what they name."""
+    """Sitemaps read by an earlier crawl and not by this one, whose entries stay unknown until they are read again or are gone."""
     final = {failure.url for failure in stats.failures if _is_final(failure)}
     failed = set(stats.sitemaps_failed)
     read_before = set(before.sitemaps) if before else failed

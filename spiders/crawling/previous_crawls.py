@@ -1,4 +1,4 @@
-"""What earlier crawls of a source are good for: pages of those that were cut off, validators of the last ones that were not."""
+"""Previous crawls of a source: which of their pages can be taken over, and whose validators are used for conditional requests."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -13,13 +13,18 @@ from almanac.spiders.store.raw import RawStore
 STILL_FRESH = timedelta(hours=24)
 
 
-Ending = Literal["cut off", "failed", "concluded"]  # of the run that a crawl belongs to; a crawl without its stats was cut off itself
+Ending = Literal["cut off", "failed", "concluded"]  # how the run that a crawl belongs to ended; a crawl without stats was itself cut off
 
 
 class PreviousCrawls(BaseModel):
-    """Crawls by their run ids. Pages of the `interrupted` ones, newest first, are taken over. What the newest of a run that `failed`
-    and that of one that came to its end, `concluded`, have stored is asked for with its validators, unless `afresh` is set: then every
-    page is sent again, and none is taken over. The pages of `concluded` are those that may keep their place."""
+    """Run ids of the previous crawls that a new one uses.
+
+    Attributes:
+        interrupted: crawls that were cut off, newest first; their pages are taken over without a request.
+        failed: the newest crawl of a failed run, if newer than `concluded`; its pages are requested conditionally.
+        concluded: the newest crawl of a run that came to its end; its pages are requested conditionally and may be carried over.
+        afresh: request every page in full: no page is taken over and no validator sent.
+    """
 
     interrupted: list[str] = []
     failed: str | None = None
@@ -28,12 +33,16 @@ class PreviousCrawls(BaseModel):
 
     @property
     def newest_first(self) -> list[str]:
+        """All run ids, newest first."""
         return sorted({*self.interrupted, *filter(None, (self.failed, self.concluded))}, reverse=True)
 
 
 def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> PreviousCrawls:
-    """The crawls before `run_id`. Pages older than a day are not taken over: the site has moved on. Nor are those of a crawl that came to
-    its end in a run that failed and said so: what was wrong may have been another source, for days."""
+    """The previous crawls of `run_id`. `ending_of` returns how the run of a crawl ended.
+
+    Interrupted crawls count only if newer than the last failed or concluded one and less than a day old. Pages of complete crawls in failed runs are not
+    taken over: the fault may have been another source's, for days.
+    """
 
     def ending(one: str) -> Ending:
         told = ending_of(one)
@@ -47,7 +56,7 @@ def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], 
 
 
 def is_fresh(checked_at: str) -> bool:
-    """Whether a time is less than a day ago."""
+    """Whether an ISO 8601 time is less than 24 hours ago; False for an empty one."""
     try:
         return datetime.now(UTC) - datetime.fromisoformat(checked_at) < STILL_FRESH
     except ValueError:  # a crawl without a page
@@ -55,7 +64,7 @@ def is_fresh(checked_at: str) -> bool:
 
 
 class PreviousPages:
-    """Pages that need not be fetched again, for a running crawl. What was sent to somebody else, as another requester, is none of its business."""
+    """Stored pages that a running crawl need not fetch again. Pages sent to another requester are not used, except for `holds`."""
 
     def __init__(self, raw: RawStore, run_id: str, previous: PreviousCrawls, requester: str) -> None:
         self._raw = raw
@@ -68,20 +77,20 @@ class PreviousPages:
         self._base = ours.get(concluded) or raw.index(concluded)
 
     def arrived(self, url: str) -> tuple[Entry, Page] | None:
-        """The page that a crawl which was cut off had stored for a URL."""
+        """The page for a URL that an interrupted crawl has stored; None if there is none."""
         found = self._whole(self._own, url)
         for index in self._interrupted:
-            # A crawl may have taken over pages itself: it is young, and they need not be.
+            # The crawl is fresh, but pages that it took over itself may be older.
             if found is None and (older := self._whole(index, url)) is not None and is_fresh(older[0].checked_at or older[0].fetched_at):
                 found = older
         return found
 
     def is_own(self, entry: Entry) -> bool:
-        """Whether the entry stands in this crawl's own journal already."""
+        """Whether this crawl's own journal already has the entry."""
         return self._own.find(entry.url) == entry
 
     def known(self, url: str) -> Entry | None:
-        """What was last known of exactly this URL, where it has a validator and its body is there."""
+        """The last entry for exactly this URL with a validator and a stored body; None if there is none."""
         for index in [] if self._is_afresh else self._known:
             entry = index.find(url)
             if entry is None or entry.url != url or (entry.kept and index is not self._base):
@@ -91,11 +100,11 @@ class PreviousPages:
         return None
 
     def holds(self, url: str) -> bool:
-        """Whether there was such a page before, whoever asked for it."""
+        """Whether the last concluded crawl had the URL, whichever requester it was sent to."""
         return self._base.leading_on(url) is not None
 
     def fallback_page(self, urls: Iterable[str]) -> Page | None:
-        """The page that was last stored for the first of the URLs that has one: what it led to is there, although it fails now."""
+        """The page last stored for the first of the URLs that has one; None if none has."""
         for url in urls:
             for index in self._known:
                 entry = index.leading_on(url)
@@ -104,7 +113,7 @@ class PreviousPages:
         return None
 
     def body(self, entry: Entry) -> bytes | None:
-        """The stored body; None where it is gone or damaged."""
+        """The stored body; None if it is missing or damaged."""
         return self._raw.body(entry.sha256)
 
     def _whole(self, index: CrawlIndex, url: str) -> tuple[Entry, Page] | None:

@@ -1,4 +1,4 @@
-"""Why a response is no page, and why there was no response: the reasons in a crawl's books."""
+"""Classifies responses that are not pages and requests that failed, by the reasons used in crawl outcomes (see `FailedPage`)."""
 
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -29,13 +29,13 @@ _UNREACHABLE = (
 
 
 def header(response: Response, name: str) -> str | None:
-    """The text of a header; None where there is none."""
+    """The value of a header; None if it is missing."""
     value = response.headers.get(name)
     return None if value is None else value.decode("latin-1")
 
 
 def problem_of(response: Response) -> tuple[str, str] | None:
-    """Reason and detail why a response is no page, or None where it is one."""
+    """(reason, detail) why a response is not a page; None if it is one."""
     if response.status in (404, 410):
         return "gone", ""
     if response.status >= 500 or response.status in (408, 429):
@@ -48,7 +48,7 @@ def problem_of(response: Response) -> tuple[str, str] | None:
 
 
 def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]:
-    """Reason, detail and status of a failed request; no reason where there is nothing to report."""
+    """(reason, detail, status) of a failed request; the reason is None if there is nothing to report."""
     detail = str(error)[:300] or type(error).__name__
     match error:
         case Refusal():

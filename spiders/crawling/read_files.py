@@ -1,4 +1,4 @@
-"""Declared files, read into the raw store as pages: what they are called, and what they hold."""
+"""Reads declared files into the raw store as pages: finds them, detects their format, and carries over those that cannot be read."""
 
 import glob
 import os
@@ -35,12 +35,19 @@ def read_files(
     forgotten: Collection[str] = (),
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
-    """Stores the files that `source.glob` names, relative to the folder `base`.
+    """Stores the files that match `source.glob`, relative to the folder `base`.
 
-    A file's URL is its path below the fixed part of the glob (`../notes/**/*.md` → `travel/visa.md`), so that ids do not
-    depend on where the checkout lies. With `only`, the files of these URLs are read and all others taken as they were; `forgotten` ones are
-    not read. A file that cannot be read keeps its place of the last crawl in `earlier`. Raises NoRecords where nothing matches or nothing
-    that matches can be read as declared, UsageError where `only` names no file that there is or was.
+    A file's URL is its path below the fixed part of the glob (`../notes/**/*.md` → `travel/visa.md`), so that ids do not depend on the location of
+    the checkout. A file that cannot be read is carried over from the last concluded crawl.
+
+    Args:
+        previous: `concluded` names the crawl that files are compared with and carried over from.
+        only: read just the files of these URLs and carry over all others.
+        forgotten: URLs that were taken down and are not read.
+        on_page: called as `on_page(done, total)` after each file.
+
+    Raises NoRecords if no file matches or none that matches can be read as declared, StorageError if none can be opened, UsageError if `only` names no
+    file of now or then.
     """
     files = find_files(base, source.glob)
     pattern = os.path.normpath(base / source.glob)
@@ -66,6 +73,7 @@ def read_files(
 
 
 def _wanted(source: FilesSource, files: dict[str, Path], before: CrawlIndex, only: Collection[str]) -> Collection[str]:
+    """`only`, after checking it. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was none then."""
     where = f"source {source.name}"
     if not before.exists:
         raise UsageError("no run came to its end yet, which one file could be added to", where=where, hint="almanac run KB, without --url, first")
@@ -77,7 +85,7 @@ def _wanted(source: FilesSource, files: dict[str, Path], before: CrawlIndex, onl
 
 
 def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutcome) -> None:
-    """Notes a file as unchanged where its bytes are those of the last time: then it is as old as it was."""
+    """Stores a file; one with the same bytes as last time is noted as unchanged and keeps its time."""
     known = before.find(page.url)
     if known is not None and known.sha256 == page.sha256:
         journal.store.keep_body(page.sha256, page.body)
@@ -90,7 +98,7 @@ def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutco
 
 
 def _require_files(source: FilesSource, pattern: str, files: int, outcome: CrawlOutcome) -> None:
-    """Raises what it means that nothing could be read."""
+    """Raises StorageError or NoRecords if not a single file could be read."""
     if outcome.pages.present or not outcome.failures:
         return
     if outcome.pages.failed:
@@ -106,7 +114,7 @@ def _require_files(source: FilesSource, pattern: str, files: int, outcome: Crawl
 def _keep_places(
     base: Path, source: FilesSource, before: CrawlIndex, read: Collection[str], only: Collection[str], journal: Journal, outcome: CrawlOutcome
 ) -> None:
-    """What could not be read, or was not to be, is as it was; what is no longer there loses its place."""
+    """Carries over files that could not be read or were not asked for; files that no longer exist count as vanished."""
     reasons = {failure.url: failure.reason for failure in outcome.failures}
     root, _ = _fixed_part(base, source.glob)
     for entry in before.select(before.urls):
@@ -131,7 +139,7 @@ def _keep(journal: Journal, entry: Entry, outcome: CrawlOutcome) -> None:
 
 
 def _obstacle(root: Path, url: str) -> str | None:
-    """Why a file may be there although it was not found: a folder on the way to it cannot be looked into."""
+    """Why an unmatched file may still exist: a folder on its path cannot be read. None if it is gone."""
     path = root
     for part in ("", *Path(url).parts[:-1]):
         path /= part
@@ -146,35 +154,35 @@ def _obstacle(root: Path, url: str) -> str | None:
 
 
 def find_files(base: Path, pattern: str) -> dict[str, Path]:
-    """Files that match a glob relative to `base`, by their path below its fixed part, sorted."""
+    """Files that match a glob relative to `base`: path below the glob's fixed part → path on disk, sorted."""
     literal = base / pattern
     if literal.is_file():
         return {literal.name: literal}
     root, moving = _fixed_part(base, pattern)
-    names = glob.glob(moving, root_dir=root, recursive=True)  # noqa: PTH207  # pathlib's does not follow links
-    # A name that is not UTF-8 is shown with replacement characters; the file is read all the same.
+    names = glob.glob(moving, root_dir=root, recursive=True)  # noqa: PTH207  # pathlib's glob does not follow links
+    # A name that is not UTF-8 gets replacement characters; the file is still read.
     found = ((os.fsencode(Path(name).as_posix()).decode("utf-8", "replace"), root / name) for name in names)
     return dict(sorted((name, path) for name, path in found if _may_be_file(path)))
 
 
 def _may_be_file(path: Path) -> bool:
-    """Whether a path is a file, or cannot be told from one before it is opened."""
+    """Whether a path is a file, or cannot be examined and so may be a file."""
     try:
         return path.is_file()
-    except OSError:  # its folder may be listed and not entered
+    except OSError:  # its folder can be listed but not entered
         return True
 
 
 def _fixed_part(base: Path, pattern: str) -> tuple[Path, str]:
-    """The folder that a glob starts in, and what is left of the glob."""
+    """The folder in which a glob starts, and the rest of the glob."""
     parts = Path(pattern).parts
     fixed = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
-    # Only what was declared is a pattern: a checkout may well lie in a folder called `[work]`.
+    # Only the declared part is a pattern: the checkout may be in a folder called `[work]`.
     return Path(os.path.normpath(base.joinpath(*parts[:fixed]))), str(Path(*parts[fixed:]))
 
 
 def _is_refused(source: FilesSource, url: str, path: Path, forgotten: Collection[str], outcome: CrawlOutcome) -> bool:
-    """Whether a file is not to be opened at all."""
+    """Whether a file must not be opened: taken down, or of an unsupported format. Recorded in the outcome."""
     if url in forgotten:
         _refuse(outcome, url, "forgotten", "it was taken down")
         return True
@@ -185,7 +193,7 @@ def _is_refused(source: FilesSource, url: str, path: Path, forgotten: Collection
 
 
 def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> Page | None:
-    """The file as a page, or None; then the outcome says why."""
+    """The file as a page; None if it cannot be read or is too large, which the outcome records."""
     limit = source.limits.bytes_per_file
     try:
         with path.open("rb") as file:

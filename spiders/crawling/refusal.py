@@ -1,10 +1,10 @@
-"""What ends a request before or instead of a page, with the reason for the books."""
+"""The exception that ends a request without a page, with the reason for the crawl's outcome."""
 
 from scrapy.exceptions import IgnoreRequest
 
 
 class Refusal(IgnoreRequest):
-    """A request that ends here; it is never tried again. No reason means that there is nothing to report."""
+    """A request that ends here and is never retried. Without a reason, nothing is reported."""
 
     def __init__(self, reason: str | None, detail: str = "", status: int | None = None) -> None:
         super().__init__(detail or reason or "seen before")

@@ -1,4 +1,4 @@
-"""As whom a crawl asks, and that told without telling it: pages that were sent to one asker are no answer to another."""
+"""Fingerprint of the identity that a crawl presents, so that pages sent to one requester are not reused for another."""
 
 import base64
 import hashlib
@@ -8,9 +8,9 @@ from almanac.schemas.hashing import canonical_json
 
 
 def requester_fingerprint(source: SiteSource) -> str:
-    """The same for the same user agent, headers, cookies and authentication of a source, and for no others.
+    """Hash of the source's user agent, headers, cookies and authentication, in hexadecimal.
 
-    It stands in the journal of a crawl, so it must not give a password away: scrypt (RFC 7914) makes guessing one cost 50 ms and 16 MiB.
+    It is stored in the crawl's journal, so it must not reveal a password: scrypt (RFC 7914) makes each guess cost 50 ms and 16 MiB.
     """
     carried = canonical_json({"user_agent": source.politeness.user_agent, "headers": declared_headers(source)})
     salt = f"almanac {source.name}".encode()
@@ -18,7 +18,7 @@ def requester_fingerprint(source: SiteSource) -> str:
 
 
 def declared_headers(source: SiteSource) -> dict[str, str]:
-    """What `politeness` adds to a request, the secrets in clear."""
+    """The request headers that `politeness` adds, with secrets in clear text."""
     manners = source.politeness
     headers = {name: value.get_secret_value() for name, value in manners.headers.items()}
     if manners.cookies:

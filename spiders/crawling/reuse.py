@@ -1,4 +1,4 @@
-"""An earlier crawl's pages, read again without a request: for what is declared of the items has changed, and the site has just been asked."""
+"""Reuses the last crawl without a single request, for when only later stages were declared anew and the site was crawled recently."""
 
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.reports import CrawlOutcome, PageCounts
@@ -10,10 +10,10 @@ from almanac.spiders.store.raw import RawStore
 
 
 def reusable_crawl(source: Source, raw: RawStore, previous: PreviousCrawls) -> str | None:
-    """The last crawl that counts, where a new one would ask the same, as the same, within a day; None where it has to be asked.
+    """The run id of the last concluded crawl if a new one would request the same pages as the same requester; None if the site must be crawled.
 
-    It must have been complete, every body must be whole, and no run may have seen anything newer. Files are always read: that costs no more than
-    finding out whether they changed.
+    The crawl must be complete and less than a day old, every body intact, and no failed or interrupted crawl newer. Files are never reused: reading them
+    costs no more than checking whether they changed.
     """
     crawl = previous.concluded
     if crawl is None or previous.failed or previous.interrupted or not isinstance(source, SiteSource):
@@ -27,7 +27,7 @@ def reusable_crawl(source: Source, raw: RawStore, previous: PreviousCrawls) -> s
 
 
 def pages_of(source: Source, raw: RawStore, crawl: str) -> CrawlOutcome:
-    """The outcome of asking for nothing: the pages of `crawl` are there, unchanged."""
+    """The outcome of reusing `crawl`: all of its pages, unchanged."""
     index = raw.index(crawl)
     pages = PageCounts(unchanged=len(index.urls) - index.kept)
     sizes = sum(entry.size for entry in index.in_order() if not entry.kept)

@@ -1,8 +1,8 @@
-"""The one spider: walks a declared site and stores what it finds; it maps nothing.
+"""The Scrapy spider of all site sources: crawls a declared site and stores its pages; it maps nothing.
 
-It keeps its own queue and gives Scrapy no more requests than the page limit leaves room for: so the limit
-is exact, and every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl. None of these
-are a redirect to a page that is stored already, and pages with the next numbers where a pagination has come to its end.
+It has its own queue and gives Scrapy no more requests than the page limit leaves room for. So the limit is exact, and every URL is either stored,
+counted with a reason, or still in the queue when a limit ends the crawl. Two kinds of URL are none of these: redirects to a page that is stored
+already, and guessed page numbers beyond the end of a pagination.
 """
 
 import time
@@ -37,18 +37,25 @@ from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import Journal
 
-# How servers answer a number beyond the last page.
+# Statuses with which servers answer a number beyond the last page.
 _NO_SUCH_NUMBER = frozenset({400, 404, 410, 416, 422})
-# And how some do; it is a failure where a later number is a page.
+# Statuses with which some do; counted as failures if a later number is a page.
 _MAYBE_NO_SUCH_NUMBER = frozenset({403, 405, 406, 409, 500, 501})
-# The page is meant to be no more, and so are the ways that only it knew.
+# Reasons for which the page is gone for good, and its links with it: no fallback page is used.
 _FINAL = frozenset({"gone", "forgotten"})
-_WORTH_STOPPING = 64 << 10  # bytes; a smaller body has arrived before a download could be stopped
+_WORTH_STOPPING = 64 << 10  # bytes; a smaller body arrives before its download can be stopped
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What a page leads to. `chain` is the pagination that it belongs to, `adds` whether it holds what that did not have yet."""
+    """What a page leads to.
+
+    Attributes:
+        chain: the pagination that the page belongs to; None if none.
+        canonical: the canonical URL that the page declares.
+        adds: whether the page has anything new to its pagination.
+        problem: why its links could not be read; empty if they could.
+    """
 
     links: list[Link]
     chain: Chain | None
@@ -58,7 +65,7 @@ class _Read:
 
 
 class SiteSpider(scrapy.Spider):
-    """Crawls one source. What `earlier` holds is read from disk, and stored in the journal as if it had just come."""
+    """Crawls one source. Pages that `previous` has from interrupted crawls are read from disk and journalled as if they had just arrived."""
 
     name = "site"
 
@@ -72,7 +79,7 @@ class SiteSpider(scrapy.Spider):
         forgotten: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
-        """With `only`, these URLs are fetched and no link is followed; `forgotten` ones are never asked for."""
+        """`progress(done, queued)` is called after each page. With `only`, just these URLs are fetched; `forgotten` ones are never requested."""
         super().__init__(**kwargs)
         self.source = source
         self.policy = UrlPolicy(source)
@@ -97,7 +104,7 @@ class SiteSpider(scrapy.Spider):
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
-        """Scrapy's entry: the sitemaps and the start URLs, or what is to be fetched alone."""
+        """Yields the first requests (Scrapy's entry point): for sitemaps and start URLs, or for `only`."""
         for url in () if self._only else self.source.sitemaps:
             self._frontier.add_sitemap(url)
         for url in self._only or self.source.start_urls:
@@ -106,14 +113,14 @@ class SiteSpider(scrapy.Spider):
             yield request
 
     def claim(self, url: str, way: list[str]) -> bool:
-        """Whether a redirect's target is new; it is not when the page was met before, and then only the way to it is noted."""
+        """Whether a redirect's target is new. If the page was found before, the redirecting URL is journalled as its alias."""
         if self._frontier.claim(url, way):
             return True
         self._guarded(lambda: self._journal.alias(self.policy.canonical(way[0]), self.policy.canonical(url)))
         return False
 
     def refusal_of(self, url: str) -> str | None:
-        """Why a redirect's target may not be fetched, or None."""
+        """The reason why a URL may not be fetched; None if it may."""
         try:
             canonical = self.policy.canonical(url)
         except ValueError:
@@ -125,14 +132,14 @@ class SiteSpider(scrapy.Spider):
         return "denied" if self.policy.is_denied(canonical) else None
 
     def stop_unwanted(self, headers: Any, body_length: int | None, request: scrapy.Request) -> None:
-        """Ends the download of a large binary file as soon as its headers are known."""
+        """Ends the download of a large binary file as soon as its headers have arrived."""
         kind = (headers.get(b"Content-Type") or b"").decode("latin-1")
         is_page = not kind or is_text_type(kind) or b"Location" in headers or "waiting" not in request.cb_kwargs
         if not is_page and not 0 < (body_length or 0) < _WORTH_STOPPING:
             raise StopDownload
 
     def arrive(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
-        """A response, whatever its status: stored or counted, and its links queued."""
+        """Handles the response to a page request, whatever its status: stores or counts it and queues its links."""
         problem = problem_of(response)
         if problem is None:
             self._take(response, waiting)
@@ -144,12 +151,12 @@ class SiteSpider(scrapy.Spider):
         yield from self._go_on()
 
     def arrive_sitemap(self, response: Response, sitemap: Waiting) -> Iterator[scrapy.Request]:
-        """A sitemap: its pages and sitemaps are queued; it is no page itself."""
+        """Handles the response to a sitemap request: queues its pages and sitemaps; it is not stored."""
         self._sitemaps.take(response, sitemap)
         yield from self._go_on()
 
     def fail(self, failure: Failure) -> Iterator[scrapy.Request]:
-        """A request that came to nothing."""
+        """Handles a failed request."""
         request: scrapy.Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         asked = request.cb_kwargs
         reason, detail, status = reason_of(failure.value)
@@ -162,7 +169,7 @@ class SiteSpider(scrapy.Spider):
         yield from self._go_on()
 
     def finished(self, reason: str) -> CrawlStats:
-        """What became of the crawl; `reason` is Scrapy's."""
+        """The stats of the finished crawl; `reason` is Scrapy's finish reason."""
         is_cut = not self._frontier.is_empty
         finish = "partial" if self._only else "finished"
         if reason == "closespider_timeout" or (is_cut and time.monotonic() >= self._deadline):
@@ -182,7 +189,7 @@ class SiteSpider(scrapy.Spider):
 
     @property
     def _has_room(self) -> bool:
-        """Whether the limits leave room for one more request, those in flight being pages yet to come."""
+        """Whether the limits allow one more request, counting those in flight as pages."""
         return self._done + self._in_flight < self.source.limits.pages and not self._is_heavy and time.monotonic() < self._deadline
 
     def _go_on(self) -> Iterator[scrapy.Request]:
@@ -192,7 +199,7 @@ class SiteSpider(scrapy.Spider):
         yield from self._released()
 
     def _released(self) -> Iterator[scrapy.Request]:
-        """Requests that the limits leave room for now."""
+        """Requests that the limits allow now."""
         while self._has_room:
             if (sitemap := self._frontier.take_sitemap()) is not None:
                 request = scrapy.Request(sitemap.url, callback=self.arrive_sitemap, meta={"download_maxsize": MAX_BYTES}, cb_kwargs={"sitemap": sitemap})
@@ -208,11 +215,11 @@ class SiteSpider(scrapy.Spider):
             yield request.replace(errback=self.fail, dont_filter=True)
 
     def _is_guess(self, waiting: Waiting) -> bool:
-        """Whether nobody said that there is such a page: its number was tried."""
+        """Whether the URL was made by counting up a page number, without a link to it."""
         return waiting.chain is not None and self.source.pagination.is_guessed
 
     def _take(self, response: Response, waiting: Waiting) -> None:
-        """Stores a page, counts it, and queues its links. A guessed page that adds nothing is none."""
+        """Stores a page, counts it, and queues its links. A guessed page that adds nothing ends its pagination and is not stored."""
         stored: Entry | None = response.meta.get("stored")
         page = stored.page(response.body) if stored else self._page(response, waiting)
         read = self._read(Content(page), waiting)
@@ -238,7 +245,7 @@ class SiteSpider(scrapy.Spider):
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
-        """Malformed markup may cost the links of a page, never the page."""
+        """The links and the canonical URL of a page. Malformed markup may cost the links of a page, never the page itself."""
         try:
             canonical = self.policy.stated_address(content)
             links = self.policy.links(content, in_chain=waiting.chain is not None)
@@ -258,7 +265,7 @@ class SiteSpider(scrapy.Spider):
             self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical, card=card or stored.card)))
 
     def _guarded(self, write: Callable[[], None]) -> None:
-        """A journal that cannot be written ends the crawl."""
+        """Runs a write to the journal; a StorageError ends the crawl."""
         try:
             write()
         except StorageError as error:
@@ -279,6 +286,7 @@ class SiteSpider(scrapy.Spider):
         )
 
     def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None, request: scrapy.Request | None) -> None:
+        """Counts a failed page, queues the links of its fallback page, and tries the next number of a guessed pagination."""
         failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
         landed = self._landed(waiting, request)
         self.stats.landed.update(dict.fromkeys(landed, waiting.url))
@@ -293,7 +301,7 @@ class SiteSpider(scrapy.Spider):
             self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)
 
     def _landed(self, waiting: Waiting, request: scrapy.Request | None) -> list[str]:
-        """Where redirects led from what was asked for, before it came to nothing."""
+        """Canonical URLs that redirects led to before the request failed."""
         landed = []
         for url in [*request.meta.get("redirect_urls", [])[1:], request.url] if request is not None else ():
             with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""From sitemaps to the queue: what they name, and which of them could not be read."""
+"""Queues the URLs that sitemaps list, and records sitemaps that could not be read."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from almanac.spiders.selecting.links import UrlPolicy
 
 
 class SitemapQueue:
-    """Queues pages and further sitemaps. `count` takes failures into the books; `refusal_of` says why a URL may not be fetched."""
+    """Queues the pages and sitemaps that a sitemap lists. `count` records a failure; `refusal_of` returns why a URL may not be fetched."""
 
     def __init__(
         self, policy: UrlPolicy, frontier: Frontier, stats: CrawlStats, count: Callable[[FailedPage], None], refusal_of: Callable[[str], str | None]
@@ -25,7 +25,7 @@ class SitemapQueue:
         self._refusal_of = refusal_of
 
     def take(self, response: Response, sitemap: Waiting) -> None:
-        """Queues what an answer names, if it is a sitemap."""
+        """Queues the URLs that a response lists; a response that is no sitemap is recorded as a failure."""
         try:
             if response.status != 200:
                 raise ValueError(f"answered {response.status}")
@@ -37,7 +37,7 @@ class SitemapQueue:
             self._stats.sitemaps.append(sitemap.url)
 
     def fail(self, url: str, reason: str, detail: str, *, status: int | None = None) -> None:
-        """Takes a sitemap that was not read into the books."""
+        """Records a sitemap that was not read."""
         self._stats.sitemaps_failed.append(url)
         self._tell(url, reason, detail, status)
 
@@ -54,5 +54,5 @@ class SitemapQueue:
             self._tell(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {found.left} were left", None)
 
     def _tell(self, url: str, reason: str, detail: str, status: int | None) -> None:
-        # A sitemap that is gone is no page that is gone: what it named is out of reach.
+        # `gone` is for pages; the pages of a missing sitemap are only out of reach.
         self._count(FailedPage(url=url, reason="error" if reason == "gone" else reason, status=status, detail=f"sitemap: {detail}" if detail else "sitemap"))

@@ -1,7 +1,6 @@
-"""Sitemaps, their indexes and feeds: bytes in, URLs out. Broken ones give what can be read of them.
+"""Parses sitemaps, sitemap indexes and feeds: bytes in, URLs out. From a broken file, it reads what it can.
 
-The forms are those of sitemaps.org (XML, text, gzip), RSS 2.0, RSS 1.0 and Atom. Nothing outside the file is ever read, and an
-entity that a file declares is never expanded.
+Supported are sitemaps.org (XML, text, gzip), RSS 2.0, RSS 1.0 and Atom. External entities are never read and declared ones never expanded.
 """
 
 import io
@@ -16,8 +15,8 @@ from lxml import etree
 
 from almanac.spiders.reading.decode import decode_markup
 
-MAX_BYTES = 50 << 20  # unzipped; sitemaps.org allows no more
-MAX_URLS = 50_000  # of one sitemap; the same
+MAX_BYTES = 50 << 20  # unzipped; the limit of sitemaps.org
+MAX_URLS = 50_000  # of one sitemap; the limit of sitemaps.org
 MAX_NESTING = 3  # indexes of indexes
 MAX_SITEMAPS = 1_000  # of one source
 
@@ -29,7 +28,7 @@ _BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA
 
 @dataclass(slots=True)
 class Sitemap:
-    """What a sitemap names: pages, and in an index further sitemaps. Absolute URLs, in order; `left` counts those beyond MAX_URLS."""
+    """The URLs that a sitemap lists: pages and, in an index, further sitemaps; absolute, in order. `left` counts those beyond MAX_URLS."""
 
     pages: list[str] = field(default_factory=list)
     sitemaps: list[str] = field(default_factory=list)
@@ -37,14 +36,14 @@ class Sitemap:
 
 
 def read_sitemap(body: bytes, url: str, content_type: str = "") -> Sitemap:
-    """What a sitemap names. Raises ValueError where it is none, or larger than MAX_BYTES."""
+    """Parses a sitemap. Raises ValueError if the body is no sitemap, or larger than MAX_BYTES unzipped."""
     _, text = decode_markup(_unzipped(body), content_type)
     text = text.lstrip("\ufeff \t\r\n\0")
     return _read_xml(text, url) if text.startswith("<") else _read_lines(text)
 
 
 def _unzipped(body: bytes) -> bytes:
-    """The body without gzip, by its magic bytes; of a torn file, as much as there is. Zipped twice is seen, too."""
+    """The body without gzip compression, also if compressed twice; of a truncated file, as much as there is."""
     for _ in range(2):
         if body.startswith(_GZIP):
             body = _gunzipped(body)
@@ -92,7 +91,7 @@ def _read_xml(text: str, url: str) -> Sitemap:
 
 
 def _elements(text: str) -> Iterator[Any]:
-    """Every element at its end, so the root comes last. Entries that were read are let go."""
+    """Yields every element at its end, so the root comes last. Entries are freed once they are read."""
     markup = io.BytesIO(_BARE_AMPERSAND.sub("&amp;", text).encode("utf-8", "replace"))
     events = etree.iterparse(markup, recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8")
     try:
@@ -100,7 +99,7 @@ def _elements(text: str) -> Iterator[Any]:
             yield element
             if _name(element) in _ENTRIES:
                 _let_go(element)
-    except etree.XMLSyntaxError:  # beyond recovering: what came before it counts
+    except etree.XMLSyntaxError:  # unrecoverable: the elements before it count
         return
 
 
@@ -112,11 +111,11 @@ def _let_go(entry: Any) -> None:
 
 
 def _address(entry: Any, name: str, url: str) -> str | None:
-    """The absolute URL of an entry, in whatever namespace; None where it has none."""
+    """The absolute URL of an entry in any namespace; None if it has none."""
     if name in ("entry", "item"):
         return _feed_address(entry, url)
     named = next((child.text for child in entry if _name(child) == "loc" and child.text), None)
-    return _absolute(named or entry.text or "", url)  # some write the address without <loc>
+    return _absolute(named or entry.text or "", url)  # some sites omit <loc>
 
 
 def _feed_address(entry: Any, url: str) -> str | None:
@@ -129,12 +128,12 @@ def _feed_address(entry: Any, url: str) -> str | None:
 
 
 def _name(element: Any) -> str:
-    """The local name in lower case; empty for a comment. A prefix that is bound to nothing is no part of it."""
+    """The local name in lower case; empty for a comment. An undeclared prefix is dropped."""
     return element.tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(element.tag, str) else ""
 
 
 def _resolved(reference: str, base: str, url: str) -> str | None:
-    """What a feed's link leads to: it may be relative, to an xml:base too (RFC 4287, 2)."""
+    """The absolute http(s) URL of a feed's link, which may be relative, also to xml:base (RFC 4287, 2); None if it has none."""
     try:
         address = urljoin(urljoin(url, base), "".join(reference.split()))
     except ValueError:
@@ -143,8 +142,8 @@ def _resolved(reference: str, base: str, url: str) -> str | None:
 
 
 def _absolute(address: str, url: str) -> str | None:
-    """Sitemaps give whole addresses; a path is as clear. Anything else is no address."""
-    address = "".join(address.split()).replace("&amp;", "&")  # escaped twice, or escaped within CDATA
+    """An absolute URL as sitemaps require it, or one from an absolute path; None for anything else."""
+    address = "".join(address.split()).replace("&amp;", "&")  # escaped twice, or within CDATA
     if address.lower().startswith(("http://", "https://")):
         return address
     try:

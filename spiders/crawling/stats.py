@@ -1,20 +1,23 @@
-"""What a crawl's process tells at its end. Apart from that process, so that whoever reads it need not load Scrapy."""
+"""The stats file of a finished crawl. Apart from the crawl's process, so that reading it does not load Scrapy."""
 
 from pydantic import Field, ValidationError
 
 from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.store.raw import RawStore
 
-# What a site or a declaration does not let a crawl have; such a page loses its place.
+# Reasons by which the site or the declaration withholds a page; such a page is not carried over.
 REFUSED = frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied", "private_address", "forgotten"})
 
 
 class CrawlStats(CrawlOutcome):
-    """The outcome, and what tells which pages keep their place.
+    """The outcome of a crawl with what page carry-over needs.
 
-    `stood_in` are pages that failed or were refused, and whose stored links were followed; `landed` says of an address to which a redirect
-    led, and which gave no page, what was asked for; `ended` are numbers of a pagination that has no such page. `sitemaps` were read, or were
-    read by the crawl before and merely failed now; `sitemaps_failed` were not.
+    Attributes:
+        stood_in: failed or refused URLs whose fallback page was used for its links.
+        landed: redirect target that yielded no page → the URL that was requested.
+        ended: guessed page numbers beyond the end of a pagination.
+        sitemaps: sitemaps read by this crawl, or by the last one where they merely failed now.
+        sitemaps_failed: sitemaps that were not read.
     """
 
     stood_in: list[str] = Field(default_factory=list)
@@ -24,12 +27,12 @@ class CrawlStats(CrawlOutcome):
     sitemaps_failed: list[str] = Field(default_factory=list)
 
     def outcome(self) -> CrawlOutcome:
-        """What concerns others of it."""
+        """The part of the stats that reports contain."""
         return CrawlOutcome.model_validate(self.model_dump(include=set(CrawlOutcome.model_fields)))
 
 
 def read_stats(raw: RawStore, run_id: str) -> CrawlStats | None:
-    """How a crawl ended; None where it did not, or left nothing that can be read."""
+    """The stats of a crawl; None if it was cut off or they cannot be read."""
     written = raw.stats(run_id)
     try:
         return None if written is None else CrawlStats.model_validate_json(written)

@@ -1,7 +1,7 @@
-"""Pages that are on disk already, as answers: those of a crawl that was cut off, and those that the server says are unchanged.
+"""Answers requests from the raw store: with pages of interrupted crawls, and with pages that the server reports as unchanged.
 
-The spider meets the same responses as ever. Where its bytes came from disk, `meta["stored"]` holds its journal entry; `meta["from_disk"]` says
-that nobody was asked at all.
+The spider receives ordinary responses. For a body from disk, `meta["stored"]` is its journal entry; `meta["from_disk"]` is set if no
+request was sent.
 """
 
 from dataclasses import replace
@@ -19,10 +19,10 @@ _VALIDATORS = ("If-None-Match", "If-Modified-Since")
 
 
 class StoredPages:
-    """Answers from disk where a crawl that was cut off had the page; else asks conditionally for what an earlier crawl stored.
+    """Downloader middleware: answers from disk with pages of interrupted crawls, and makes requests for other stored pages conditional.
 
-    First of all middlewares: what comes from disk asks no robots.txt and waits for no one's turn. A redirect makes a new request,
-    so every hop has the validators of its own URL, and of no other.
+    It is the first of all middlewares, so a page from disk needs no robots.txt and no delay. A redirect makes a new request, so each hop gets the
+    validators of its own URL only.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -55,7 +55,7 @@ class StoredPages:
         known: Entry | None = request.meta.pop("known", None)
         if response.status != 304 or known is None:
             return response
-        body = self._crawler.spider.previous.body(known)  # type: ignore[union-attr]  # the one spider has it
+        body = self._crawler.spider.previous.body(known)  # type: ignore[union-attr]  # SiteSpider has it
         if body is None:
             return request.replace(meta={**request.meta, "unconditional": True}, dont_filter=True)
         unchanged = replace(

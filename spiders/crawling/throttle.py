@@ -1,4 +1,4 @@
-"""Manners towards a host: the pace it asks for, rests when it is overloaded, second attempts, and an end when time is up."""
+"""Throttles requests per host: Crawl-delay, pauses for overloaded hosts, retries with backoff, and the end of the crawl's time."""
 
 import asyncio
 import math
@@ -20,15 +20,15 @@ from twisted.python.failure import Failure
 from almanac.core.retry_after import read_retry_after
 from almanac.spiders.crawling.refusal import Refusal
 
-CRAWL_DELAY_MAX_S = 30.0  # a robots.txt that asks for more is crawled at this pace
-RETRY_AFTER_MAX_S = 60.0  # a host that asks for a longer rest is asked again after this one
-BACKOFF_S = 0.5  # before the second attempt, doubled before each further one; between half and all of it is waited
+CRAWL_DELAY_MAX_S = 30.0  # longest Crawl-delay that is respected
+RETRY_AFTER_MAX_S = 60.0  # longest Retry-After that is respected
+BACKOFF_S = 0.5  # before the second attempt, doubled for each further one; the pause is a random half to all of it
 _AFTER_SCRAPY_S = 0.1
-_OVERLOADED = frozenset({429, 503})  # of the host, not of the page
+_OVERLOADED = frozenset({429, 503})  # statuses about the host, not the page
 
 
 class HostThrottle:
-    """When requests to a host may leave, kept upon Scrapy's slots, of which there is one for each host name."""
+    """Downloader middleware that decides when requests to a host may leave, by means of Scrapy's slots, one per host name."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -47,7 +47,7 @@ class HostThrottle:
 
     def spider_opened(self) -> None:
         if self._limit_s:
-            # A moment later than Scrapy, which is to find the crawl unfinished and to say that time ended it.
+            # A moment after Scrapy's own timeout, so that Scrapy finds the crawl unfinished and reports the timeout.
             limit_s = self._limit_s + _AFTER_SCRAPY_S
             self._deadline = monotonic() + limit_s
             self._alarm = call_later(limit_s, self._give_up_waiting)
@@ -64,21 +64,21 @@ class HostThrottle:
 
     @property
     def remaining_s(self) -> float:
-        """What is left of `limits.seconds`."""
+        """Seconds left of `limits.seconds`."""
         return self._deadline - monotonic()
 
     def slow_down(self, host: str, delay_s: float) -> None:
-        """Requests to the host leave at least `delay_s` apart from now on, on whatever port and on loopback too."""
+        """Spaces requests to the host at least `delay_s` seconds apart (30 at most) from now on, on any port and on loopback too."""
         known = self._downloader.per_slot_settings.get(host, {}).get("delay", self._crawler.settings.getfloat("DOWNLOAD_DELAY"))
         pace: dict[str, Any] = {"delay": max(known, min(delay_s, CRAWL_DELAY_MAX_S)), "jitter": 0.0}
         self._own_pace.add(host)
-        self._downloader.per_slot_settings[host] = pace  # for a slot that is made anew
+        self._downloader.per_slot_settings[host] = pace  # for slots created later
         slot = self._downloader.slots.get(host)
         if slot is not None:
             slot.delay, slot.jitter = pace["delay"], pace["jitter"]
 
     def rest(self, request: Request, seconds: float) -> None:
-        """Nothing leaves for the request's host for so long, not even what its slot holds already; other hosts go on."""
+        """Holds back all requests to the request's host for that many seconds, queued ones included; other hosts continue."""
         host = request.meta.get("download_slot", "")
         slot = self._downloader.slots.get(host)
         until = monotonic() + seconds
@@ -87,11 +87,11 @@ class HostThrottle:
         self._rests_until[host] = until
         if slot.latercall is not None:
             slot.latercall.cancel()
-        # A slot that is to be called later sends nothing before: that is how Scrapy keeps a delay, too.
+        # A slot with a pending call sends nothing until then; Scrapy's own delay works the same way.
         slot.latercall = call_later(seconds, self._downloader._latercall, slot)
 
     def _give_up_waiting(self) -> None:
-        """Scrapy ends when the last request has ended, and those that wait for their turn would be waited for."""
+        """Fails all queued requests, since Scrapy would end only after each had taken its turn."""
         for slot in self._downloader.slots.values():
             for deferred in _drained(slot):
                 deferred.errback(Failure(Refusal(None, "the crawl's time is up")))  # type: ignore[no-untyped-call]
@@ -108,10 +108,10 @@ def _drained(slot: Slot) -> Iterator[Any]:
 
 
 class PatientRetry(RetryMiddleware):
-    """Tries again what may go better, after a while: the pause that the host asks for, else one that doubles.
+    """Downloader middleware that retries transient failures after a pause: the server's Retry-After, else an exponential backoff.
 
-    An overloaded host (429, 503) rests as a whole; other pauses are the request's own. What no second attempt mends (4xx,
-    refusals, certificates) and what would come after the crawl's time is final.
+    An overloaded host (429, 503) pauses as a whole; other pauses delay one request only. Permanent failures (4xx, refusals, certificates)
+    and retries beyond the crawl's time are final.
     """
 
     crawler: Crawler
@@ -148,7 +148,7 @@ class PatientRetry(RetryMiddleware):
 
 
 def throttle_of(crawler: Crawler) -> HostThrottle:
-    """The crawl's one HostThrottle."""
+    """The crawl's HostThrottle."""
     pace = crawler.get_downloader_middleware(HostThrottle)
     assert pace is not None
     return pace
@@ -156,17 +156,17 @@ def throttle_of(crawler: Crawler) -> HostThrottle:
 
 def _backoff_s(request: Request) -> float:
     full_s = BACKOFF_S * 2 ** int(request.meta.get("retry_times", 0))
-    return random.uniform(full_s / 2, full_s)  # jitter, lest they all come at once
+    return random.uniform(full_s / 2, full_s)  # jitter, so that retries do not coincide
 
 
 def retry_after_s(response: Response, now: datetime | None = None) -> float:
-    """Seconds that the answer asks to wait, RETRY_AFTER_MAX_S at most; 0 where it says nothing that can be read."""
+    """Seconds of the Retry-After header, RETRY_AFTER_MAX_S at most; 0 if it is missing or invalid."""
     value = (response.headers.get("Retry-After") or b"").decode("latin-1").strip()
     return min(read_retry_after(value, now) or 0.0, RETRY_AFTER_MAX_S)
 
 
 def certificate_problem(error: BaseException) -> str | None:
-    """What is wrong with the server's certificate, if that is why the request failed."""
+    """What is wrong with the server's certificate; None if the request failed for another reason."""
     for reason in getattr(error.__cause__, "reasons", ()):
         text = str(reason.value)
         if "certificate" in text.lower() or "VerificationError" in type(reason.value).__name__:

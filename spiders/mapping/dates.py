@@ -1,4 +1,7 @@
-"""Dates and times in the notation of a language. A date has a day, a month and a year; "yesterday" is none, since a page is read again later."""
+"""Reads dates and times in the notation of a language.
+
+A date needs day, month and year. Relative ones such as "yesterday" are refused, since a stored page is read again later.
+"""
 
 import re
 from datetime import datetime
@@ -14,16 +17,16 @@ _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\
 _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}
 _DECLARED = {"PARSERS": ["custom-formats"]}
 _BUDDHIST_ERA = 543
-_OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id"}  # as dateparser has them
+_OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id"}  # as dateparser names them
 
 
 @lru_cache(maxsize=4096)
 def read_date(text: str, language: str, date_format: str | None = None) -> datetime:
-    """The moment that a text names; midnight where it names no time, and with an offset where it names one.
+    """The datetime that a text names: midnight if it has no time, with a UTC offset if it has one. Raises ValueError if it cannot be read.
 
-    With a format, exactly that, with the month names of the language or English ones. Else ISO 8601, or the language's own notation.
-    03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere; where the language is not known,
-    what can be read in two ways is refused.
+    With `date_format` (strptime), exactly that, with month names of the language or English. Otherwise ISO 8601, or the language's own notation:
+    03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the language is not known, a date
+    with two possible readings is refused.
     """
     plain = plain_digits(text)
     if date_format is not None:
@@ -40,7 +43,7 @@ def read_date(text: str, language: str, date_format: str | None = None) -> datet
 
 
 def _compact(digits: str) -> datetime:
-    """20240503, and no count of seconds."""
+    """Reads 20240503; other runs of digits, such as Unix times, are refused."""
     try:
         if len(digits) == 8:
             return datetime.strptime(digits, "%Y%m%d")
@@ -59,7 +62,7 @@ def _by_format(text: str, date_format: str, language: str) -> datetime:
 
 
 def _by_translated_names(text: str, date_format: str, language: str) -> datetime | None:
-    """Names of months and days in the language. Short ones come back from translation in full, so that %b is tried as %B."""
+    """Reads names of months and days in the language. dateparser translates short names to full ones, so %b is tried as %B."""
     full = date_format.replace("%b", "%B").replace("%a", "%A")
     for written in dict.fromkeys((text, text.replace(".", ""))):
         found = _dateparser(written, language, _DECLARED, [date_format, full, full.replace(".", "")])
@@ -69,7 +72,7 @@ def _by_translated_names(text: str, date_format: str, language: str) -> datetime
 
 
 def _by_order(match: re.Match[str], language: str) -> datetime:
-    """All digits: year first, or day and month by language. Dots are day first everywhere."""
+    """Reads dates of digits: year first, or day and month by language. With dots, day first everywhere."""
     first, mark, second, third = match[1], match[2], match[3], match[4]
     time = [int(part) for part in match.groups()[4:] if part]
     if len(first) > 2:
@@ -101,7 +104,7 @@ def _moment(year: str, month: str, day: str, time: list[int], text: str) -> date
 
 
 def _by_words(text: str, language: str) -> datetime:
-    """Month names and all else that dateparser knows of the language; English where it is not known."""
+    """Reads dates in words with dateparser, in the language; in English if dateparser lacks the language."""
     order = "MDY" if is_month_first(language) else "DMY"
     found = _dateparser(text, language, {**_ABSOLUTE, "DATE_ORDER": order})
     if found is None:
@@ -116,7 +119,7 @@ def _dateparser(text: str, language: str, settings: dict[str, Any], formats: lis
     known = name if name in _known_languages() else "en"
     try:
         found: datetime | None = dateparser.parse(text, date_formats=formats, languages=[known], settings=settings)
-    except (ValueError, OverflowError, RecursionError):  # digits that no calendar has
+    except (ValueError, OverflowError, RecursionError):  # digits outside any calendar
         return None
     return found
 

@@ -1,4 +1,4 @@
-"""Why a source yields nothing: selectors that match on no page, or content that scripts draw, and where its data lies."""
+"""Explains why a source yields nothing: selectors that match on no page, or content that scripts insert, and where its data is."""
 
 import re
 from collections import deque
@@ -26,14 +26,19 @@ _DATA = "//script[@id and contains(@type, 'json')]"
 _SHOWN_KEYS = 6
 _MAX_SEARCHED = 10_000  # values of one script's data
 _MAX_NAMES = 50  # variables of a page
-_LITTLE_TEXT = 400  # characters: what is left of a page that scripts draw
+_LITTLE_TEXT = 400  # characters: a page with less text is assumed to be rendered by scripts
 
 
 def require_matches(source: Source, matched_total: dict[str, int], items_seen: int, pages: int, stored: Iterable[Page] = ()) -> None:
-    """Raises NoRecords where pages gave no item at all, or a required field was found on none of them.
+    """Raises NoRecords if pages yielded no item at all, or a required field matched on none of them.
 
-    `items_seen` counts drafts and rejects: a selector that finds nothing anywhere is a site that has changed, not a thousand
-    bad items. Of `stored`, the first pages that should have held an item are looked at for the reason.
+    A selector that matches nothing anywhere means that the site has changed, rather than a thousand bad items.
+
+    Args:
+        matched_total: number of items in which each field's rule matched.
+        items_seen: number of drafts and rejects.
+        pages: number of pages; with 0, nothing is checked.
+        stored: the source's pages; the first few that should hold an item are searched for the cause.
     """
     if not pages:
         return
@@ -52,7 +57,7 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
 
 
 def _reason(source: Source, stored: Iterable[Page]) -> str:
-    """What a page says about it, as the end of a sentence; empty where it says nothing."""
+    """The cause found on a page, as the end of a sentence; empty if none is found."""
     is_item = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
     looked_at = islice((page for page in stored if is_item(page.url)), _LOOKED_AT)
     explained = ((page.url, explain_empty(Content(page), source)) for page in looked_at)
@@ -64,7 +69,7 @@ def _written(source: Source) -> str | None:
 
 
 def explain_empty(content: Content, source: Source) -> str | None:
-    """What to tell whoever declared selectors that find nothing on this page; None where scripts are not to blame."""
+    """An explanation for the author of selectors that find nothing on this page; None unless scripts are the cause."""
     if content.form != "html" or not content.selector.xpath("//script"):
         return None
     drawn = "the page has no such content without a browser: scripts put it there"
@@ -72,7 +77,7 @@ def explain_empty(content: Content, source: Source) -> str | None:
         name, path, rows = max(data, key=lambda found: len(found[2]))
         keys = list(dict.fromkeys(key for row in rows for key in row))
         named = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
-        written = f"'{path}'" if '"' in path else f'"{path}"'  # as YAML takes it: names with a space are quoted in JMESPath
+        written = f"'{path}'" if '"' in path else f'"{path}"'  # a valid YAML string: JMESPath quotes names with a space
         place = f'{{json: {written}, from: {{script: "{name}"}}}}'
         use = f"read it with each: {place} and fields such as {{json: {_yaml_name(keys[0])}}}" if _takes_each(source) else f"read it at {place}"
         return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}"
@@ -88,7 +93,7 @@ def _takes_each(source: Source) -> bool:
 
 
 def _lists_of_objects(content: Content) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
-    """Name of the script data, JMESPath inside it, and the objects."""
+    """Yields (name of the script data, JMESPath of a list in it, its objects)."""
     elements = content.selector.root.xpath("//script")
     scripts = [(element.get("id"), element.text or "") for element in elements]
     names = [f"#{element.get('id')}" for element in content.selector.root.xpath(_DATA)]
@@ -99,7 +104,7 @@ def _lists_of_objects(content: Content) -> Iterator[tuple[str, str, list[dict[st
 
 
 def _lists(data: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Lists of objects anywhere in the data, nearest to its root first."""
+    """Yields (JMESPath, objects) for lists of objects anywhere in the data, nearest to its root first."""
     waiting = deque([("", data)])
     for _ in range(_MAX_SEARCHED):
         if not waiting:

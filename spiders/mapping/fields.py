@@ -1,4 +1,4 @@
-"""Field rules evaluated: where a value stands on a page, what was found there, and what it means."""
+"""Evaluates field rules: finds a value on a page, converts and processes it, and checks it against the rule."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class FieldScope:
-    """What a rule reads in: a part of a page (an element or a JSON value), and the page around it."""
+    """Where a rule is evaluated: a part of a page (an element or JSON value; None for the whole page), the page, and the language."""
 
     node: Any
     content: Content
@@ -32,7 +32,15 @@ class FieldScope:
 
 @dataclass(frozen=True, slots=True)
 class FieldReading:
-    """What one rule gave. `matched` says that the rule found something; `problem` why the value cannot be used."""
+    """The result of one rule.
+
+    Attributes:
+        value: the converted and processed value.
+        matched: whether the rule found anything.
+        problem: why the value cannot be used; None if it can.
+        found: the offending value, shortened for reports.
+        field: name or path of the field.
+    """
 
     value: Any
     rule: FieldRule
@@ -43,12 +51,12 @@ class FieldReading:
 
 
 def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, FieldReading]:
-    """Every field of an item, in declared order; problems are in the readings, not raised."""
+    """Reads every field of an item, in declared order. Problems are in the readings, not raised."""
     return {name: read_field(name, rule, scope) for name, rule in rules.items()}
 
 
 def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
-    """One field: found, typed, processed, and checked against what is declared."""
+    """Reads one field: finds, converts, processes and checks its value."""
     if rule.fields is not None:
         return _read_nested(name, rule, scope)
     wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)
@@ -70,10 +78,10 @@ class _BadValue(Exception):
 
 
 def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> tuple[list[Any], bool]:
-    """Values in page order (no more than the first one, unless a list is wanted), and whether there was anything."""
+    """Converted values in page order (only the first unless `wants_list`), and whether the rule found anything."""
     found = _raw_values(rule, scope, wants_list)
     if "count" in rule.process and "split" not in rule.process and rule.pattern is None:
-        matches = list(found)  # what is counted need have no text, such as a star drawn by a style
+        matches = list(found)  # counted elements may have no text, such as a star drawn by CSS
         return matches, bool(matches)
     values: list[Any] = []
     for raw in found:
@@ -84,7 +92,7 @@ def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> tuple
 
 
 def _values_of(rule: FieldRule, raw: Any, scope: FieldScope) -> list[Any]:
-    """What one match gives: a value, several with `split`, or none where the pattern or the type finds nothing in it."""
+    """The values of one match: one, several with `split`, or none if the pattern or type finds nothing in it."""
     kept = _by_pattern(rule.pattern, raw)
     if _is_nothing(kept):
         return []
@@ -101,14 +109,14 @@ def _typed(value: Any, rule: FieldRule, scope: FieldScope) -> Any:
 
 
 def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterable[Any]:
-    """Texts, JSON values or (for type html) markup, as they stand on the page."""
+    """Texts, JSON values or (for type html) markup, unconverted, in page order."""
     if rule.const is not None:
         return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
     if rule.url is not None:
         return [_by_pattern(rule.url, spelled) for spelled in spellings(scope.content.url)]
     matches = find(scope.content, rule, scope.node, many=wants_list)
     if rule.json_ is not None:
-        # A list is one value of its own, unless its entries are asked for.
+        # A JSON list is one value, unless its entries are wanted.
         spread = wants_list or rule.type is not None or rule.pattern is not None
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
@@ -124,7 +132,7 @@ def _by_pattern(pattern: str | None, raw: Any) -> Any:
 
 
 def _without_match(rule: FieldRule) -> Any:
-    """The default; for a field of several values that says none, an empty list."""
+    """The value where nothing matched: the default, or an empty list for a field of several values without one."""
     gives_list = (rule.many or not _SPREADING.isdisjoint(rule.process)) and _REDUCING.isdisjoint(rule.process)
     return [] if rule.default is None and gives_list else rule.default
 
@@ -147,7 +155,7 @@ def _step(step: Process, value: Any) -> Any:
         return change(value) if isinstance(value, str) else value
     values = value if isinstance(value, list) else [] if value is None else [value]
     match step:
-        case "split":  # done before the type
+        case "split":  # done in `_values_of`, before conversion
             return values
         case "count":
             return len(values)
@@ -162,12 +170,12 @@ def _step(step: Process, value: Any) -> Any:
 
 
 def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
-    """`fields` inside each container. A problem inside is the field's problem, named by its path."""
+    """Reads `fields` inside each container. A problem inside becomes the field's problem, named by its path."""
     entries = []
     for container in _containers(rule, scope):
         readings = read_fields(rule.fields or {}, FieldScope(container, scope.content, scope.language))
         if rule.many and not any(reading.matched for reading in readings.values() if reading.rule.looks):
-            continue  # a header row matches the container and none of its fields
+            continue  # such as a header row
         for inner, reading in readings.items():
             if reading.problem:
                 return FieldReading(None, reading.rule, matched=True, problem=reading.problem, found=reading.found, field=f"{name}.{reading.field or inner}")
@@ -188,7 +196,7 @@ def _containers(rule: FieldRule, scope: FieldScope) -> list[Any]:
 
 
 def _checked(reading: FieldReading) -> FieldReading:
-    """The reading with the problem that a required or a restricted field has, if any."""
+    """The reading, with a problem added if a required value is missing or a value is not in `one_of`."""
     rule = reading.rule
     problem = None
     if rule.required and _is_nothing(reading.value if reading.matched else rule.default):

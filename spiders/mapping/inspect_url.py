@@ -1,4 +1,4 @@
-"""What one page yields, and which rule gave each field: the answer of `almanac test-url`."""
+"""Fetches one page and reports what it yields, and which rule gave each field: the result of `almanac test-url`."""
 
 import tempfile
 from pathlib import Path
@@ -25,7 +25,7 @@ _SHOWN_LINKS = 10
 
 
 class FieldReport(BaseModel):
-    """A field's value, and the rule that gave it; `matched` is False where the rule found nothing."""
+    """A field's value and the rule that gave it; `matched` is False if the rule found nothing."""
 
     value: Any = None
     rule: str
@@ -33,7 +33,7 @@ class FieldReport(BaseModel):
 
 
 class ItemReport(BaseModel):
-    """`draft` is the item as mapped, for whoever cleans it further; it is no part of the JSON."""
+    """One item of the page. `draft` is the item as mapped, for callers that clean it further; it is not part of the JSON."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     draft: Draft | None = Field(None, exclude=True)
@@ -51,6 +51,8 @@ class LinksReport(BaseModel):
 
 
 class PageReport(BaseModel):
+    """What `almanac test-url` prints: the response, the page's role, its links, items and rejects."""
+
     url: str
     final_url: str
     status: int
@@ -62,7 +64,7 @@ class PageReport(BaseModel):
 
 
 def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
-    """Fetches one page as a crawl would, maps it, and stores nothing. Raises as `crawl_site` does."""
+    """Fetches one page as a crawl would and maps it; stores nothing. Raises the errors of `crawl_site`, and UsageError for a private address."""
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
         crawl_site(_only(source, url), raw, "inspect")
@@ -106,7 +108,7 @@ def _role(page: Page, source: SiteSource, policy: UrlPolicy) -> Literal["listing
         return "item"
     if policy.is_listing(page.url):
         return "listing"
-    # Without `match`, any page may be one that a card leads to.
+    # Without `match`, any page may be the target of a card.
     return "item" if source.match is None else "other"
 
 
@@ -115,7 +117,7 @@ def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: st
         return [ItemReport(document_id=url, title=None, fields=_fields(card)) for url, card in read_cards(content, policy, source, language)], []
     if role == "other":
         return [], []
-    # The card that leads here is on another page: what only a card can give is reported as not matched, not as missing.
+    # The card is on another page, so fields that only a card gives are reported as not matched rather than missing.
     carried = source.listing.fields if source.listing else {}
     unknown: Card = {name: FieldReading(rule.default, rule, field=name) for name, rule in carried.items()}
     found = map_page(content, source, language, unknown)

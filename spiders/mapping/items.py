@@ -1,4 +1,4 @@
-"""Items of one page: the fields of each of its parts, and what becomes of it: a draft, or a reject with its reason."""
+"""Maps the parts of one page to items: a draft for each, or a reject with its reason."""
 
 import unicodedata
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from almanac.spiders.selecting.selectors import markup_of
 
 Card = dict[str, FieldReading]
 
-_OWN = FieldRule.model_validate({"json": "@"})  # what stands as the rule of a field that the item names itself
+_OWN = FieldRule.model_validate({"json": "@"})  # the rule reported for a field that the item itself names
 
 
 @dataclass(frozen=True, slots=True)
 class MappedItem:
-    """One item with the readings that it was made from: exactly one of draft and reject is there."""
+    """One item and the readings it was made from; exactly one of `draft` and `reject` is set."""
 
     readings: dict[str, FieldReading]
     draft: Draft | None = None
@@ -37,14 +37,14 @@ class MappedItem:
 
 @dataclass(slots=True)
 class PageItems:
-    """What one page yields. `rejects` are parts that could not be read at all."""
+    """What one page yields. `rejects` are the parts that could not be read at all."""
 
     items: list[MappedItem] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
 
 
 def map_page(content: Content, source: Source, language: str, card: Card | None = None) -> PageItems:
-    """The items of one page. `card` holds what a listing said about it."""
+    """Maps a page to its items. `card` holds the readings of the listing card that led to it."""
     found = PageItems()
     for item in map_parts(content, source, language, card):
         if isinstance(item, Reject):
@@ -55,7 +55,7 @@ def map_page(content: Content, source: Source, language: str, card: Card | None 
 
 
 def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
-    """The items of one page, one at a time; a reject for a part that could not be read at all."""
+    """Maps a page one part at a time, in page order; yields a Reject for a part that could not be read at all."""
     mapper = _Mapper(content, source, language, card or {})
     for part in read_parts(content, source):
         yield part if isinstance(part, Reject) else mapper.map(part)
@@ -63,7 +63,7 @@ def map_parts(content: Content, source: Source, language: str, card: Card | None
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an item is: the URL that cites it, and the id that it has unless another one is declared."""
+    """Where an item is: the URL that cites it, the id it has unless one is declared, and whether the URL is from a field of its own."""
 
     url: str
     item_id: str
@@ -71,7 +71,7 @@ class _Place:
 
 
 class _Mapper:
-    """Makes items of the parts of one page."""
+    """Maps the parts of one page to items."""
 
     def __init__(self, content: Content, source: Source, language: str, card: Card) -> None:
         self.content, self.source, self.language, self.card = content, source, language, card
@@ -93,14 +93,14 @@ class _Mapper:
             reason = f"the id {self.source.id} is empty; there is {', '.join(list(values)[:10]) or 'no field'}"
             return MappedItem(readings, reject=self._reject(place.url, None, reason, "id", self.source.id))
         url = place.url
-        is_first = document_id not in self._ids  # a second one will be quarantined, and be looked for by its line
+        is_first = document_id not in self._ids  # a second item of that id is quarantined and reported with its line
         self._ids.add(document_id)
         if is_first and self.cites_parts and part.anchor and not place.is_own and self.source.id != "url":
-            url = f"{self.content.url}#{document_id}"  # not the line's number: a line put in above would change every item below
+            url = f"{self.content.url}#{document_id}"  # not the line number: inserting a line would change every item below it
         return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
 
     def _readings(self, part: Part, language: str) -> dict[str, FieldReading]:
-        """The page's own readings, and the card's where the page has nothing to say."""
+        """The page's own readings, with the card's where the page's rule found nothing."""
         if self.source.takes_own_fields:
             return {name: FieldReading(value, _OWN, matched=True, field=name) for name, value in part.own.items()}
         own = read_fields(self.source.fields, FieldScope(part.node, self.content, language))
@@ -117,7 +117,7 @@ class _Mapper:
         return readings
 
     def _place(self, part: Part, values: dict[str, Any]) -> _Place:
-        """A field `url` says where the item is; what a file names so is taken for one only where it is one."""
+        """The item's place: that of its `url` field if declared, else the page's. A file's own `url` value counts only if it is an http(s) URL."""
         page_url = self.content.url
         declared = values.get("url")
         if isinstance(declared, str) and declared and page_url.startswith(("http://", "https://")) and not self.source.takes_own_fields:
@@ -170,10 +170,10 @@ class _Mapper:
             return part.body, "markdown"
         if isinstance(part.node, parsel.Selector):
             return markup_of(part.node), "html"
-        if content.form == "docx":  # all of it is content: there is no navigation to be told from it
+        if content.form == "docx":  # all of it is content: a DOCX file has no navigation
             return text_of_lines(outline(content.selector.root), mark_headings=True), "markdown"
         if content.form in ("html", "xml"):
-            return markup_of(content.selector), "html"  # as it was parsed: what is nested without end is flat there
+            return markup_of(content.selector), "html"  # as parsed, where excessive nesting has been flattened
         return content.prose, "markdown" if content.form == "markdown" else "plain"
 
     def _title(self, part: Part, values: dict[str, Any]) -> str:
@@ -186,10 +186,10 @@ class _Mapper:
 
 
 def _joined(base_url: str, url: str) -> str:
-    """An address as a page writes it, from where the page is."""
+    """A URL from a page, resolved against its base URL."""
     try:
         return urljoin(base_url, url)
-    except ValueError:  # no URL at all: it is shown as it stands
+    except ValueError:  # not a URL: reported unchanged
         return url
 
 

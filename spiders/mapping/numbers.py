@@ -1,4 +1,4 @@
-"""Numbers in any common notation: digits of any script, grouped or not, with either decimal mark."""
+"""Reads numbers in any common notation: digits of any script, grouped or not, with either decimal mark."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from typing import Any
 
 from almanac.spiders.mapping.locales import decimal_mark
 
-# Grouped by threes with a space or an apostrophe, or digits with points and commas, which are judged below.
+# Digits grouped by threes with a space or an apostrophe, or with points and commas, which `to_decimal` interprets.
 NUMBER = re.compile(
     r"(?P<sign>(?<![\w.,])[-+])?"
     r"(?P<digits>\d{1,3}(?:(?P<gap>[ '])\d{3})(?:(?P=gap)\d{3})*(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*|(?<![\d.,])[.,]\d+)"
@@ -22,7 +22,7 @@ _MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": "
 
 
 def plain_digits(text: str) -> str:
-    """Digits of any script as ASCII ones, and marks and spaces of any width as one kind."""
+    """The text with digits of any script as ASCII, signs, marks and spaces in their plain form, and invisible characters removed."""
     text = text.translate(INVISIBLE).translate(_MARKS)
     if not text.isascii():
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() and c > "9" else c for c in text)
@@ -30,7 +30,10 @@ def plain_digits(text: str) -> str:
 
 
 def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
-    """The one number in a text: `1 234,5` and `12,5 %` in French are 1234.5 and 12.5. With `whole`, one mark before three digits parts thousands."""
+    """The only number in a text: `1 234,5` in French is 1234.5, `12,5 %` is 12.5. Raises ValueError if there is none or more than one.
+
+    With `whole`, a single mark before three digits separates thousands.
+    """
     found = list(NUMBER.finditer(plain_digits(text)))
     if len(found) != 1:
         raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")
@@ -38,13 +41,16 @@ def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
 
 
 def to_decimal(match: re.Match[str], ambiguous_mark: str, sign: str | None) -> Decimal:
-    """The value; `ambiguous_mark` parts decimals where three digits follow a single mark, and the other one thousands."""
+    """The value of a match of NUMBER. Raises ValueError if its marks are inconsistent, such as in 1.2.3.
+
+    Where exactly three digits follow a single mark, it is the decimal mark if it is `ambiguous_mark`, else it separates thousands.
+    """
     digits = re.sub(r"[ ']", "", match["digits"])
     if len(digits) > _MAX_DIGITS:
         raise ValueError(f"too long for a number: {shown(digits)}")
     points = [mark for mark in digits if mark in ".,"]
     if len(set(points)) == 2 and points.count(points[-1]) == 1:
-        mark = points[-1]  # the last one parts the decimals
+        mark = points[-1]  # the last mark separates the decimals
     elif len(points) == 1 and not (_AMBIGUOUS.fullmatch(digits) and points[0] != ambiguous_mark and not match["gap"]):
         mark = points[0]
     else:
@@ -57,6 +63,6 @@ def to_decimal(match: re.Match[str], ambiguous_mark: str, sign: str | None) -> D
 
 
 def shown(value: Any) -> str:
-    """A value for a message, cut."""
+    """A value as shown in a message, at most 120 characters."""
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,4 +1,4 @@
-"""Stored pages to drafts: bytes, URL and declaration in, items out. No network, no clock: the same pages give the same items."""
+"""Maps stored pages to drafts: bytes, URL and declaration in, items out. No network and no clock, so the same pages give the same items."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -24,9 +24,9 @@ _BATCH = 1000  # items
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page whose body is read when it is needed: `page` is without it, `load` gives it, or None where it is damaged.
+    """A page whose body is loaded on demand. `page` has no body; `load` returns it, or None if it is damaged.
 
-    `listing` is the page that once had the card of one that merely keeps its place.
+    `listing` is the listing page with the card of a carried-over page, as of the crawl that fetched it.
     """
 
     page: Page
@@ -35,13 +35,14 @@ class StoredPage:
     listing: "StoredPage | None" = None
 
     def content(self) -> Content | None:
+        """The page with its body, ready to parse; None if the body is damaged."""
         body = self.load()
         return None if body is None else Content(replace(self.page, body=body))
 
 
 @dataclass(frozen=True, slots=True)
 class PageToMap:
-    """A page that may yield items. `key` tells all that decides which, beside the declaration; `read` reads them, some at a time."""
+    """A page that may yield items. `key` hashes all that determines them besides the declaration; `read` maps them, batch by batch."""
 
     key: str
     page: Page
@@ -49,7 +50,7 @@ class PageToMap:
 
 
 def stored_pages(raw: RawStore, crawl: str) -> Iterator[StoredPage]:
-    """The pages of a crawl, in the order of `CrawlIndex.in_order`; no body is read."""
+    """Yields the pages of a crawl in the order of `CrawlIndex.in_order`, without reading bodies."""
     index = raw.index(crawl)
     for entry in index.in_order():
         yield StoredPage(replace(entry.page(b""), aliases=tuple(index.aliases(entry))), entry.sha256, partial(raw.body, entry.sha256), _listing_of(entry, raw))
@@ -63,7 +64,7 @@ def _listing_of(entry: Entry, raw: RawStore) -> StoredPage | None:
 
 
 def map_pages(pages: Iterable[Page], source: Source, language: str) -> Iterator[Extraction]:
-    """Extractions of the pages that yield items, in the order of `pages`: one for each page, several for a file of many rows."""
+    """Yields extractions of the pages that yield items, in the order of `pages`: one per page, several for a file of many rows."""
     held = (StoredPage(replace(page, body=b""), page.sha256, partial(_same, page.body)) for page in pages)
     for work in pages_to_map(held, source, language):
         yield from work.read()
@@ -74,7 +75,7 @@ def _same(body: bytes) -> bytes:
 
 
 def pages_to_map(pages: Iterable[StoredPage], source: Source, language: str) -> Iterator[PageToMap]:
-    """The pages that yield items, in the order of `pages`. Of a source with a listing, the listing's pages are read at once."""
+    """Yields the pages that may have items, in the order of `pages`. With a declared listing, all listing pages are read first."""
     if isinstance(source, SiteSource) and source.listing is not None:
         yield from _pages_behind_listing(list(pages), source, language)
         return
@@ -91,7 +92,7 @@ def _work(stored: StoredPage, source: Source, language: str, card: Card | None) 
 
 
 def _extractions(stored: StoredPage, source: Source, language: str, card: Card | None) -> Iterator[Extraction]:
-    """A page's items, some at a time: a file may hold a million rows. At least one, so that a page that yields nothing is counted."""
+    """Yields a page's items in batches, since a file may have a million rows; at least one batch, so that a page without items is counted."""
     content = stored.content()
     if content is None:
         reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
@@ -139,7 +140,7 @@ def _card_of(page: Page, cards: dict[str, Card], policy: UrlPolicy) -> Card | No
 
 
 def _former_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPolicy, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
-    """The cards of pages that keep their place while no listing leads to them any more, as they were when one did."""
+    """Cards for carried-over pages that no listing leads to any more, read from the listing page that once did."""
     without = [stored for stored in held if stored.listing is not None and _card_of(stored.page, cards, policy) is None]
     wanted = {url for stored in without for url in (stored.page.url, _requested(stored.page, policy), *stored.page.aliases)}
     for listing in {stored.listing.sha256: stored.listing for stored in without if stored.listing is not None}.values():
@@ -149,7 +150,7 @@ def _former_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPol
 
 
 def _share_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPolicy) -> None:
-    """A card that leads to a page under a second address leads to the right one, too."""
+    """Adds cards under the canonical URLs of the pages that they lead to."""
     for stored in held:
         if stored.page.canonical is not None and (card := _card_of(stored.page, cards, policy)) is not None:
             cards.setdefault(stored.page.canonical, card)
@@ -160,9 +161,9 @@ def _requested(page: Page, policy: UrlPolicy) -> str:
 
 
 def _read_listings(held: list[StoredPage], policy: UrlPolicy, source: SiteSource, language: str) -> tuple[set[str], dict[str, Card]]:
-    """URLs of the listing pages, and their cards by the URL that each leads to.
+    """URLs of the listing pages, and their cards by the canonical URL that each leads to. Raises StorageError if a listing's body is damaged.
 
-    A page that pagination leads to from a listing is one too, whatever its URL looks like (`/tours` → `/tours?page=2`).
+    A page that pagination reaches from a listing is a listing page too, whatever its URL (`/tours` → `/tours?page=2`).
     """
     by_url = {url: stored for stored in held for url in (_requested(stored.page, policy), stored.page.url)}
     waiting = deque(stored for stored in held if policy.is_listing(stored.page.url))
@@ -176,7 +177,7 @@ def _read_listings(held: list[StoredPage], policy: UrlPolicy, source: SiteSource
             raise StorageError(finding, where=stored.page.url, hint="almanac run KB --full fetches everything anew")
         for url, card in read_cards(content, policy, source, language):
             known = cards.setdefault(url, card)
-            for name, reading in card.items():  # linked twice: the first card counts, the second fills its gaps
+            for name, reading in card.items():  # linked twice: the second card only fills gaps of the first
                 if not known[name].matched:
                     known[name] = reading
         for url in policy.next_pages(content):
@@ -188,7 +189,7 @@ def _read_listings(held: list[StoredPage], policy: UrlPolicy, source: SiteSource
 
 
 def read_cards(content: Content, policy: UrlPolicy, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
-    """The cards of a listing page: the canonical URL that each leads to, and the fields read from it."""
+    """Yields (canonical URL that a card leads to, fields read from the card) for the cards of a listing page."""
     rules = source.listing.fields if source.listing else {}
     spoken = language_of(content, language)
     for node, url in policy.cards(content):

@@ -1,4 +1,4 @@
-"""The parts of a page that are items: matches of `each`, rows, lines, entries, pairs of question and answer, or the page as a whole."""
+"""Splits a page into the parts that are items: matches of `each`, rows, lines, entries, question and answer pairs, or the whole page."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,9 +23,12 @@ _SNIFFED = 4096
 class Part:
     """A piece of a page that is one item.
 
-    `node` is its element or JSON value, None for the whole page. `anchor` tells it from the page's other items; None where it is the
-    only one. `own` is what it says of itself, by name: front matter, columns, keys, question and answer. `body` is its text as a
-    document, where that is not taken from the page.
+    Attributes:
+        node: its element or JSON value; None for the whole page.
+        anchor: URL fragment that identifies it on the page; None if it is the only one.
+        own: fields that it names itself: front matter, columns, keys, question and answer.
+        title: its own title; empty if it has none.
+        body: its text as a document; None if that is taken from the page.
     """
 
     node: Any = None
@@ -36,7 +39,7 @@ class Part:
 
 
 def read_parts(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """The page's parts, in order; a reject for each that cannot be read, or for the page as a whole."""
+    """Yields the page's parts in order, and a Reject for each part, or for the page, that cannot be read."""
     if _has_no_body(content, source):
         reason = f'body: {source.body} is for HTML and text, and this is {content.form}; say which field is the text: body: "{{text}}"'
         yield Reject(source.name, content.url, content.url, "map", reason, field="body", rule=f"body: {source.body}")
@@ -48,7 +51,7 @@ def read_parts(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _has_no_body(content: Content, source: Source) -> bool:
-    """Whether the text of documents would have to be guessed: values have no main part. A table of a site is a text like any other."""
+    """Whether a document's text would have to be guessed, since values have no main part. A table from a site is read as plain text."""
     is_whole = source.yields == "documents" and source.body in ("main", "all")
     return is_whole and (content.form in ("json", "jsonl") or (content.form == "csv" and isinstance(source, FilesSource)))
 
@@ -65,7 +68,7 @@ def _reader(content: Content, source: Source) -> Callable[[Content, Source], Ite
 
 
 def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """What `each` finds, or the whole page."""
+    """Yields the matches of `each`, or the whole page."""
     _check_readable(content, source)
     if source.each is None:
         if source.takes_own_fields and source.yields == "records" and content.form != "markdown":
@@ -95,7 +98,7 @@ def _share_of_controls(text: str) -> float:
 
 
 def _is_all_json(source: Source, content: Content) -> bool:
-    """Whether only JSON can give what is declared: then a page in HTML is an error page, not an empty one."""
+    """Whether every rule needs a JSON body, so that a page in HTML must be an error page."""
     if content.form not in ("html", "xml", "plain") or (source.each is not None and not source.each.reads_body):
         return False
     rules: list[Selector | FieldRule] = [*source.fields.values(), *([source.each] if source.each else [])]
@@ -103,7 +106,7 @@ def _is_all_json(source: Source, content: Content) -> bool:
 
 
 def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """A JSON value a line."""
+    """Yields one JSON value per line."""
     anchors = _Anchors(source)
     for number, line in enumerate(content.lines, start=1):
         if not line.strip():
@@ -121,7 +124,7 @@ def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _entries(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """The entries of a JSON array, or the one object that a file is."""
+    """Yields the entries of a JSON array, or the single object of the file."""
     try:
         value = content.json
     except ValueError as error:
@@ -136,7 +139,7 @@ def _entries(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _value_part(content: Content, source: Source, value: Any, anchor: str | None, place: str, name: str) -> Part | Reject:
-    """A JSON value as a part. Only an object names its fields; a list can be read where rules say how."""
+    """A JSON value as a part; a Reject if it has no fields. Lists are accepted only where rules read them."""
     if isinstance(value, dict) or (isinstance(value, list) and not source.takes_own_fields):
         return Part(value, anchor, own=value if isinstance(value, dict) else {})
     kind = {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
@@ -144,7 +147,7 @@ def _value_part(content: Content, source: Source, value: Any, anchor: str | None
 
 
 def _rows(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """Rows of a table below its header."""
+    """Yields the rows of a table below its header."""
     _check_readable(content, source)
     anchors = _Anchors(source)
     is_tabbed = media_type(content.page.content_type) == "text/tab-separated-values"
@@ -157,7 +160,7 @@ def _rows(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """Questions with their answers."""
+    """Yields question and answer pairs."""
     if not content.has_markup:
         raise ValueError(f"questions and answers are read from Markdown, HTML and DOCX, not from {content.form}")
     _check_readable(content, source)
@@ -171,7 +174,7 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 class _Anchors:
-    """What tells the rows of a file apart: their own id, where they have one and no other is declared, else their place."""
+    """Gives the entries of a file unique anchors: their own `id` if they have one and no other is declared, else their position."""
 
     def __init__(self, source: Source) -> None:
         self._by_id = source.id == "url"

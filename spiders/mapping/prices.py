@@ -1,4 +1,4 @@
-"""Prices: an amount beside a currency, however a shop writes them."""
+"""Reads prices: an amount beside a currency, in any notation that shops use."""
 
 import re
 from functools import lru_cache
@@ -11,12 +11,12 @@ from almanac.spiders.mapping.locales import decimal_mark
 from almanac.spiders.mapping.numbers import INVISIBLE, NUMBER, plain_digits, shown, to_decimal
 
 _MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
-_NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # words of English, and a stand-in
+_NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # English words, and a dash used as a placeholder
 _SHORT = {"R", "kr", "Kr", "zł", "Zł", "Kč", "Rs", "RM", "Ft", "TL", "Tk", "kn", "SR", "KD", "JD", "QR", "Rp", "Bs", "Kz", "đ", "лв", "р."}
 
 
 def _known_currencies() -> frozenset[str]:
-    """price-parser's symbols and codes. Of those with one or two plain letters, which are units as well (12 L, 5 m), only common ones."""
+    """price-parser's symbols and codes, without rare ones of one or two plain letters, which are also units (12 L, 5 m)."""
     known = {*CURRENCY_SYMBOLS, *SAFE_CURRENCY_SYMBOLS, *CURRENCY_CODES, *CURRENCY_NATIONAL_SYMBOLS}
     symbols = {s for symbol in known if (s := symbol.translate(INVISIBLE).strip()) and (len(s) > 2 or not (s.isascii() and s.isalpha()))}
     return frozenset((symbols | {s.rstrip(".") for s in symbols if not s.isascii()} | _MORE_SYMBOLS | _SHORT) - _NO_CURRENCIES)
@@ -29,7 +29,7 @@ _BETWEEN = re.compile(r"\b(?:between|entre|zwischen|tra|fra|tussen|mellan|międz
 _AND = re.compile(r"\s+(?:and|et|und|e|y|en|och|i|và|и|ל-?|ו-?)\s*", re.IGNORECASE)
 _PER_CENT = re.compile(r"\s?(?:[%٪％‰]|percent|per cent|prozent|pour cent|phần trăm)", re.IGNORECASE)
 _PER_CENT_BEFORE = re.compile(r"[%٪]\s?-?$")
-# A currency may stand right behind: 12k€, 500kđ. Scripts that write no spaces need no end of a word.
+# A currency may follow directly: 12k€, 500kđ. Scripts without spaces need no word boundary.
 _ROUNDED = re.compile(
     r"\s?(?:[百千仟万萬億亿백천만억]|พัน|หมื่น|แสน|ล้าน|(?i:k|m|mn|mln|mio|bn?|mrd|millions?|billions?|thousand|milliards?|millionen|milliarden|tsd|mille|mil|millones"
     r"|milhões|tr|triệu|nghìn|ngàn|tỷ|tỉ|тыс|млн|млрд|lakh|crore|אלף|מיליון|ألف|مليون)"
@@ -38,12 +38,12 @@ _ROUNDED = re.compile(
 _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
 _FREE = frozenset({"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "חינם", "無料", "免费"})
 
-# Currencies at home where 1.299 is more than a thousand; the others write 1,299 for it.
+# Currencies of countries that write 1.299 for a thousand and more; the others write 1,299.
 _COMMA_CURRENCIES = frozenset(
     {"€", "EUR", "euro", "eur", "kr", "kr.", "SEK", "NOK", "DKK", "ISK", "zł", "PLN", "Kč", "CZK", "Ft", "HUF", "lei", "RON", "лв", "лв.", "BGN", "₽", "руб"}
     | {"руб.", "RUB", "₴", "грн", "грн.", "UAH", "₺", "TL", "TRY", "R$", "BRL", "₫", "đ", "VND", "VNĐ", "Rp", "IDR", "ARS", "CLP", "COP", "дин.", "RSD", "kn"}
 )
-# Codes of signs whose smallest unit is not a hundredth: three digits after a mark are then never decimals, or always.
+# Codes of symbols whose smallest unit is not a hundredth, so that three digits after a mark are never decimals, or always.
 _CODES = {
     **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"),
     **dict.fromkeys(("¥", "￥", "円"), "JPY"),
@@ -55,10 +55,10 @@ _CODES = {
 
 @lru_cache(maxsize=4096)
 def read_price(text: str, language: str) -> tuple[str, str | None]:
-    """Amount as a decimal string, and the currency as it stands there, if one does.
+    """Returns (amount as a decimal string, currency as written or None). Raises ValueError if no price can be read.
 
-    The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several prices, the first. A share
-    (20 %) is none. An amount that is rounded ("12k", "1.5 million"), and several numbers without any currency, are refused.
+    The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several prices, the first; "free" is 0.
+    Percentages are not prices. Rounded amounts ("12k", "1.5 million") and several numbers without a currency are refused.
     """
     plain = plain_digits(text)
     if plain.casefold() in _FREE:
@@ -90,12 +90,15 @@ def _is_share(before: str, after: str) -> bool:
 
 
 def _is_range(before: str, between: str) -> bool:
-    """Whether two numbers are the ends of one: 10–20, 10 to 20, between 10 and 20."""
+    """Whether two numbers are the ends of one range: 10–20, 10 to 20, between 10 and 20."""
     return _RANGE.fullmatch(between) is not None or (_BETWEEN.search(before) is not None and _AND.fullmatch(between) is not None)
 
 
 def _decimals_behind(currency: str | None, numbers: list[re.Match[str]], gaps: list[str]) -> str:
-    """`.50` of 12€50, where the currency parts the decimals; with spaces, only where nothing but cents follows: of `5 € 20 pieces`, none."""
+    """The `.50` of 12€50, where the currency stands for the decimal mark; empty otherwise.
+
+    With spaces, only where nothing but cents follows: `5 € 20 pieces` has none.
+    """
     if len(numbers) < 2 or gaps[1].strip() != currency or not numbers[0]["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", numbers[1][0]):
         return ""
     after = gaps[2]
@@ -105,7 +108,7 @@ def _decimals_behind(currency: str | None, numbers: list[re.Match[str]], gaps: l
 
 
 def currency_beside(before: str, after: str) -> str | None:
-    """The currency at the end of the text before a number, or at the beginning of the text after it."""
+    """The currency at the end of the text before a number, or at the beginning of the text after it; None if there is none."""
     head = before.rstrip("+-").rstrip()
     for length in range(min(_LONGEST, len(head)), 0, -1):
         if head[-length:] in _CURRENCIES and not _is_in_word(head[-length - 1 : -length], head[-length]):
@@ -118,12 +121,12 @@ def currency_beside(before: str, after: str) -> str | None:
 
 
 def _is_in_word(left: str, right: str) -> bool:
-    """Whether no word ends between two characters. Scripts without upper and lower case may write words without spaces."""
+    """Whether two characters are inside one word. Scripts without upper and lower case may write words without spaces."""
     return left.isalpha() and right.isalpha() and left.lower() != left.upper() and right.lower() != right.upper()
 
 
 def _is_negative(number: re.Match[str], before: str, after: str, *, is_first: bool, is_only: bool) -> bool:
-    """-5, -£5, £-5, - 5 at the beginning, 5.00- at the end, (5.00). A dash after other text, as in "now - £5", is none."""
+    """Whether the amount is negative: -5, -£5, £-5, - 5 at the beginning, 5.00- at the end, (5.00). A dash after other text does not count: "now - £5"."""
     if number["sign"] == "-":
         return True
     if before.rstrip().endswith("-") and (currency := currency_beside(before, "")):
@@ -139,7 +142,7 @@ def _is_negative(number: re.Match[str], before: str, after: str, *, is_first: bo
 
 
 def _price_mark(currency: str | None, language: str) -> str:
-    """Which mark parts decimals where three digits follow it: only one that both the language and the currency write them with."""
+    """The mark taken as decimal before three digits: the language's; empty if the currency's differs, or if it has neither two nor three decimals."""
     mark = decimal_mark(language)
     if currency is None:
         return mark
@@ -150,4 +153,5 @@ def _price_mark(currency: str | None, language: str) -> str:
 
 
 def _places(code: str) -> int:
+    """Decimal places of a currency; 2 if the code is not known."""
     return get_currency_precision(code) if code.isalpha() and code.isupper() else 2

@@ -1,4 +1,4 @@
-"""HTML as a reader sees it, in lines: what a field of type html gives. Inscriptis lays the page out; here, what it does not know is made plain."""
+"""Converts HTML to readable lines of text, for fields of type html: Inscriptis lays out the page, after markup unknown to it has been simplified."""
 
 import re
 from typing import Any
@@ -11,17 +11,17 @@ from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.selecting.selectors import normal_space
 
-# Inscriptis takes these for words in a sentence.
+# Inscriptis treats these as inline.
 _UNKNOWN_BLOCKS = frozenset(
     {"button", "caption", "center", "dd", "details", "dialog", "dl", "dt", "fieldset", "form", "hr", "legend", "optgroup", "option", "search", "section"}
     | {"select", "summary", "textarea"}
 )
 _TABLE_PARTS = ("table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th")
-_KEPT_SPACE = "\uf8f0"  # stands for a space of code, or before an item of an inner list, where spaces are tidied
+_KEPT_SPACE = "\uf8f0"  # placeholder for spaces in code and before nested list items, which tidying must not remove
 
 
 def readable_text(markup: str) -> str:
-    """Lines, lists, tables and code; no more than one empty line in a row. Items of inner lists are indented by two spaces a level."""
+    """The text with lines, lists, tables and code kept; at most one empty line in a row. Nested list items are indented by two spaces per level."""
     if not markup.strip():
         return ""
     tree = parse_markup(markup).root
@@ -31,7 +31,7 @@ def readable_text(markup: str) -> str:
 
 
 def _tidied(line: str) -> str:
-    """Without layout: the indent of a block and the padding of a table's columns are noise in a text that is embedded."""
+    """A line without layout: indentation of blocks and padding of table columns are noise in text that is embedded."""
     return normal_space(line).strip("| ") if "|" in line else normal_space(line)
 
 
@@ -46,7 +46,7 @@ def _make_plain(tree: Any) -> None:
     for element in tree.iter():
         if element.tag in _UNKNOWN_BLOCKS:
             element.tag = "div"
-        # Inscriptis decodes entities once more, which the parser has done: a page about HTML would lose its examples.
+        # Inscriptis decodes entities a second time, after the parser: a page about HTML would lose its examples.
         if element.text and "&" in element.text:
             element.text = element.text.replace("&", "&amp;")
         if element.tail and "&" in element.tail:

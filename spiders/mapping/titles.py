@@ -1,4 +1,4 @@
-"""What a page or a file calls itself."""
+"""Finds the title that a page or file gives itself."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ from almanac.spiders.selecting.urls import file_stem
 
 
 def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> str:
-    """What the page itself gives as a title: the first heading, else its <title>; for a file that has none, its name. A part has its own headings only."""
+    """The page's own title: the first heading, else <title>; for a file without either, its name. Empty if there is none.
+
+    A part (`node` or `is_part`) has only the headings inside it.
+    """
     if isinstance(node, parsel.Selector):
         return _first_text(node.css("h1, h2, h3"))
     if is_part:
@@ -32,13 +35,13 @@ def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> s
 
 
 def _said_title(content: Content) -> str:
-    """The title in a Markdown file's front matter."""
+    """The title in a Markdown file's front matter; empty if there is none."""
     title = content.json.get("title")
     return str(title) if isinstance(title, str | int | float) and not isinstance(title, bool) else ""
 
 
 def _file_name(content: Content) -> str:
-    """A file is called something, even where it says nothing; the last part of a page's URL is no title."""
+    """The file's name without suffix; empty for a web page, whose last URL segment is no title."""
     return "" if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml") else file_stem(content.url)
 
 

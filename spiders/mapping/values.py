@@ -1,4 +1,4 @@
-"""Text into typed values. Whatever cannot be read is a ValueError that shows what was found; nothing is guessed."""
+"""Converts text to typed values. A value that cannot be read raises ValueError with what was found; nothing is guessed."""
 
 import math
 import re
@@ -61,16 +61,22 @@ _FALSE = frozenset(
     }
     | {"nie", "否", "缺货", "缺貨", "いいえ", "在庫なし", "아니요", "אזל מהמלאי", "לא במלאי", "outofstock", "soldout", "discontinued", "✗", "✘", "☐", "❌"}
 )
-# "In stock (3 available)" is a plain statement; shorter words ("on sale") are not taken for one by their beginning.
+# Phrases may be followed by more, as in "In stock (3 available)"; single words may not ("on sale" is not "on").
 _STATEMENTS = sorted((text for text in (*_TRUE, *_FALSE) if " " in text), key=len, reverse=True)
 _STATEMENT = re.compile(rf"({'|'.join(map(re.escape, _STATEMENTS))})(?:\W|$)")
-_SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)  # availability is written as https://schema.org/InStock
+_SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)  # availability is given as https://schema.org/InStock
 _AMOUNT_KEYS = ("amount", "price", "value", "lowPrice")
 _CURRENCY_KEYS = ("currency", "priceCurrency", "currencyCode", "currency_code")
 
 
 def convert(value: Any, kind: FieldType | None, *, language: str = "en", date_format: str | None = None, base_url: str = "") -> Any:
-    """`value` as `kind`; without a kind, as it is. None stays None."""
+    """`value` converted to the type `kind`; unchanged if `kind` is None. None stays None. Raises ValueError if it cannot be converted.
+
+    Args:
+        language: BCP 47 tag, decides the notation of numbers and dates.
+        date_format: strptime format for date and datetime; None for the usual notations.
+        base_url: URL that relative ones are resolved against, for type url.
+    """
     if value is None or kind is None:
         return value
     if kind == "html":
@@ -99,7 +105,7 @@ def _is_number(value: Any) -> bool:
 
 
 def to_number(value: Any, language: str = "en") -> float:
-    """The one number in a text, in the notation of the language: `1 234,5` is 1234.5, and `12 %` is 12."""
+    """The only number in a text, in the notation of the language: 1234.5 for `1 234,5` (French), 12 for `12 %`. Raises ValueError."""
     number = float(value) if _is_number(value) else float(read_number(_text(value), language))
     if not math.isfinite(number):
         raise ValueError(f"not a number: {shown(value)}")
@@ -107,7 +113,7 @@ def to_number(value: Any, language: str = "en") -> float:
 
 
 def to_integer(value: Any, language: str = "en") -> int:
-    """The one whole number in a text."""
+    """The only whole number in a text. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     number = Decimal(str(value)) if isinstance(value, float) else read_number(_text(value), language, whole=True)
@@ -117,9 +123,9 @@ def to_integer(value: Any, language: str = "en") -> int:
 
 
 def to_price(value: Any, language: str = "en") -> dict[str, str | None]:
-    """`{amount, currency}`: the amount as a decimal string, so that no cent is lost; the currency as it stands there.
+    """`{amount, currency}`: the amount as an exact decimal string, the currency as written or None. Raises ValueError.
 
-    JSON may have it in two keys: `{"price": 12.5, "priceCurrency": "EUR"}`.
+    A JSON object may hold them in two keys: `{"price": 12.5, "priceCurrency": "EUR"}`.
     """
     if isinstance(value, dict):
         amount = next((value[key] for key in _AMOUNT_KEYS if value.get(key) is not None), None)
@@ -137,13 +143,13 @@ def to_price(value: Any, language: str = "en") -> dict[str, str | None]:
 
 
 def to_date(text: str, language: str = "en", date_format: str | None = None, *, with_time: bool = False) -> str:
-    """ISO 8601, with the offset from UTC where the text has one. With a format, exactly that; see `read_date`."""
+    """The date as ISO 8601; `with_time` keeps the time, with the UTC offset if the text has one. Raises ValueError; see `read_date`."""
     moment = read_date(text, language, date_format)
     return moment.isoformat() if with_time else moment.date().isoformat()
 
 
 def to_boolean(value: Any) -> bool:
-    """True or false by a closed list of words; other text is refused."""
+    """True or False by a closed list of words. Raises ValueError for any other text."""
     if isinstance(value, bool):
         return value
     written = _SCHEMA_ORG.sub("", plain_digits(_text(value)))
@@ -160,7 +166,7 @@ def to_boolean(value: Any) -> bool:
 
 
 def to_url(text: str, base_url: str = "") -> str:
-    """An absolute URL; relative ones are joined to the page's."""
+    """An absolute URL; relative ones are resolved against `base_url`. Raises ValueError if it has no scheme."""
     joined = urljoin(base_url, text)
     if not urlsplit(joined).scheme:
         raise ValueError(f"not an absolute URL: {shown(text)}")

@@ -1,1 +1,1 @@
-"""From bytes to something to select on: charsets, markup, and files of every format."""
+"""Reads fetched bytes of every supported format: charset detection, markup parsing, and text extraction."""

@@ -1,4 +1,4 @@
-"""A page's bytes as something to read and to select on: decoded, and parsed once when first asked for."""
+"""`Content`: the bytes of a page, decoded and parsed on first use."""
 
 import json
 import math
@@ -33,7 +33,7 @@ _FORMS: dict[str, Form] = {
     "text/csv": "csv",
     "text/tab-separated-values": "csv",
 }
-# What files may be and a crawl does not ask for.
+# Formats of declared files only; a crawl does not store them.
 _PACKED_FORMS: dict[str, Form] = {
     "application/pdf": "pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
@@ -47,23 +47,26 @@ _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def media_type(content_type: str) -> str:
-    """`text/html` of `Text/HTML; charset=utf-8`."""
+    """The bare media type: `text/html` for `Text/HTML; charset=utf-8`."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def is_text_type(content_type: str) -> bool:
-    """Whether a page of this type is worth storing: HTML, XML, JSON and plain text are, images and archives are not."""
+    """Whether a crawl stores pages of this content type: HTML, XML, JSON and plain text, but not images, archives, style sheets or scripts."""
     kind = media_type(content_type)
     return kind in _FORMS or kind.endswith(("+xml", "+json")) or (kind.startswith("text/") and kind not in _NOT_PROSE)
 
 
 def looks_like_text(body: bytes) -> bool:
-    """A guess for pages that name no type: text has no NUL, unless a byte order mark announces wide characters."""
+    """Guesses whether a body without a declared type is text: not binary, and no NUL in its first 2,048 bytes unless a byte order mark precedes them."""
     return not is_binary(body) and (read_bom(body)[0] is not None or b"\0" not in body[:2048])
 
 
 class Content:
-    """A page, parsed on demand. What asks for the inside of a damaged file gets a ValueError that says what is wrong with it."""
+    """A page, decoded and parsed on demand.
+
+    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding.
+    """
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -76,51 +79,54 @@ class Content:
 
     @property
     def encoding(self) -> str:
+        """Name of the codec that the body was decoded with."""
         return self._decoded[0]
 
     @property
     def text(self) -> str:
+        """The decoded body."""
         return self._decoded[1]
 
     @cached_property
     def base_url(self) -> str:
-        """What relative links on the page are relative to."""
+        """The URL that relative links resolve against: `<base href>` if the page has one, else the page's URL."""
         try:
             return get_base_url(self.text[:4096], self.url) if self.form == "html" else self.url
-        except ValueError:  # <base href> is no URL
+        except ValueError:  # <base href> is not a URL
             return self.url
 
     @property
     def has_markup(self) -> bool:
-        """Whether `selector` finds elements: on what is rows of values, it has nothing to read."""
+        """Whether `selector` has elements to find; False for JSON, JSON Lines and CSV."""
         return self.form not in ("json", "jsonl", "csv")
 
     @cached_property
     def selector(self) -> parsel.Selector:
+        """The page as a parsel selector; Markdown, plain text, PDF and DOCX are converted to HTML first."""
         return parse_markup(self._markup, "xml" if self.form == "xml" else "html")
 
     @cached_property
     def json(self) -> Any:
-        """The parsed JSON body, or what a Markdown file says of itself at its head; ValueError where there is none."""
+        """The parsed JSON body, or the front matter of a Markdown file. Raises ValueError if the body is not JSON."""
         if self.form == "markdown":
             return self._front_matter_and_prose[0]
         try:
             return parse_json(self.page.body)
         except UnicodeDecodeError:
-            if self.encoding == "utf-8":  # but for some bytes: nobody can tell which characters they were
+            if self.encoding == "utf-8":  # UTF-8 with some invalid bytes, whose characters cannot be recovered
                 raise
             return parse_json(self.text)
 
     @property
     def lines(self) -> list[bytes]:
-        """The body in UTF-8, cut at its line feeds alone: a JSON string may hold what else Unicode calls a line's end."""
+        """The body as UTF-8 lines, split at line feeds only, since JSON strings may contain the other line ends of Unicode."""
         encoding, mark = read_bom(self.page.body)
         body = self.page.body[len(mark or b"") :]
         return (body if encoding in (None, "utf-8") else body.decode(encoding, "replace").encode()).split(b"\n")
 
     @property
     def prose(self) -> str:
-        """What a reader reads: Markdown without its front matter, a PDF's paragraphs, a DOCX file as HTML, any other text as it is."""
+        """The text without wrapping: Markdown without front matter, a PDF's paragraphs, a DOCX file as HTML, any other text unchanged."""
         match self.form:
             case "markdown":
                 return self._front_matter_and_prose[1]
@@ -147,6 +153,7 @@ class Content:
 
     @cached_property
     def pdf(self) -> PdfText:
+        """Text and title of a PDF."""
         return read_pdf(self.page.body)
 
     @cached_property
@@ -155,7 +162,7 @@ class Content:
 
 
 def _paragraphs(text: str) -> str:
-    """Text as HTML: a paragraph for what stands between empty lines."""
+    """Plain text as HTML, with one `<p>` per block between empty lines."""
     return "".join(f"<p>{escape(paragraph.strip(), quote=False)}</p>\n" for paragraph in re.split(r"\n[^\S\n]*\n", text) if paragraph.strip())
 
 
@@ -173,9 +180,10 @@ def _form(page: Page) -> Form:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Strict JSON: NaN, Infinity and numbers too large to keep are none. Raises ValueError, also for what is nested deeper than 100 levels.
+    """Parses strict JSON.
 
-    Half of a surrogate pair, which JSON can write and UTF-8 cannot, becomes U+FFFD.
+    Raises ValueError for invalid JSON, NaN, Infinity, floats out of range, integers of more than 1,000 digits, and more than 100 levels of nesting.
+    Unpaired surrogates, which JSON can escape but UTF-8 cannot encode, become U+FFFD.
     """
     try:
         value = json.loads(text, parse_constant=_not_json, parse_float=_finite, parse_int=_integer)
@@ -188,7 +196,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether a value has more than so many levels. What cleans and writes it walks by recursion, and must come to its end."""
+    """Whether a JSON value is nested deeper than `levels`; the recursive functions that clean and write it must not exhaust the stack."""
     layer = [value]
     for _ in range(levels + 1):
         layer = [inner for outer in layer if isinstance(outer, list | dict) for inner in (outer.values() if isinstance(outer, dict) else outer)]
@@ -202,7 +210,7 @@ def _not_json(name: str) -> NoReturn:
 
 
 def _whole_characters(value: Any) -> Any:
-    """Half of a surrogate pair is no character: no encoding could write it down again."""
+    """The value with unpaired surrogates replaced, since no encoding can write them."""
     if isinstance(value, str):
         return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):

@@ -1,8 +1,15 @@
-"""Bytes to text: which encoding a page or a file is in.
+"""Detects the encoding of a page or file and decodes it.
 
-Whom to believe, in this order, each as far as the bytes agree: a byte order mark; the pattern of wide characters; UTF-8, because text in
-another encoding hardly ever happens to be valid UTF-8 while pages are often mislabelled; the header; <meta> or the XML declaration; detection.
-A label of Latin-1 is what servers write when nobody told them anything: detection that is sure of something else wins over it.
+Evidence in order of trust, each only as far as the bytes agree with it:
+
+1. a byte order mark;
+2. the NUL pattern of UTF-16 and UTF-32;
+3. valid UTF-8, since text in another encoding is hardly ever valid UTF-8 while pages are often mislabelled;
+4. the Content-Type header;
+5. <meta> or the XML declaration;
+6. statistical detection.
+
+A Latin-1 label is often only the server's default, so detection overrides it when it is sure of another encoding.
 """
 
 import codecs
@@ -12,7 +19,7 @@ from collections.abc import Iterator
 
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom, resolve_encoding
 
-# What a label may name. Others (utf-7, punycode, unicode_escape …) are no encodings of pages, and some of Python's take quadratic time.
+# Encodings that a label may name, with the codec to use. Others (utf-7, punycode, unicode_escape …) are never those of pages, and some take quadratic time.
 _CODECS = {
     **{name: name for name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "cp866", "mac-roman", "mac-cyrillic")},
     **{f"cp{n}": f"cp{n}" for n in range(1250, 1259)},
@@ -54,13 +61,13 @@ _PIECE = re.compile(rb"[^<>\r\n]+")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _BAD = re.compile("[\ufffd\x80-\x84\x86-\x9f]")
 _COMMENT_OR_SCRIPT = re.compile(rb"<!--.*?-->|<script\b.*?</script", re.DOTALL | re.IGNORECASE)
-_ESCAPES = (b"\x1b$B", b"\x1b$@", b"\x1b(J")  # ISO-2022-JP is ASCII too
+_ESCAPES = (b"\x1b$B", b"\x1b$@", b"\x1b(J")  # the bytes of ISO-2022-JP are all ASCII
 _TWO_ALPHABETS = re.compile("[A-Za-z][\u0370-\u06ff\u0e00-\u0e7f]|[\u0370-\u06ff\u0e00-\u0e7f][A-Za-z]")  # in one word
-# Nobody writes this in Latin-1: signs and capitals inside a word, three accented letters in a row.
+# Signs of a wrong Latin-1 guess: symbols and capitals inside a word, three accented letters in a row.
 _UNREADABLE = re.compile("[a-zß-öø-ÿ][¢-©¬-¶¸¹¼-¾×÷À-ÖØ-Þ]|[¢-§©¬-¯±-´¶¸¹¼-¾×÷][A-Za-zÀ-ÖØ-öø-ÿ]|[À-ÖØ-öø-ÿ]{3}|[\ufffd\x80-\x9f]")
 _UNSURE = 0.15
-# What Mac OS and DOS wrote shows controls as a Windows page, and signs inside words, and so does Latin-9 with its œ and €. Detection would
-# confuse them with too much else.
+# Text from Mac OS, DOS or in Latin-9 (œ, €), decoded as a Windows code page, shows controls, or symbols inside words. These encodings are not
+# in _DETECTABLE because detection would confuse them with too many others.
 _NOT_WINDOWS = re.compile(
     "[\ufffd\x80-\x84\x86-\x9f]|[a-zß-öø-ÿš][À-ÖØ-ÞŠŤŽŸˆ‡†ƒ‰‹›”„‚§¤][a-zß-öø-ÿš‹]|[a-zß-öø-ÿ][ŽŸˆ](?!\\w)"
     r"|[A-Za-zß-öø-ÿ][¼½¾\u2500-\u259f][a-zß-öø-ÿ]|\d\s?¤"
@@ -71,24 +78,24 @@ _PRINTED = frozenset("‘’‚“”„«»‹›–—…•°€£§©®™¿
 
 
 def decode_markup(body: bytes, content_type: str = "") -> tuple[str, str]:
-    """Encoding and text of HTML or XML. What no character stands for becomes U+FFFD."""
+    """Returns (encoding, text) of HTML or XML. Undecodable bytes become U+FFFD."""
     return _decode(body, content_type, _declared(body))
 
 
 def decode_text(body: bytes, content_type: str = "") -> tuple[str, str]:
-    """Encoding and text of a plain text file. What no character stands for becomes U+FFFD."""
+    """Returns (encoding, text) of a plain text file. Undecodable bytes become U+FFFD."""
     return _decode(body, content_type, None)
 
 
 def is_binary(body: bytes) -> bool:
-    """Whether bytes are no text in any encoding, whatever their label says: a known kind of file, or full of control characters."""
+    """Whether the body is text in no encoding, whatever its label: it has a known magic number, or is full of control characters."""
     if body.startswith(_MAGIC):
         return True
     head = body[:_SAMPLE_BYTES]
     if read_bom(body)[0] is not None or _wide(body):
         return False
     controls = len(head.translate(None, _NOT_CONTROL))
-    return controls >= 16 and controls * 20 > len(head)  # a page with a stray NUL or two is one
+    return controls >= 16 and controls * 20 > len(head)  # a page with a stray NUL or two is still text
 
 
 def _decode(body: bytes, content_type: str, declared: str | None) -> tuple[str, str]:
@@ -111,7 +118,7 @@ def _decode(body: bytes, content_type: str, declared: str | None) -> tuple[str, 
 
 
 def _codec(label: str | None) -> str | None:
-    """The codec that a label means to a browser; None for what is no encoding of pages."""
+    """The Python codec that browsers use for a label; None if it names no encoding of pages."""
     if not label:
         return None
     name = _LABELS.get(label.lower()) or resolve_encoding(label)
@@ -119,7 +126,7 @@ def _codec(label: str | None) -> str | None:
 
 
 def _declared(body: bytes) -> str | None:
-    """What <meta> or the XML declaration says. It was read as ASCII, so that it is not UTF-16 whatever it says."""
+    """The codec declared in <meta> or the XML declaration. UTF-16 is ignored there: the declaration was found by reading ASCII."""
     label = html_body_declared_encoding(body[:4096])
     if label is None and b"<meta" in body[4096:_META_BYTES].lower():
         rest = _COMMENT_OR_SCRIPT.sub(b"", body[:_META_BYTES])
@@ -129,7 +136,7 @@ def _declared(body: bytes) -> str | None:
 
 
 def _wide(body: bytes) -> str | None:
-    """UTF-16 and UTF-32 without a mark: every other byte of what is common to all scripts (spaces, tags) is NUL. A stray NUL proves nothing."""
+    """Detects UTF-16 and UTF-32 without a byte order mark: characters common to all scripts (spaces, tags) have NUL bytes. A stray NUL proves nothing."""
     head = body[:_SAMPLE_BYTES]
     head = head[: len(head) // 4 * 4]
     if len(head) < 4 or 0 not in head:
@@ -147,7 +154,10 @@ def _wide(body: bytes) -> str | None:
 
 
 def _is_utf8(body: bytes, *, labelled: bool) -> bool:
-    """Valid, cut off in the middle of a character, or valid but for a few bytes: more good characters than bad where the label says so, else ten to one."""
+    """Whether the body is UTF-8 with characters outside ASCII: valid, cut off inside a character, or with few errors.
+
+    Labelled UTF-8 may have as many errors as decoded characters outside ASCII; unlabelled text one error per ten of them.
+    """
     try:
         text, _ = codecs.utf_8_decode(body, "strict", False)
     except UnicodeDecodeError:
@@ -159,10 +169,10 @@ def _is_utf8(body: bytes, *, labelled: bool) -> bool:
 
 
 def _undoubled(text: str) -> str:
-    """Text that was written as UTF-8 twice (`CafÃ©`), read twice.
+    """Repairs text that was encoded as UTF-8 twice (`CafÃ©`).
 
-    Only where nothing else is possible: every character outside ASCII takes part, and there are several sequences; a page *about* such
-    errors has other characters too, or shows one or two.
+    Only where nothing else is possible: every character outside ASCII takes part, and at least three different characters result. A page about
+    such errors has other characters too, or shows one or two.
     """
     if not _DOUBLED.search(text):
         return text
@@ -174,7 +184,7 @@ def _undoubled(text: str) -> str:
 
 
 def _sample(body: bytes) -> bytes:
-    """Some text around characters that are not ASCII, without markup: all that tells one encoding from another."""
+    """Text around characters outside ASCII, without markup: all that distinguishes one encoding from another."""
     return b"\n".join(_pieces(body))
 
 
@@ -184,7 +194,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         high = _HIGH.search(body, match.start(), match.end())
         if high is None:
             continue
-        # What stands before the first byte that is not ASCII is whole characters in every encoding.
+        # The bytes before the first one outside ASCII are whole characters in every encoding.
         piece = body[max(match.start(), high.start() - _PIECE_BYTES // 8) : min(match.end(), high.start() + _PIECE_BYTES)]
         yield piece
         size += len(piece)
@@ -193,7 +203,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
 
 
 def _agrees(sample: bytes, label: str) -> bool:
-    """Whether the bytes can be what the label says."""
+    """Whether the sample can be in the encoding that the label names."""
     if label == "utf-8":
         return False
     text = sample.decode(label, "replace")
@@ -206,14 +216,14 @@ def _agrees(sample: bytes, label: str) -> bool:
 
 
 def _detected(sample: bytes) -> str:
-    """The likeliest encoding. One in which the text has controls or odd words gives way to an older one in which it has none."""
+    """The likeliest encoding. If text in it has controls or odd words, an encoding of Mac OS, DOS or Latin-9 is taken in which it has none."""
     likeliest = _likeliest(sample)
     is_wrong = likeliest not in _WIDE_PAGES and _NOT_WINDOWS.search(sample.decode(likeliest, "replace"))
     return (_as_old_page(sample) if is_wrong else None) or likeliest
 
 
 def _likeliest(sample: bytes) -> str:
-    """What detection says. Where little speaks for any, as in a short title, and the text reads as a Western one, it is one."""
+    """The encoding that chardet detects; cp1252 where the evidence is weak, as in a short title, and the text is readable in it."""
     from chardet import detect_all
 
     sure: dict[str, float] = {}
@@ -230,7 +240,7 @@ def _likeliest(sample: bytes) -> str:
 
 
 def _as_old_page(sample: bytes) -> str | None:
-    """The encoding of Mac OS or DOS in which all is letters and printers' marks, if there is one."""
+    """The first of Latin-9, Mac Roman and cp850 in which every character outside ASCII is a letter or a typographic mark; None if there is none."""
     for encoding in _OLD_PAGES:
         foreign = [c for c in sample.decode(encoding) if not c.isascii()]
         if all(c.isalpha() or c in _PRINTED for c in foreign) and not _UNREADABLE.search(sample.decode(encoding)):

@@ -1,4 +1,4 @@
-"""Tables in text files (RFC 4180 and its dialects): rows by the names of their columns, each with the line that it begins on."""
+"""Reads delimited tables (RFC 4180 and its dialects) as rows by column name, each with its line number."""
 
 import csv
 import re
@@ -14,7 +14,7 @@ _SAMPLED_CHARACTERS = 1 << 16
 _UNNAMED = re.compile(r"column_\d+")
 _MAX_RECOVERIES = 100  # a quote that is never closed costs another pass over the rest of the file
 _UP_TO_A_QUOTE = re.compile(r'(?:[^"]|"")*+(?=")')
-_ROWS_BY_CHANCE = 8  # delimiters, one line below the other, each line with as many as the header
+_ROWS_BY_CHANCE = 8  # delimiters in lines inside a quote, from which on they are taken for table rows rather than prose with commas
 _NEVER_CLOSED = "a quote is opened and never closed"
 _BEHIND_MANY = "behind too many quotes that are never closed"
 _REASONS = {
@@ -26,7 +26,10 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its values by column, None where a cell is empty (nothing, in a column without a name); or the problem that keeps it from being one."""
+    """A row of a table: its line (from 1) and its values by column, or the problem that makes it unreadable.
+
+    Empty cells are None, or missing in columns without a name.
+    """
 
     line: int
     values: dict[str, str | None]
@@ -34,9 +37,12 @@ class Row:
 
 
 def read_rows(text: str, delimiter: str | None = None) -> Iterator[Row]:
-    """Every row below the header, in order; ValueError where there is no header. Rows without any value are skipped."""
+    """Yields the rows below the header, in order; empty ones are skipped. Raises ValueError if there is no readable header.
+
+    `delimiter` None detects it.
+    """
     lines = _lines(text.removeprefix("\ufeff"))
-    if lines and lines[0].lower().startswith("sep=") and len(lines[0].strip()) == 5:  # Excel's way to name the delimiter
+    if lines and lines[0].lower().startswith("sep=") and len(lines[0].strip()) == 5:  # a directive of Excel that names the delimiter
         delimiter, lines[0] = lines[0][4], "\n"
     dialect = sniff_dialect("".join(lines[:2000]), delimiter or _DELIMITERS)
     header = next((record for record in _records(lines, dialect) if any(cell.strip() for cell in record.cells)), None)
@@ -49,14 +55,17 @@ def read_rows(text: str, delimiter: str | None = None) -> Iterator[Row]:
 
 
 class Dialect(NamedTuple):
-    """How a table is written. `spaced`: blanks stand before cells, and a quote behind them opens a cell."""
+    """How a table is written. With `spaced`, cells may be preceded by blanks, and a quote after them opens a quoted cell."""
 
     delimiter: str
     spaced: bool = False
 
 
 def sniff_dialect(sample: str, delimiters: str = _DELIMITERS) -> Dialect:
-    """The dialect that cuts the beginning of a table into the most columns, as many in each row as in its header; the first delimiter if none does."""
+    """Detects the dialect from the beginning of a table: most rows as wide as the header, then most columns.
+
+    Falls back to the first of `delimiters` if none gives two columns.
+    """
     lines = _lines(sample[:_SAMPLED_CHARACTERS])
     if len(sample) > _SAMPLED_CHARACTERS:
         lines = lines[:-1]
@@ -75,7 +84,7 @@ def sniff_dialect(sample: str, delimiters: str = _DELIMITERS) -> Dialect:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """Cells, or a problem; the line that it begins on, and the number of the last one, from 1."""
+    """Cells or a problem, with the numbers (from 1) of the first and the last line."""
 
     line: int
     end: int
@@ -84,17 +93,17 @@ class _Record:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends: \\n, \\r\\n or, where the header ends so, \\r. What else Unicode calls a line's end may stand in a cell."""
+    """Lines with a `\\n` at their end; `\\r\\n` and, where the header ends in one, a lone `\\r` count too. Other Unicode line ends may be part of a cell."""
     if "\r" in text.partition("\n")[0].removesuffix("\r"):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return [f"{line}\n" for line in text.split("\n")]
 
 
 def _records(lines: Sequence[str], dialect: Dialect, start: int = 0, width: int = 0) -> Iterator[_Record]:
-    """Records of a table of `width` columns, if that is known, from a line on.
+    """Yields the records of a table from line `start` on; `width` is its number of columns, 0 if not known.
 
-    A quote that is never closed spoils its own line only: reading goes on with the line after it, whether the table ends before another quote
-    or that one opens a cell or closes one that is full of rows.
+    A quote that is never closed costs only its own line: reading resumes on the next one, whether the table ends before another quote, or the
+    next quote opens a cell, or it closes one that is full of rows.
     """
     recoveries = 0
     csv.field_size_limit(1 << 30)
@@ -130,7 +139,7 @@ def _reader(lines: Iterable[str], dialect: Dialect) -> Any:
 
 
 def _holds_rows(inner: Sequence[str], dialect: Dialect, width: int) -> bool:
-    """Whether the whole lines inside a quote are rows: nine in ten have the table's columns, and so many that no prose has its commas so."""
+    """Whether the lines inside a quoted cell are rows of the table: nine in ten have its width, and too many delimiters for prose."""
     if len(inner) * (width - 1) < _ROWS_BY_CHANCE:
         return False
     rows = [line for line in inner if line.strip()]
@@ -145,7 +154,7 @@ def _width(line: str, dialect: Dialect) -> int:
 
 
 def _is_never_closed(lines: Sequence[str], begin: int, end: int, error: str, delimiter: str) -> bool:
-    """Whether a record that failed took the lines after its first one for the inside of a quote: up to the end, or up to where another cell opens one."""
+    """Whether a failed record swallowed the lines after its first one, up to the end of the table or to the quote that opens another cell."""
     if "unexpected end" in error:
         return True
     if end - begin < 2 or "expected after" not in error or (quote := _UP_TO_A_QUOTE.match(lines[end - 1])) is None:
@@ -159,7 +168,7 @@ def _reason(error: csv.Error) -> str:
 
 
 def _column_names(cells: Sequence[str]) -> list[str]:
-    """A name for each column: what the header says, `column_3` where it says nothing, `price_2` where it says the same again."""
+    """Unique column names: the header's, `column_3` where it has none, `price_2` for a repeated one."""
     names: dict[str, None] = {}
     again: dict[str, int] = {}
     for number, cell in enumerate(cells, start=1):
@@ -173,9 +182,9 @@ def _column_names(cells: Sequence[str]) -> list[str]:
 
 def _row(record: _Record, names: Sequence[str]) -> Row:
     cells = list(record.cells)
-    while len(cells) > len(names) and not cells[-1].strip():  # a delimiter at the end of the line
+    while len(cells) > len(names) and not cells[-1].strip():  # the line ends with a delimiter
         cells.pop()
-    if cells and all(_UNNAMED.fullmatch(name) for name in names[len(cells) :]):  # a delimiter at the end of the header
+    if cells and all(_UNNAMED.fullmatch(name) for name in names[len(cells) :]):  # the header ends with a delimiter
         cells += [""] * (len(names) - len(cells))
     if record.problem or len(cells) != len(names):
         problem = record.problem or f"cells: {len(cells)}, columns: {len(names)}"

@@ -1,4 +1,4 @@
-"""DOCX files as HTML: headings, paragraphs, lists and tables. Pictures, macros and what is linked from elsewhere are left out."""
+"""Converts DOCX files to HTML: headings, paragraphs, lists and tables. Pictures, macros and linked content are left out."""
 
 import io
 import zipfile
@@ -10,7 +10,7 @@ _STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fres
 
 
 def read_docx(body: bytes) -> str:
-    """The document as HTML; ValueError says what is wrong with the file."""
+    """The document as HTML. Raises ValueError if the file is encrypted, damaged, or too large unpacked."""
     if body.startswith(_OLD_OR_LOCKED):
         raise ValueError("not a DOCX file: it needs a password, or it is in the format of Word 97")
     _check_archive(body)
@@ -34,8 +34,8 @@ def _convert(body: bytes) -> str:
     import mammoth  # type: ignore[import-untyped]  # ships no types
 
     try:
-        # Left to its defaults, mammoth reads nothing but the archive: what is linked from elsewhere is not opened.
+        # With its defaults, mammoth reads only the archive and opens no external link.
         found = mammoth.convert_to_html(io.BytesIO(body), style_map=_STYLES, include_embedded_style_map=False, convert_image=lambda _: [])
-    except Exception as error:  # on damaged files it raises whatever its parts raise: KeyError, AttributeError, zlib.error, ExpatError, …
+    except Exception as error:  # damaged files raise anything: KeyError, AttributeError, zlib.error, ExpatError, …
         raise ValueError(f"damaged DOCX file: {type(error).__name__} {error}".strip()) from error
     return str(found.value)

@@ -1,7 +1,7 @@
-"""Questions and answers of a page, whatever marks them: folded sections, Q: and A:, definitions, bold lines, or headings.
+"""Extracts question and answer pairs from a page: folded sections, Q: and A:, definition lists, bold lines, or headings.
 
-A page uses one way, and what else is on it belongs to an answer or to none. A question mark says most about which way that is; a page
-without any is read by its structure alone.
+A page is assumed to mark its questions in one way. Every way is tried, and the one that finds the most question marks wins; a page without
+question marks is read by its structure alone.
 """
 
 import re
@@ -18,7 +18,7 @@ import lxml.html
 from almanac.spiders.reading.labels import label_of, labels_in_use, without_label
 from almanac.spiders.reading.outline import Line, outline, text_of_lines
 
-_QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is Greek's own
+_QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is the Greek question mark
 _ASKS = re.compile(f"[{_QUESTION_MARKS}]")
 _NUMBERING = re.compile(r"^\(?\d{1,3}(?:\.\d{1,3})*[.)]?\s+(?=\D)|^\(?\d{1,3}[.)]\s*(?=\D)")
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `{#id .class}` after a heading, as Pandoc and kramdown write it
@@ -28,7 +28,7 @@ _MAX_QUESTION = 500
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question with its answer, the headings above it, its number on the page from 1, and an anchor that is its own."""
+    """A question with its answer, the path of headings above it, its number on the page (from 1), and an anchor unique on the page."""
 
     question: str
     answer: str
@@ -37,6 +37,7 @@ class Pair:
     anchor: str
 
     def as_json(self) -> dict[str, Any]:
+        """The pair as a JSON object, without the anchor."""
         return {"question": self.question, "answer": self.answer, "section": self.section or None, "number": self.number}
 
 
@@ -49,12 +50,12 @@ class _Found:
 
 
 def pairs_of_lines(lines: list[Line]) -> list[Pair]:
-    """The questions of an outline that have an answer, in order."""
+    """The pairs found in the lines of an outline, in order; questions without an answer are left out."""
     return numbered((found.question, text_of_lines(found.answer), found.section) for found in _best_reading(lines))
 
 
 def pairs_of_structured_data(nodes: list[Any]) -> list[Pair]:
-    """The pairs of schema.org FAQPages among JSON-LD values."""
+    """The pairs of schema.org FAQPages among JSON-LD values, in order."""
     found: list[tuple[str, str, str]] = []
     waiting = list(nodes)[::-1]
     while waiting:
@@ -76,7 +77,7 @@ def _accepted_answer(question: dict[str, Any]) -> str:
 
 
 def _readable_name(name: str) -> str:
-    """A name is text in which entities were left; tags are marks only in pairs, since people ask about `<br>` as well."""
+    """The text of a `name`: entities are decoded, but only paired tags count as markup, since people also ask about `<br>`."""
     return _readable(name) if _PAIR_OF_TAGS.search(name) else unescape(name)
 
 
@@ -92,7 +93,7 @@ def _types(node: dict[str, Any]) -> list[Any]:
 
 
 def numbered(found: Iterable[tuple[str, str, str]]) -> list[Pair]:
-    """(question, answer, section) as pairs; those without a question or an answer are none."""
+    """Numbers (question, answer, section) triples and gives them anchors; triples without a question or an answer are dropped."""
     pairs: list[Pair] = []
     taken: Counter[str] = Counter()
     for question, answer, section in found:
@@ -107,7 +108,7 @@ def numbered(found: Iterable[tuple[str, str, str]]) -> list[Pair]:
 
 
 def slug_of(question: str) -> str:
-    """A question as an anchor: its letters and digits, joined by hyphens."""
+    """A question as an anchor: its letters and digits joined by hyphens, 100 characters at most."""
     words = re.findall(r"\w+", unicodedata.normalize("NFC", question).casefold())
     return "-".join(words)[:100].strip("-") or "question"
 
@@ -117,7 +118,7 @@ def _clean_question(text: str) -> str:
 
 
 def _best_reading(lines: list[Line]) -> list[_Found]:
-    """The way of reading that finds the most questions with a question mark; without any, the first that finds something."""
+    """The reading that finds the most questions with a question mark; without any, the first that finds something."""
     ways = [_folded(lines), _labelled(lines), _defined(lines), _opened_by(lines, _bold_question), _under_headings(lines)]
     best = max(([pair for pair in way if pair.answer] for way in ways), key=_score)
     return best or [pair for pair in _opened_by(lines, _plain_question) if pair.answer]
@@ -128,7 +129,7 @@ def _score(found: list[_Found]) -> float:
 
 
 def _folded(lines: list[Line]) -> list[_Found]:
-    """`<details>`: the summary asks, what is folded away answers. One that holds others is a section."""
+    """Reads `<details>`: the summary is the question, the folded content the answer. A `<details>` that contains others is a section."""
     found: list[_Found] = []
 
     def read(some: list[Line], sections: "_Sections") -> None:
@@ -146,7 +147,7 @@ def _folded(lines: list[Line]) -> list[_Found]:
 
 
 def _labelled(lines: list[Line]) -> list[_Found]:
-    """`Q: …` and `A: …`, in any language; another heading ends an answer. A question goes on until its answer begins."""
+    """Reads `Q: …` and `A: …` labels in any language. A question continues until its answer begins; a heading ends an answer."""
     asks, answers = labels_in_use(line.text for line in lines)
     found: list[_Found] = []
     sections = _Sections()
@@ -171,7 +172,7 @@ def _labelled(lines: list[Line]) -> list[_Found]:
 
 
 def _defined(lines: list[Line]) -> list[_Found]:
-    """Definition lists: the term asks, its definitions answer."""
+    """Reads definition lists: the term is the question, its definitions are the answer."""
     found: list[_Found] = []
     sections = _Sections()
     for line in lines:
@@ -187,7 +188,7 @@ def _defined(lines: list[Line]) -> list[_Found]:
 
 
 def _bold_question(line: Line) -> tuple[str, str] | None:
-    """A line that begins with a bold question: the question, and what follows it on the line."""
+    """The bold question that a line begins with, and the rest of the line; None if there is none."""
     bold = line.bold
     rest = line.text[len(bold) :] if line.text.startswith(bold) else ""
     mark = re.match(rf"\s*[{_QUESTION_MARKS}]", rest)
@@ -197,13 +198,13 @@ def _bold_question(line: Line) -> tuple[str, str] | None:
 
 
 def _plain_question(line: Line) -> tuple[str, str] | None:
-    """A line of its own that ends with a question mark."""
+    """A line that is a question by its final question mark; None otherwise."""
     is_question = line.starts and not line.level and line.text[-1:] in _QUESTION_MARKS[:4] and len(line.text) <= _MAX_QUESTION
     return (line.text, "") if is_question else None
 
 
 def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] | None]) -> list[_Found]:
-    """Each question with the lines below it, up to the next one or a heading."""
+    """Each question that `question_of` recognises, with the lines below it up to the next question or heading."""
     found: list[_Found] = []
     sections = _Sections()
     is_open = False
@@ -222,12 +223,12 @@ def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] 
 
 
 def _starting(line: Line) -> Line:
-    """A line that goes on from a question, as the first one of its answer."""
+    """A line that continues a question's line, as the first line of its answer."""
     return Line(line.text, line.bold, line.lead.lstrip() and line.lead, line.level, line.tag, True, False, line.is_link, line.folded)
 
 
 def _under_headings(lines: list[Line]) -> list[_Found]:
-    """Headings of the level that asks, each with the text below it. Headings above that level are sections, those below it a part of the answer."""
+    """Headings of the question level, each with the text below it. Higher headings are sections, lower ones part of the answer."""
     level = _asking_level(lines)
     found: list[_Found] = []
     sections = _Sections()
@@ -242,11 +243,11 @@ def _under_headings(lines: list[Line]) -> list[_Found]:
                 found.append(_Found(line.text, sections.above(line.level)))
         elif is_open:
             found[-1].answer.append(line)
-    return [pair for pair in found if not all(line.is_link for line in pair.answer)]  # a table of contents
+    return [pair for pair in found if not all(line.is_link for line in pair.answer)]  # an answer of nothing but links is a table of contents
 
 
 def _asking_level(lines: list[Line]) -> int:
-    """The heading level that has the most questions; without question marks, the deepest one that is used twice or more and has text below it."""
+    """The heading level with the most question marks; without any, the deepest level with two or more headings that have text below."""
     asking: Counter[int] = Counter()
     carrying: Counter[int] = Counter()
     for line, below in pairwise([*lines, None]):
@@ -259,7 +260,7 @@ def _asking_level(lines: list[Line]) -> int:
 
 
 class _Sections:
-    """The headings above a place."""
+    """Keeps track of the headings above the current line."""
 
     def __init__(self, above: tuple[str, ...] = ()) -> None:
         self._above = above
@@ -277,7 +278,7 @@ class _Sections:
 
     @property
     def path(self) -> str:
-        """The titles of the sections around this place, without the page's own."""
+        """The titles of the sections around the current line, joined by ` › `, without the page's own title."""
         return " › ".join((*self._above, *self._titles()))
 
     def _titles(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which format a file is in: by its name, unless its first bytes are plainly something else."""
+"""Detects the format of a file from its name, unless its first bytes clearly show another."""
 
 import json
 import re
@@ -33,22 +33,22 @@ _BY_SUFFIX: dict[str, Format] = {
 }
 _TEXTS = frozenset({"csv", "json", "jsonl", "markdown", "text", "html"})
 _SNIFFED = 4096
-# A whole page, not Markdown that begins with a tag of its own such as <div align="center">.
+# A complete HTML page, not Markdown that begins with a tag such as <div align="center">.
 _WHOLE_PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
 
 
 def content_type(url: str, file_format: Format) -> str:
-    """The media type under which a file is kept; for a table, its name says more than the format does."""
+    """The media type under which a file is stored; a `.tsv` or `.tab` table keeps its own."""
     return "text/tab-separated-values" if file_format == "csv" and _suffix(url) in (".tsv", ".tab") else _TYPES[file_format]
 
 
 def has_known_name(url: str) -> bool:
-    """Whether a file's name says a format that can be read."""
+    """Whether the file's suffix stands for a supported format."""
     return _suffix(url) in _BY_SUFFIX
 
 
 def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
-    """The format of a file that declares none. `default` is that of text whose name says nothing more."""
+    """The format of a file whose declaration names none. `default` is used for text whose name and content show nothing more."""
     named = _BY_SUFFIX.get(_suffix(url), "text")
     if named not in _TEXTS:
         return named
@@ -73,9 +73,9 @@ def _beginning(body: bytes, size: int = _SNIFFED) -> str:
 
 
 def _lines_or_one(body: bytes, named: Format) -> Format:
-    """JSON under the name of JSON lines, or the other way round.
+    """Corrects `json` to `jsonl` and the reverse by content.
 
-    In one document, a line that is a whole value is never followed by another value: a comma stands between them. One bad line proves nothing.
+    In a single document, a line that is a complete value is never followed by another value: a comma stands between them. One bad line proves nothing.
     """
     lines = [stripped for line in _beginning(body, 1 << 20).split("\n", 50) if (stripped := line.strip())]
     if any(after.startswith(("{", "[")) and line.startswith(("{", "[")) and _is_json(line) for line, after in pairwise(lines)):

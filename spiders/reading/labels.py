@@ -1,11 +1,11 @@
-"""How languages mark a question and its answer: `Q:` and `A:`, `Question 1 :` and `Réponse :`, `שאלה:` and `תשובה:`."""
+"""Recognises question and answer labels in many languages: `Q:` and `A:`, `Question 1 :` and `Réponse :`, `שאלה:` and `תשובה:`."""
 
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-# How languages name the two sides, in the order question, answer. A single letter counts only where both letters are on the page.
+# (question, answer) labels. A single letter counts only where both letters of the pair are on the page.
 _NAMED = [
     ("question", "answer"), ("question", "réponse"), ("question", "reponse"), ("pregunta", "respuesta"), ("pergunta", "resposta"), ("frage", "antwort"),
     ("domanda", "risposta"), ("vraag", "antwoord"), ("câu hỏi", "trả lời"), ("hỏi", "đáp"), ("hỏi", "trả lời"), ("вопрос", "ответ"), ("pytanie", "odpowiedź"),
@@ -17,7 +17,7 @@ _LABEL = re.compile(r"\W{0,3}([^\W\d_]+(?: [^\W\d_]+)?)\s?\.?\s?(?:n[°º]\s?)?(
 
 
 def labels_in_use(texts: Iterable[str]) -> tuple[str, str]:
-    """How a page names its questions and answers, such as ("q", "a"); empty where it does not."""
+    """The labels that a page uses, such as ("q", "a"); the answer's is empty if only questions are labelled, both if none are."""
     seen = Counter(label for text in texts if (label := label_of(text)))
     best = max(_NAMED, key=lambda pair: min(seen[pair[0]], seen[pair[1]]))
     if seen[best[0]] and seen[best[1]]:
@@ -27,7 +27,7 @@ def labels_in_use(texts: Iterable[str]) -> tuple[str, str]:
 
 
 def label_of(text: str) -> str:
-    """The label that a line begins with, in lower case; empty where it has none."""
+    """The label at the beginning of a line, case-folded; empty if there is none."""
     match = _LABEL.match(unicodedata.normalize("NFC", text[:40]))
     return match[1].casefold() if match else ""
 

@@ -1,4 +1,4 @@
-"""Which language an item is in, where the declaration says `auto`."""
+"""Detects the language of an item, for declarations with `language: auto`."""
 
 import re
 import unicodedata
@@ -20,15 +20,16 @@ _SURE = 0.8
 _LIKELY = 0.5
 _UNREAD = frozenset({"script", "style", "template", "noscript", "nav", "header", "footer", "aside", "form", "code", "pre", "head"})
 _NO_LANGUAGE = re.compile(r"https?://\S+|\S+@\S+|<[^<>]{0,300}>|[\d\W_]+")
-# Written like the language beside them: nobody declares a content language so finely, and a filter would miss it.
+# Variants mapped to the language they are written like: declarations are never so fine, and filters would miss them.
 _MACRO = {"yue": "zh", "wuu": "zh", "arz": "ar", "nb": "no", "nn": "no", "pcm": "en", "iw": "he", "in": "id"}
 _TAG = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{1,8})*")
 
 
 def language_of(content: Content, declared: str, node: Any = None) -> str:
-    """The declared language; where that is `auto`, the primary BCP 47 tag of the language that `node`, or the whole page, is in.
+    """The declared language; for `auto`, the primary BCP 47 tag of the language of `node`, or of the whole page if `node` is None.
 
-    The text decides where it is sure; else `<html lang>` (a template's is often wrong, so it comes second), else the likelier guess, else `und`.
+    The text decides if detection is sure (0.8 or more). Otherwise `<html lang>` counts, which templates often get wrong; then the detected language if it
+    is likely (0.5 or more); then `und`.
     """
     if declared != AUTO:
         return declared
@@ -39,7 +40,7 @@ def language_of(content: Content, declared: str, node: Any = None) -> str:
 
 
 def detect_language(text: str) -> tuple[str, float]:
-    """The likeliest language of the first 4,000 characters and its probability, 0 to 1. The same text gives the same answer."""
+    """Returns (language, probability 0 to 1) of the first 4,000 characters. Deterministic."""
     words = unicodedata.normalize("NFC", _NO_LANGUAGE.sub(" ", text[:_SAMPLE_CHARACTERS]))
     if not words.strip():
         return UNDETERMINED, 0.0
@@ -48,7 +49,7 @@ def detect_language(text: str) -> tuple[str, float]:
 
 
 def stated_language(content: Content) -> str | None:
-    """The primary tag that the page gives for itself: `<html lang>`, its XML form, or the meta tags that editors know."""
+    """The primary language tag that the page declares: `<html lang>`, `xml:lang`, or the meta tags content-language and og:locale."""
     if content.form not in ("html", "xml"):
         return None
     stated = content.selector.xpath("/*/@lang | /*/@xml:lang | //meta[@http-equiv='content-language' or @property='og:locale']/@content").getall()
@@ -64,7 +65,7 @@ def _identifier() -> Any:
 
 
 def _texts(content: Content, node: Any) -> Iterator[str]:
-    """Text enough to tell a language, from where content is rather than navigation."""
+    """Enough text to detect a language, from content rather than navigation."""
     if node is None and content.form in ("html", "xml", "docx"):
         node = content.selector
     if node is None:

@@ -1,4 +1,4 @@
-"""Markdown files: front matter apart from the text, the text as HTML for selectors, and its first heading."""
+"""Reads Markdown files: front matter, HTML rendering for selectors, and the first heading."""
 
 import datetime
 import math
@@ -24,10 +24,10 @@ _HEADING_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `{#id .class}
 
 
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """What a text says of itself from its first line on (YAML between `---`, TOML between `+++`) as JSON values, and the text below it.
+    """Returns the front matter (YAML between `---`, TOML between `+++`) as JSON values, and the text below it.
 
-    Dates become ISO 8601. Where the block is broken YAML, such as a colon in a title, its `key: value` lines are taken as texts. A
-    block that says nothing of the kind is a part of the text.
+    Dates become ISO 8601 texts. Where the block is broken YAML, such as an unquoted colon in a title, its `key: value` lines are read as texts. A
+    block without any key is part of the text.
     """
     head = text[:_MAX_FRONT_MATTER]
     block = _FRONT_MATTER.match(head.replace("\r\n", "\n"))
@@ -45,7 +45,7 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
 def _yaml(block: str) -> dict[str, Any] | None:
     try:
         return _mapping(YAML(typ="safe", pure=True).load(block))
-    except (YAMLError, ValueError, RecursionError, ArithmeticError, TypeError, AttributeError):  # the last ones on odd tags and numbers
+    except (YAMLError, ValueError, RecursionError, ArithmeticError, TypeError, AttributeError):  # the last three on odd tags and numbers
         return None
 
 
@@ -62,7 +62,7 @@ def _mapping(found: Any) -> dict[str, Any] | None:
 
 
 def _json_value(value: Any, seen: list[int], depth: int) -> Any:
-    """A value of YAML or TOML as JSON knows it. ValueError where there are too many, or too deep."""
+    """A value of YAML or TOML as a JSON value. Raises ValueError beyond 10,000 values or 20 levels."""
     seen[0] += 1
     if seen[0] > _MAX_VALUES or depth > _MAX_DEPTH:
         raise ValueError("too much for a front matter")
@@ -76,16 +76,16 @@ def _json_value(value: Any, seen: list[int], depth: int) -> Any:
         return str(value)
     if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 1 << 63):
         return value
-    return str(value).encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
+    return str(value).encode("utf-8", "replace").decode()  # YAML can escape an unpaired surrogate
 
 
 def _key(value: Any) -> str:
-    """A key as it was written: YAML reads `null:` and `true:` as what they mean."""
+    """A key as it was written: YAML parses `null:` and `true:` as null and true."""
     return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
 def _plain_lines(block: str) -> dict[str, Any]:
-    """The `key: value` lines of a block that is no YAML, values as texts, with the indented lines below them. Nothing, where another line is there."""
+    """The `key: value` lines of a block that is not YAML, with indented continuation lines. Empty if any other line occurs."""
     values: dict[str, Any] = {}
     name = ""
     for line in block.split("\n"):
@@ -102,13 +102,13 @@ def _plain_lines(block: str) -> dict[str, Any]:
 
 
 def _plain_value(text: str) -> Any:
-    """One value of a block that could not be read as a whole: as YAML where it is, else the text."""
+    """A single value of a block that could not be parsed as a whole: parsed as YAML if possible, else the text."""
     value = (_yaml(f"value: {text}") or {}).get("value", text)
     return text if isinstance(value, dict) else value
 
 
 def render(text: str) -> str:
-    """Markdown as HTML: CommonMark with tables and strikethrough, its own HTML kept."""
+    """Markdown as HTML: CommonMark with tables and strikethrough; raw HTML is kept."""
     return str(_parser().render(text))
 
 
@@ -118,13 +118,13 @@ def _parser() -> MarkdownIt:
 
 
 def heading_of(text: str) -> str | None:
-    """The first heading of a Markdown text as a reader sees it, outside of code fences."""
+    """The text of the first heading outside code fences, without markup; None if there is none."""
     found = _heading_source(text)
     return None if found is None else plain_inline(found)
 
 
 def plain_inline(source: str) -> str:
-    """A line of Markdown without its marks."""
+    """The text of a line of Markdown without markup."""
     markup = _parser().renderInline(_HEADING_ATTRIBUTES.sub("", source)[:2000])
     return " ".join(str(lxml.html.fragment_fromstring(markup, create_parent="div").text_content()).split())
 
@@ -133,7 +133,7 @@ def _heading_source(text: str) -> str | None:
     fence: str | None = None
     previous = ""
     lines = text.lstrip("\r\n").splitlines()
-    if lines and lines[0].strip() == "---" and "---" in (ends := [line.strip() for line in lines[1:200]]):  # a block that says nothing
+    if lines and lines[0].strip() == "---" and "---" in (ends := [line.strip() for line in lines[1:200]]):  # an empty front matter block
         lines = lines[ends.index("---") + 2 :]
     for line in lines:
         if mark := _FENCE.match(line):

@@ -1,4 +1,4 @@
-"""Markup as a tree, whatever the markup is like: nested without end, never closed, with a hundred thousand attributes."""
+"""Parses arbitrary HTML and XML into a tree safely: endless nesting, unclosed tags, a hundred thousand attributes."""
 
 import re
 from collections import Counter
@@ -8,9 +8,9 @@ import parsel
 from lxml import etree
 from lxml import html as lxml_html
 
-# libxml2 stops reading at 2048 levels and forgets the rest of the page; what walks a tree by recursion stops earlier. Browsers flatten at 512.
+# libxml2 stops at 2048 levels and drops the rest of the page; recursive functions fail earlier. Browsers flatten at 512.
 MAX_DEPTH = 256
-# libxml2 compares each attribute with all before it: 100,000 of them in one tag took 100 s.
+# libxml2 compares each attribute with all before it: 100,000 in one tag took 100 s.
 MAX_ATTRIBUTES = 200
 
 _TOO_DEEP = etree.XPath("boolean(" + "/*" * (MAX_DEPTH + 1) + ")")
@@ -19,9 +19,9 @@ _RAW = r"<!--.*?(?:-->|\Z)|<(?P<raw>script|style|textarea|title|xmp|iframe|noemb
 _TAG = re.compile(rf"{_RAW}|<(?P<end>/?)(?P<name>[a-zA-Z][^\s/>]*+){_ATTRIBUTE}*+(?:>|\Z)", re.DOTALL | re.IGNORECASE)
 _LONG_TAG = re.compile(rf"<[a-zA-Z](?=[^<>]{{{MAX_ATTRIBUTES * 4}}}){_ATTRIBUTE}*+>?")
 _ONE_ATTRIBUTE = re.compile(r"""[^\s"'>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]*+))?""")
-# Where CDATA sections are text; in plain HTML they are comments.
+# Pages in which CDATA sections are text; in plain HTML they are comments.
 _IS_XHTML = re.compile(r"\bxmlns\b|<(?:svg|math)\b", re.IGNORECASE)
-# Text behind </html>, which browsers show and libxml2 forgets.
+# Content after </html>, which browsers show and libxml2 drops.
 _GOES_ON = re.compile(r"</html\s*+>\s*+(?:<!--(?:[^-]|-(?!->))*+-->\s*+)*+[^\s<]|</html\s*+>\s*+<[a-z]", re.IGNORECASE)
 _VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"})
 _CLOSED_BY_ITSELF = frozenset({"p", "li", "dt", "dd", "td", "th", "tr", "option"})
@@ -29,15 +29,15 @@ _INLINE = frozenset(
     {"a", "abbr", "b", "big", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong"}
     | {"sub", "sup", "tt", "u", "var"}
 )
-# What XML cannot hold; in HTML only NUL, which would end the document for libxml2, and everything after it would be lost.
+# Characters that XML cannot contain. In HTML only NUL is removed, at which libxml2 would end the document.
 _NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def parse_markup(text: str, form: str = "html") -> parsel.Selector:
     """A selector on HTML or, with `form="xml"`, on XML. Never raises, and loses no text of an element.
 
-    Elements below level 256 become part of the one above; of one tag's attributes, the first 200 count. An empty text gives an empty element.
-    Takes time linear in the text, about 0.1 s a megabyte.
+    Elements below level 256 are merged into their ancestor; only the first 200 attributes of a tag count. An empty text gives an empty element.
+    Takes linear time, about 0.1 s per megabyte.
     """
     is_xml = form == "xml"
     text = _NO_XML.sub("", text) if is_xml else text.replace("\0", "")
@@ -55,7 +55,7 @@ def parse_markup(text: str, form: str = "html") -> parsel.Selector:
 
 
 def _parse(text: str, is_xml: bool) -> etree._Element | None:
-    """The root; None where there is none, or where the parser gave up half-way."""
+    """The root; None if there is none or the parser gave up at its depth limit."""
     options = {"recover": True, "encoding": "utf-8", "huge_tree": True}
     parser = etree.XMLParser(**options, resolve_entities=False, no_network=True) if is_xml else lxml_html.HTMLParser(**options)
     try:
@@ -83,7 +83,7 @@ def _with_fewer_attributes(tag: re.Match[str]) -> str:
 
 
 def _flattened(text: str, is_xml: bool) -> str:
-    """The markup without the tags below a depth that is certain to be read."""
+    """The markup without the tags below a depth that the parser is certain to accept."""
     void = frozenset() if is_xml else _VOID
     limit = MAX_DEPTH - 20  # the parser adds elements: html, body, tbody …
     open_names: list[str] = []

@@ -1,4 +1,4 @@
-"""A page as the lines that a reader sees, top to bottom: headings, paragraphs, list items, table rows, and what is folded away."""
+"""Converts a page to the lines that a reader sees, top to bottom: headings, paragraphs, list items, table rows, and folded content."""
 
 import re
 from dataclasses import dataclass, field
@@ -14,16 +14,22 @@ _BLOCKS = frozenset(
 )
 _UNREAD = frozenset({"script", "style", "template", "noscript", "nav", "footer", "aside", "head", "select", "textarea", "svg", "iframe"})
 _FENCES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
-_MAX_DEPTH = 100  # deeper than any outline; from there on, text is kept in one piece
+_MAX_DEPTH = 100  # levels; deeper content is kept as one piece of text
 
 
 @dataclass(slots=True)
 class Line:
-    """One line.
+    """One line of a page.
 
-    `bold` is the bold text that it begins with, `lead` a list's mark, `level` a heading's (0: none). `tag` is dt, dd, tr, pre or
-    details where the line is one of these; `folded` holds the lines behind the summary of a `<details>`. Where no block `starts`,
-    the line goes on from the one before it, after a break (`broken`) or a mere line feed.
+    Attributes:
+        bold: the bold text that the line begins with.
+        lead: the list mark, with indentation.
+        level: the heading level; 0 if it is no heading.
+        tag: dt, dd, tr, pre or details where the line is one of these; else empty.
+        starts: whether the line begins a block; otherwise it continues the line before it.
+        broken: whether a line break (`<br>`) precedes a continuing line, rather than a mere line feed.
+        is_link: whether all of its text is links.
+        folded: the lines behind the summary of a `<details>`.
     """
 
     text: str
@@ -38,7 +44,7 @@ class Line:
 
 
 def outline(root: Any, *, line_feeds: bool = False) -> list[Line]:
-    """The lines of an lxml element. With `line_feeds`, a line feed in running text parts lines, as in Markdown's source."""
+    """The lines of an lxml element. With `line_feeds`, a line feed in running text separates lines, as in Markdown source."""
     writer = _Writer(line_feeds)
     writer.read(root, 0)
     writer.end_block()
@@ -46,7 +52,10 @@ def outline(root: Any, *, line_feeds: bool = False) -> list[Line]:
 
 
 def text_of_lines(lines: list[Line], *, mark_headings: bool = False) -> str:
-    """Lines as text: an empty line between blocks, none between list items or rows of a table; headings as Markdown's, if asked for."""
+    """Joins lines to text: an empty line between blocks, none between list items or table rows.
+
+    With `mark_headings`, headings are written as in Markdown.
+    """
     parts = [_written(line, mark_headings) for line in lines[:1]]
     for before, line in pairwise(lines):
         if line.starts:
@@ -82,13 +91,13 @@ class _Writer:
     _level: int = 0
     _tag: str = ""
     _lead: str = ""
-    _counters: list[int | None] = field(default_factory=list)  # next number of each list around; None where it has none
+    _counters: list[int | None] = field(default_factory=list)  # next number of each enclosing list; None for bullets
     _starts: bool = True
     _broken: bool = False
     _title_of_details: Any = None
 
     def read(self, element: Any, depth: int, *, bold: bool = False, link: bool = False) -> None:
-        """Adds what stands inside an element."""
+        """Adds the content of an element."""
         if depth > _MAX_DEPTH:
             self._add("".join(element.itertext()), bold, link)
             return
@@ -180,7 +189,7 @@ class _Writer:
         self._broken = broken or (self._broken and not text)
 
     def end_block(self) -> None:
-        """Ends the line and the block; what comes next begins another one."""
+        """Ends the current line and block; the next line starts a new block."""
         self._end_line(broken=False)
         self._starts, self._broken = True, False
 
@@ -190,7 +199,7 @@ def _joined(pieces: list[_Piece]) -> str:
 
 
 def _fenced(pre: Any) -> str:
-    """Preformatted text between fences, as Markdown writes it, so that its spaces are kept."""
+    """Preformatted text as a fenced Markdown code block, so that its spaces are kept."""
     code = "".join(pre.itertext()).strip("\n")
     if not code.strip():
         return ""

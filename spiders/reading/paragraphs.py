@@ -1,4 +1,4 @@
-"""Printed lines to paragraphs: which lines belong together, and what a hyphen at the end of one stands for."""
+"""Joins the printed lines of a PDF to paragraphs and resolves hyphens at line ends."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-_END_HYPHEN = "\ufffe"  # PDFium's mark where a hyphen ends a line; it joins the two lines itself
+_END_HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line end; PDFium joins the two lines itself
 _BULLET = re.compile(r"[•‣◦▪■●○·∙\-–]\s|\(?\d{1,3}[.)]\s|[a-z][.)]\s")
 _SENTENCE_END = re.compile(r"""[.!?:;…。！？：؟।]["'”’»)\]]*$""")
 _BROKEN_WORD = re.compile(rf"([^\W_]+(?:[-'’.][^\W_]+)*)(?:{_END_HYPHEN}|[-\u00ad\u2010](?=\n))\n?([^\W\d_]+)")
@@ -16,8 +16,10 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 
 @dataclass(frozen=True, slots=True)
 class PdfLine:
-    """A printed line and where it stands, in points from the lower left: `top` is where it begins, `bottom` where it ends (two
-    lines that a hyphen joins are one), `size` the height of its letters."""
+    """A printed line and its position in points from the lower left corner of the page.
+
+    `top` is where the line begins and `bottom` where it ends; two lines joined by a hyphen are one. `size` is the height of its letters.
+    """
 
     text: str
     left: float = 0.0
@@ -29,11 +31,15 @@ class PdfLine:
 
     @property
     def is_list_item(self) -> bool:
+        """Whether the line begins with a bullet or a list number."""
         return _BULLET.match(self.text) is not None
 
 
 def join_lines(pages: list[list[PdfLine]]) -> list[str]:
-    """The paragraphs of a document, in order. One that a page break cuts is whole again; items of a list stay on lines of their own."""
+    """The paragraphs of a document, in order. `pages` holds the lines of each page.
+
+    Paragraphs cut by a page break are joined; consecutive list items share a paragraph, one line each.
+    """
     known = {word.casefold() for page in pages for word in _WORD.findall(_BROKEN_WORD.sub(" ", "\n".join(line.text for line in page)))}
     blocks: list[list[PdfLine]] = []
     for page in pages:
@@ -70,20 +76,20 @@ def _begins_block(lines: list[PdfLine], number: int, block: list[PdfLine], usual
     if line.is_bold != before.is_bold or max(line.size, before.size) > 1.15 * min(line.size, before.size):
         return True
     step = before.bottom - line.top
-    if step < -0.5 * line.size:  # up to the next column
+    if step < -0.5 * line.size:  # a new column begins
         return not _runs_on(before, line)
     if step > max(1.3 * usual_step, 1.1 * line.size) or line.is_list_item:
         return True
-    if len(block) > 1 and not block[0].is_list_item and line.left > before.left + 0.8 * line.size:  # the first line of a paragraph, moved in
+    if len(block) > 1 and not block[0].is_list_item and line.left > before.left + 0.8 * line.size:  # an indented first line
         return True
     return _would_have_fitted(lines, number)
 
 
 def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:
-    """Whether the line's first word had room at the end of the line before it, which then was ended on purpose."""
+    """Whether the line's first word would have fitted at the end of the line before it, so that the break there is deliberate."""
     line, before = lines[number], lines[number - 1]
     words = line.text.split()
-    if (len(words) < 2 and len(line.text) > 20) or _runs_on(before, line):  # a script that writes no spaces; text beside a picture
+    if (len(words) < 2 and len(line.text) > 20) or _runs_on(before, line):  # a script without spaces; text beside a picture
         return False
     word = (line.right - line.left) * len(words[0]) / len(line.text)
     near = [one for one in lines[max(0, number - 2) : number + 2] if abs(one.left - line.left) < 3 * line.size and abs(one.size - line.size) < 1]
@@ -91,7 +97,7 @@ def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:
 
 
 def _runs_on(before: PdfLine, line: PdfLine) -> bool:
-    """Whether a sentence goes on across a page or a column."""
+    """Whether a sentence continues from one line to the other across a page or column break."""
     same_kind = before.is_bold == line.is_bold and abs(before.size - line.size) < 1
     return same_kind and not _SENTENCE_END.search(before.text) and not line.is_list_item and line.text[:1].islower()
 
@@ -106,10 +112,9 @@ def _joined(lines: list[str], known: set[str]) -> str:
 
 
 def _rejoined(head: str, tail: str, known: set[str]) -> str:
-    """A word that a line's end cut: in one, unless the hyphen is its own.
+    """Joins a word that was broken at a line end: without the hyphen, unless the hyphen belongs to the word.
 
-    It is where the document writes it so elsewhere, in names, after digits, in what has another hyphen, and between two words that
-    the document knows.
+    It belongs if the document writes the word so elsewhere, before a capital, after a digit or another hyphen, and between two words of the document.
     """
     whole, hyphenated = f"{head}{tail}", f"{head}-{tail}"
     if whole.casefold() in known:

@@ -1,7 +1,7 @@
-"""PDF files as text: paragraphs in reading order, without what is repeated on every page, and a title.
+"""Extracts the text of PDF files: paragraphs in reading order without running headers and footers, and a title.
 
-PDFium gives each page's lines in the order in which they were written, which for columns is column by column. Where its lines stand tells
-where a paragraph ends.
+PDFium returns each page's lines in the order in which they were written, which for columns is column by column. Paragraph ends are derived
+from the positions of the lines.
 """
 
 import re
@@ -20,7 +20,7 @@ _MAX_TITLE = 200
 _PASSWORD, _SECURITY = 4, 5  # PDFium's error codes
 _LINES_AT_THE_EDGE = 2
 _BOLD = 600
-# Titles that programs give to what nobody named.
+# Default titles of programs, for documents that were never named.
 _NO_TITLE = re.compile(
     r"(?i)untitled|document ?\d*$|presentation ?\d*$|microsoft (?:word|powerpoint|excel)|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|tex|dvi|rtf|odt)$|\W*$"
 )
@@ -28,14 +28,14 @@ _NO_TITLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PdfText:
-    """A PDF's text, paragraphs parted by empty lines, and its title, empty where nothing stands out."""
+    """A PDF's text, with paragraphs separated by empty lines, and its title; empty if none is found."""
 
     text: str
     title: str
 
 
 def read_pdf(body: bytes) -> PdfText:
-    """The text of a PDF; ValueError says why there is none."""
+    """Text and title of a PDF. Raises ValueError if it is encrypted, damaged, too long, or has no text layer."""
     import pypdfium2  # type: ignore[import-untyped]  # ships no types
 
     try:
@@ -104,6 +104,7 @@ def _lines(text_page: Any) -> Iterator[PdfLine]:
 
 
 def _units(text: str) -> int:
+    """Length in UTF-16 code units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -117,7 +118,7 @@ def _without_numbers(line: PdfLine) -> str:
 
 
 def _running_lines(pages: list[list[PdfLine]]) -> set[str]:
-    """Headers and footers: what stands at the top or the bottom of more than half of three pages or more, whatever its numbers."""
+    """Headers and footers: texts at the top or bottom of more than half of the pages, with numbers ignored; needs at least three pages."""
     if len(pages) < 3:
         return set()
     counts = Counter(text for page in pages for text in {_without_numbers(line) for line in _edges(page)})
@@ -129,9 +130,9 @@ def _is_running(line: PdfLine, page: list[PdfLine], running: set[str]) -> bool:
 
 
 def _title(pages: list[list[PdfLine]], paragraphs: list[str], named: str) -> str:
-    """The largest text of the first page, the title in the file's properties, or its first paragraph if that is short.
+    """The largest text of the first page, else the title property of several words, else a short first paragraph, else any title property.
 
-    Properties of one word are more often the template's ("Brochure", "Review") than the document's.
+    A property of one word is more often the template's ("Brochure", "Review") than the document's.
     """
     largest = _largest(pages)
     first = " ".join(paragraphs[0].split()) if paragraphs and len(paragraphs[0]) <= _MAX_TITLE else ""

@@ -1,1 +1,1 @@
-"""Finds parts of a page: selectors, embedded data, scripts, links, and the next page."""
+"""Finds parts of a page: declared selectors, embedded data, script variables, links, and the next page of a listing."""

@@ -1,4 +1,4 @@
-"""Where a selector reads: the markup, the JSON body, or data that a page carries inside (JSON-LD, microdata, OpenGraph, scripts)."""
+"""Evaluates a declared selector on a page: on its markup, its JSON body, or embedded data (JSON-LD, microdata, OpenGraph, scripts)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,14 +16,15 @@ from almanac.spiders.selecting.selectors import element_text, search_json, selec
 
 _SCRIPTS = "descendant-or-self::script"
 _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"
-# Read once for each page (or part of one), however many rules ask for it.
+# Embedded data by page; parsed once per page (or part of one), however many rules use it.
 _READ: WeakKeyDictionary[Content, dict[Any, Any]] = WeakKeyDictionary()
 
 
 def find(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True) -> list[Any]:
-    """What a selector finds in `node` (an element or a JSON value of the page; None is the whole page), as `select` gives it.
+    """What a selector finds in `node`, in page order; the list elements are those of `select`.
 
-    Data that `from` names is looked for inside the node first, and then on the page. CSS and XPath in an item that is a JSON value read the page around it.
+    `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside the node first, then on the page.
+    CSS and XPath rules for an item that is a JSON value are evaluated on the page around it. Without `many`, matches are ordered for taking the first.
     """
     if where.json_ is not None and where.from_ != "body":
         found = _find_in_data(content, where, node, many=many)
@@ -34,13 +35,13 @@ def find(content: Content, where: Selector | FieldRule, node: Any = None, *, man
 
 
 def described_by_json_ld(content: Content) -> list[dict[str, Any]]:
-    """The things that the page's JSON-LD describes, in page order."""
+    """The objects of the page's JSON-LD, in page order."""
     page = _markup(content)
     return [] if page is None else _json_ld(page, content.base_url).each
 
 
 def root_of(content: Content, where: Selector | FieldRule) -> Any:
-    """The page as `where` reads it: its JSON body or its markup; None where it has none."""
+    """The page as `where` reads it: its JSON body or its markup; None if it has none."""
     if where.json_ is None:
         return _markup(content)
     try:
@@ -65,7 +66,7 @@ def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, *, m
         properties: dict[str, list[str]] = _once(content, "opengraph", lambda: _opengraph(page))
         return search_json(expression, {name: values if many and len(values) > 1 else values[0] for name, values in properties.items()})
     read = _json_ld if where.from_ == "json-ld" else _microdata
-    # A part has its own data where it holds some; a page of cards with one block for all of them is the other case.
+    # A card may contain its own data; otherwise one block on the page describes all cards.
     part = node if isinstance(node, parsel.Selector) and hasattr(node.root, "getparent") and node.root.getparent() is not None else page
     things: Things = _once(content, (where.from_, part.root), lambda: read(part, content.base_url))
     if part is page or things.each:
@@ -83,18 +84,18 @@ def _once(content: Content, key: Any, read: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """What a page describes, in page order. `wholes` are the blocks as they were written, with their `@graph`."""
+    """The objects that a page describes, in page order. `wholes` are the blocks as written, with their `@graph`."""
 
     each: list[Any]
     wholes: list[Any] = field(default_factory=list)
 
     def agree_on(self, expression: str) -> bool:
-        """Whether the page's things say one and the same, or only one of them says it: of several products, none is that of a part without data."""
+        """Whether all objects that have a value for the expression have the same one. With several products, none describes a card that has no data."""
         found = [value for thing in self.each if not _is_nothing(value := search_json(expression, thing))]
         return all(value == found[0] for value in found)
 
     def search(self, expression: str) -> Any:
-        """The first thing in which something is found, or what is found in the list of all; then once more, taking one thing for a list of one."""
+        """The first result of the expression: on each object, on the list of all, on the blocks; then on all of these again, leniently (`_Lenient`)."""
         scopes = [*self.each, self.each, *self.wholes]
         by_id = {thing["@id"]: thing for thing in self.each if isinstance(thing.get("@id"), str)}
         for interpreter in (None, _Lenient(by_id)):
@@ -106,7 +107,7 @@ class Things:
 
 
 class _Lenient(TreeInterpreter):
-    """JMESPath over linked data, where one value and a list of one mean the same, and a thing may be named by its id alone."""
+    """JMESPath for linked data: a single value equals a list of one, and an object given by its `@id` alone is resolved."""
 
     def __init__(self, by_id: dict[str, Any]) -> None:
         super().__init__()
@@ -147,7 +148,7 @@ def _json_ld(part: parsel.Selector, _base_url: str) -> Things:
 
 
 def _flattened(block: Any) -> Iterator[dict[str, Any]]:
-    """The things of a block: one, a list of them, or those of its graph."""
+    """The objects of a block: itself, its list entries, or those of its `@graph`."""
     if isinstance(block, list):
         for entry in block:
             yield from _flattened(entry)
@@ -159,7 +160,7 @@ def _flattened(block: Any) -> Iterator[dict[str, Any]]:
 
 
 def _opengraph(page: parsel.Selector) -> dict[str, list[str]]:
-    """Values by property, in page order: `og:title`, and `title` for it. Some stand in the body, or say `name` for `property`."""
+    """Values by property, in page order; `og:title` is also there as `title`. Tags in the body and with `name` for `property` count too."""
     properties: dict[str, list[str]] = {}
     for meta in page.root.xpath(_PROPERTIES):
         name = (meta.get("property") or meta.get("name")).strip().lower()
@@ -171,13 +172,13 @@ def _opengraph(page: parsel.Selector) -> dict[str, list[str]]:
 def _microdata(part: parsel.Selector, base_url: str) -> Things:
     try:
         items = _microdata_reader().extract_items(part.root, base_url)
-    except (RecursionError, ValueError):  # nested without end, or a reference that is no URL
+    except (RecursionError, ValueError):  # endless nesting, or a reference that is not a URL
         items = []
     return Things([thing for item in items if isinstance(thing := _as_json_ld(item), dict)])
 
 
 def _as_json_ld(value: Any) -> Any:
-    """An item as JSON-LD would have it: `@type` without its vocabulary, and the properties beside it."""
+    """A microdata item in the shape of JSON-LD: `@type` without its vocabulary, beside the properties."""
     if isinstance(value, list):
         return [_as_json_ld(entry) for entry in value]
     if not isinstance(value, dict):
@@ -191,7 +192,7 @@ def _as_json_ld(value: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _microdata_reader() -> Any:
-    """extruct, told what text is here. Imported when first asked for: it brings an RDF library along (0.15 s, 18 MB)."""
+    """extruct's microdata reader with this project's text rules. Imported lazily, since it loads an RDF library (0.15 s, 18 MB)."""
     from extruct.w3cmicrodata import LxmlMicrodataExtractor  # type: ignore[import-untyped]  # ships no types
 
     class Reader(LxmlMicrodataExtractor):  # type: ignore[misc]  # ships no types

@@ -1,4 +1,4 @@
-"""The links that a crawl follows from a page: pure, so that a stored page gives the same ones again."""
+"""The URL policy of a source and the links that a crawl follows. Pure functions of a page, so a stored page gives the same links again."""
 
 import posixpath
 import re
@@ -24,24 +24,27 @@ from almanac.spiders.selecting.urls import MAX_URL_LENGTH, canonical_url, is_on_
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
 _LINKED = re.compile(r"""<([^<>]*)>((?:[^<,"]|"[^"]*")*)""")  # <target>; name=value; name="value", …
 _IS_CANONICAL = re.compile(r"""(?:^|;)\s*rel\s*=\s*(?:canonical\s*(?:;|$)|"(?:[^"]*\s)?canonical(?:\s[^"]*)?")""", re.IGNORECASE)
-_HAS_ANCHOR = re.compile(r"(?:^|;)\s*anchor\s*=", re.IGNORECASE)  # then it speaks of another page
+_HAS_ANCHOR = re.compile(r"(?:^|;)\s*anchor\s*=", re.IGNORECASE)  # such a link is about another page (RFC 8288, 3.2)
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link to follow, and what it is to the page: a card's detail page, the next page, the page's own right address, an entry
-    of a sitemap, or just a link."""
+    """A link to follow and its role.
+
+    Roles: `detail` (a card's detail page), `next` (the next page of a pagination), `canonical` (the page's own canonical URL), `sitemap` (an entry of
+    a sitemap), `link` (any other).
+    """
 
     url: str
     role: Role
 
 
 class UrlPolicy:
-    """Where a source's crawl may go."""
+    """The URL policy of a site source: which URLs a crawl may fetch, and what role each has."""
 
     def __init__(self, source: SiteSource) -> None:
         self.source = source
-        # Every page of a site has the same few links around its own.
+        # Navigation links repeat on every page of a site.
         self._canonical = lru_cache(maxsize=4096)(partial(canonical_url, ignore_parameters=tuple(source.ignore_parameters)))
         self._starts = {self.canonical(url) for url in source.start_urls}
         self._is_listing = url_matcher(source.listing.match if source.listing else None)
@@ -50,35 +53,37 @@ class UrlPolicy:
         self._denied = [url_matcher(pattern, when_slow=True) for pattern in source.follow.deny]
 
     def canonical(self, url: str) -> str:
+        """The canonical URL (see `canonical_url`). Raises ValueError if there is no http(s) host."""
         return self._canonical(url)
 
     def key(self, url: str) -> str:
-        """What a page is known by: its canonical URL, without the number of a first page, which is the page without a number."""
+        """The key that identifies a page: its canonical URL, without the page number where that is the first, since both URLs are the same page."""
         numbering = self.source.pagination
         if numbering.parameter is None or numbering.json_ is not None or parameter_of(url, numbering.parameter) != str(numbering.first):
             return url
         return with_parameter(url, numbering.parameter, None)
 
     def is_listing(self, url: str) -> bool:
-        """Whether a URL is that of a listing, as declared; the number of a page makes no difference."""
+        """Whether the URL is a declared listing; its page number is ignored."""
         numbering = self.source.pagination.parameter
         return self._is_listing(url) or (numbering is not None and self._is_listing(with_parameter(url, numbering, None)))
 
     def may_be_item(self, url: str) -> bool:
-        """Whether a page may be an item itself. Beside declared links it is one only where `match` says so."""
+        """Whether a page may yield items: those that `match` matches; without `match`, every page unless `follow.allow` is declared."""
         return self._is_item(url) if self.source.match else not self.source.follow.allow
 
     def is_denied(self, url: str) -> bool:
+        """Whether the URL matches `follow.deny`."""
         return any(denied(url) for denied in self._denied)
 
     @cached_property
     def _is_free(self) -> bool:
-        """Whether any link is followed. A declared listing, pagination or sitemap is the whole policy, unless `follow` widens it."""
+        """Whether plain links are followed. A declared listing, pagination or sitemap is the whole policy, unless `follow.allow` widens it."""
         source = self.source
         return bool(source.follow.allow) or (source.listing is None and not source.pagination.is_declared and bool(source.start_urls))
 
     def may_follow(self, url: str, role: Role) -> bool:
-        """Whether a canonical URL is on the policy; `follow.allow` speaks of links and sitemaps only."""
+        """Whether the policy allows a canonical URL in that role. `follow.allow` restricts links and sitemap entries only."""
         if self.is_denied(url) or len(url) > MAX_URL_LENGTH or not is_on_domains(url, self.source.domains):
             return False
         if role not in ("link", "sitemap"):
@@ -88,8 +93,10 @@ class UrlPolicy:
         return (self._is_free or role == "sitemap") and (not self._allowed or any(allowed(url) for allowed in self._allowed))
 
     def _is_paged(self, content: Content, in_chain: bool) -> bool:
-        """Whether pagination leads on from a page. Without a listing, a number is only added to the start URLs, for no link says
-        that it may be."""
+        """Whether pagination continues from a page.
+
+        Without a listing, numbered pagination is tried on the start URLs only, since no link shows which other pages have one.
+        """
         if in_chain or self.source.listing is not None:
             return in_chain or self.is_listing(content.url)
         return not self.source.pagination.is_guessed or not self._starts.isdisjoint({content.url, content.page.requested_url})
@@ -97,7 +104,7 @@ class UrlPolicy:
     def links(self, content: Content, *, in_chain: bool = False) -> list[Link]:
         """Links to follow from a page, each URL once, cards first.
 
-        `in_chain` says that pagination led here: the second page of a listing is one too, although its URL may not show it.
+        `in_chain`: pagination led here, so the page counts as a listing page although its URL may not match.
         """
         found: list[tuple[str, Role]] = []
         if in_chain or self.is_listing(content.url):
@@ -115,7 +122,7 @@ class UrlPolicy:
         return list(links.values())
 
     def cards(self, content: Content) -> Iterator[tuple[Any, str]]:
-        """Cards of a listing page and the canonical URLs that they lead to; a card without a link is passed over."""
+        """Yields (card, canonical URL) for the cards of a listing page, in page order; cards without a link are skipped."""
         listing = self.source.listing
         if listing is None:
             return
@@ -124,7 +131,7 @@ class UrlPolicy:
                 yield card, url
 
     def next_pages(self, content: Content) -> list[str]:
-        """Canonical URLs of the pages that pagination leads to from here, if this is a page of it."""
+        """Canonical URLs of the pages that pagination leads to from a page of a listing."""
         pagination = self.source.pagination
         if pagination.next is not None:
             references: list[str | None] = [*_targets(content, pagination.next)]
@@ -136,7 +143,7 @@ class UrlPolicy:
         return list(self._absolute(filter(None, references), content))
 
     def linked_address(self, header: str, url: str) -> str | None:
-        """The canonical URL in a `Link` header (RFC 8288), where it names one, and only one, as the right address of what was sent."""
+        """The canonical URL from a `Link` header (RFC 8288, `rel=canonical`); None unless the header names exactly one."""
         stated = set()
         for target, parameters in _LINKED.findall(header):
             if _IS_CANONICAL.search(parameters) and not _HAS_ANCHOR.search(parameters):
@@ -145,7 +152,7 @@ class UrlPolicy:
         return stated.pop() if len(stated) == 1 else None
 
     def stated_address(self, content: Content) -> str | None:
-        """The canonical URL that a page gives as its own right address, where it gives one, and only one; what its headers said comes first."""
+        """The URL that a page declares as canonical, in its `Link` header or else in <link>; None unless it names exactly one."""
         if content.page.canonical is not None:
             return self.canonical(content.page.canonical)
         if content.form != "html" or "canonical" not in content.text.lower():
@@ -155,7 +162,7 @@ class UrlPolicy:
         return stated.pop() if len(stated) == 1 else None
 
     def sitemap_pages(self, urls: Iterable[str]) -> Iterator[str]:
-        """Canonical URLs of those pages of a sitemap that are on the policy."""
+        """Yields the canonical URLs of those sitemap entries that the policy allows."""
         for url in urls:
             try:
                 canonical = self.canonical(safe_url_string(url))
@@ -167,25 +174,26 @@ class UrlPolicy:
     def _absolute(self, references: Iterable[str], content: Content) -> Iterator[str]:
         for reference in references:
             try:
-                # Browsers encode the query of a link in the page's own encoding.
+                # Browsers encode the query of a link in the page's encoding.
                 yield self.canonical(safe_url_string(urljoin(content.base_url, reference.strip()), content.encoding if content.form == "html" else "utf-8"))
-            except (ValueError, LookupError):  # javascript:, mailto: or no URL at all
+            except (ValueError, LookupError):  # javascript:, mailto:, or not a URL
                 continue
 
 
 @cache
 def _binary_suffixes() -> frozenset[str]:
-    from scrapy.linkextractors import IGNORED_EXTENSIONS  # only a crawl asks; mapping need not load Scrapy
+    from scrapy.linkextractors import IGNORED_EXTENSIONS  # imported lazily: mapping does not need Scrapy
 
     return frozenset(f".{extension}" for extension in IGNORED_EXTENSIONS)
 
 
 def spread(found: list[Any]) -> list[Any]:
-    """Matches one by one: a list that was found in JSON stands for its entries."""
+    """The matches one by one: a single JSON list is replaced by its entries."""
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
 
 def json_of(content: Content) -> Any:
+    """The page's JSON; None if it has none."""
     try:
         return content.json
     except ValueError:
@@ -198,7 +206,7 @@ def _targets(content: Content, where: Selector, scope: Any = None) -> list[str]:
     for match in spread(find(content, where, scope)):
         if isinstance(match, parsel.Selector) and hasattr(match.root, "attrib"):
             attr = where.attr or "href"
-            # `li.next` is as good a name for the link as `li.next a`.
+            # A selector may match the link's parent: `li.next` for `li.next a`.
             target = match.attrib.get(attr) or match.xpath(f".//@{attr}").get()
         else:
             target = text_of(match)
@@ -215,6 +223,6 @@ def _hrefs(content: Content) -> list[str]:
     ).getall()
     try:
         refresh = get_meta_refresh(content.text[:4096], content.url, content.encoding)[1]
-    except ValueError:  # its target is no URL
+    except ValueError:  # its target is not a URL
         refresh = None
     return [*hrefs, refresh] if refresh else hrefs

@@ -1,4 +1,4 @@
-"""How a listing goes on: the URL of the next page, by its number or by what the page says."""
+"""Computes the URL of the next page of a listing, from the page number or from a value found in the page."""
 
 import re
 from typing import Any
@@ -8,13 +8,13 @@ from almanac.schemas.declaration.crawling import Pagination
 from almanac.spiders.selecting.urls import parameter_of, with_parameter
 
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
-# How sites call the number of a page. Another parameter that happens to have its value is something else.
+# Common names of the page parameter. A parameter of another name with the same value is a coincidence.
 _NUMBERING = frozenset({"page", "p", "pg", "paged", "pagenumber", "page_number", "pageno", "page_no", "pageindex", "page_index"})
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
 def page_number(url: str, pagination: Pagination) -> int | None:
-    """The number of a page by its URL: `first` without the parameter; None where the parameter holds no number."""
+    """The page number in a URL: `pagination.first` if the parameter is missing, None if it is not a number."""
     value = parameter_of(url, pagination.parameter or "page")
     if value is None:
         return pagination.first
@@ -22,13 +22,16 @@ def page_number(url: str, pagination: Pagination) -> int | None:
 
 
 def numbered_next(url: str, pagination: Pagination) -> str | None:
-    """The URL with the next number."""
+    """The URL of the next page by number; None if the URL's page number is not a number."""
     number = page_number(url, pagination)
     return None if number is None else with_parameter(url, pagination.parameter or "page", str(number + pagination.step))
 
 
 def told_next(value: Any, url: str, pagination: Pagination) -> str | None:
-    """The URL that a value found in a page leads to, maybe a relative one; None where it says that this page is the last."""
+    """The URL, possibly relative, that a value found in the page leads to; None if the value marks the last page.
+
+    The value may be a URL, a page number, a cursor, or true for the page after this one.
+    """
     if isinstance(value, list):
         value = value[0] if value else None
     if value is True:
@@ -46,6 +49,6 @@ def told_next(value: Any, url: str, pagination: Pagination) -> str | None:
 
 
 def _numbering_parameter(url: str, following: int) -> str:
-    """The query parameter that holds the number of the current page; where there is none, `page`."""
+    """The query parameter that has the number before `following` as its value and a common name; `page` if there is none."""
     names = [name for name, value in parse_qsl(urlsplit(url).query) if value == str(following - 1)]
     return next((name for name in names if name.lower() in _NUMBERING), "page")

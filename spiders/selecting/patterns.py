@@ -1,4 +1,4 @@
-"""Declared regular expressions, searched within a time limit: one that backtracks without end costs a second, not a run."""
+"""Searches declared regular expressions with a time limit, so that catastrophic backtracking costs a second and not the run."""
 
 from functools import lru_cache
 
@@ -8,7 +8,7 @@ LIMIT_S = 1.0
 
 
 class TooSlow(ValueError):
-    """A regular expression did not come to an end on some text."""
+    """A regular expression exceeded the time limit on a text."""
 
 
 @lru_cache(maxsize=1024)
@@ -17,7 +17,7 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
 
 
 def search(pattern: str, text: str) -> regex.Match[str] | None:
-    """The first match anywhere in `text`, as `re.search` finds it. Raises TooSlow after `LIMIT_S`."""
+    """The first match anywhere in `text`, as `re.search`. Raises TooSlow after `LIMIT_S` seconds."""
     try:
         return _compiled(pattern).search(text, timeout=LIMIT_S)
     except TimeoutError as error:
@@ -25,6 +25,6 @@ def search(pattern: str, text: str) -> regex.Match[str] | None:
 
 
 def first_group(pattern: str, text: str) -> str | None:
-    """The first group of a match, or the whole match where the pattern has no group; None where there is no match."""
+    """The first group of the first match, or the whole match if the pattern has no group; None if there is no match. Raises TooSlow."""
     match = search(pattern, text)
     return None if match is None else match[1] if match.re.groups else match[0]

@@ -1,4 +1,4 @@
-"""Data in a page's scripts: what a variable is assigned, or what a script element with an id holds. Nothing is run."""
+"""Reads data from a page's scripts without running them: values assigned to a variable, or the content of a script element with an id."""
 
 import json
 import re
@@ -10,8 +10,8 @@ import chompjs
 
 from almanac.spiders.reading.content import parse_json
 
-# Strings, comments and regular expressions are passed over, so that an assignment in one of them is none. A slash begins a regular expression
-# where no value stands before it to be divided. What is never closed ends with its line: each character is looked at once.
+# Strings, comments and regular expressions are skipped, so that an assignment inside one does not count. A slash begins a regular expression
+# where it cannot be a division. An unclosed literal ends with its line, so the scan takes linear time.
 _REGULAR_EXPRESSION = r"(?<=[=(,:;!&|?{\[])\s*+/(?![*/])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.){0,80}+\]){1,500}+/"
 _COMMENT = r"//[^\n]*+|/\*.*?(?:\*/|\Z)"
 _STRING = r"""\"(?:[^"\\\n]|\\.)*+(?:"|\\?(?=\n|\Z))|'(?:[^'\\\n]|\\.)*+(?:'|\\?(?=\n|\Z))|`(?:[^`\\]|\\.)*+(?:`|\\?\Z)"""
@@ -26,17 +26,17 @@ _LITERAL = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]
 _WRAPPING = re.compile(r"^\s*(?://|/\*)?\s*(?:<!\[CDATA\[|<!--)\s*(?:\*/)?")
 _BEFORE_VALUE = re.compile(r"(?:[\s(]|Object\s*\.\s*freeze\b)*+")
 _NO_JSON_ESCAPE = re.compile(r"(\\\\)|\\x([0-9a-fA-F]{2})|\\u\{0*([0-9a-fA-F]{1,6})\}|\\\n")
-# What chompjs hands on as text, because JSON has no word for it.
+# JavaScript values that JSON lacks; chompjs returns them as text.
 _NO_JSON = {"undefined": None, "void 0": None, "!0": True, "!1": False, "Infinity": None, "-Infinity": None}
 _MAX_ASSIGNMENTS = 1000
 _MAX_IN_VAIN = 64 << 20  # characters
 
 
 def named_data(scripts: list[tuple[str | None, str]], name: str) -> Any:
-    """What the page's scripts say that `name` holds, or None. `scripts` are ids and texts, in page order.
+    """The data that `name` holds in the page's scripts; None if there is none. `scripts` are (id, text) in page order.
 
-    A script element with that id is data as a whole. Otherwise assignments count, whatever script they stand in: to the variable
-    itself, to parts of it (`data.items = …`), and `data.push(…)`. What is no plain data (a function call) is passed over.
+    A script element with that id is data as a whole. Otherwise all assignments count, in any script: to the variable itself, to parts of it
+    (`data.items = …`), and `data.push(…)`. Values that are not plain data, such as function calls, are skipped.
     """
     wanted = _GLOBAL.sub("", name.strip()).removeprefix("#")
     for own_id, text in scripts:
@@ -46,7 +46,7 @@ def named_data(scripts: list[tuple[str | None, str]], name: str) -> Any:
 
 
 def read_data(text: str) -> Any:
-    """The data that a script consists of, such as a JSON-LD block; None where it is none. Comments, stray commas and escapes are forgiven."""
+    """The data that a script consists of, such as a JSON-LD block; None if it is no data. Comments, stray commas and JavaScript escapes are tolerated."""
     text = _WRAPPING.sub("", text)
     for written in (text, unescape(text)) if "&quot;" in text or "&#34;" in text else (text,):
         if (begin := re.search(r"[\[{]", written)) and (value := _Reader(written).value_at(begin.start())[0]) is not None:
@@ -55,14 +55,14 @@ def read_data(text: str) -> Any:
 
 
 def _assigned(scripts: list[str], name: str) -> Any:
-    """The variable after all assignments, in order."""
+    """The value of the variable after all assignments, in order."""
     root: Any = None
     for text in scripts:
         for path, is_push, is_kept, value in _assignments(text, name):
             if is_push:
                 root = _pushed(root, path, value)
             elif not path:
-                is_default = root is not None and (is_kept or value in ({}, []))  # `function f(data = {})` has one of its own
+                is_default = root is not None and (is_kept or value in ({}, []))  # the default of a parameter of the same name: `function f(data = {})`
                 root = root if is_default else value
             else:
                 root = _with_part(root, path, value)
@@ -70,7 +70,7 @@ def _assigned(scripts: list[str], name: str) -> Any:
 
 
 def _assignments(text: str, name: str) -> Iterator[tuple[list[str], bool, bool, Any]]:
-    """Path below the name, whether the value is appended, whether one that is there is kept (`x = x || …`), and the value."""
+    """Yields (path below the name, is appended, keeps an existing value as in `x = x || …`, value) for each assignment."""
     dotted = r"\s*\.\s*".join(map(re.escape, name.split(".")))
     target = rf"(?<![\w$.]){_GLOBALS}{dotted}(?:['\"]\s*\])?{_PATH}\s*(?:=(?![=>])|(?P<push>\.\s*push\s*\())"
     scan = re.compile(rf"{target}|{_PASSED}", re.DOTALL)
@@ -88,7 +88,7 @@ def _assignments(text: str, name: str) -> Iterator[tuple[list[str], bool, bool, 
 
 
 def _with_part(root: Any, path: list[str], value: Any) -> Any:
-    """`root` with `value` at `path`; unchanged where there is no room for it."""
+    """`root` with `value` set at `path`; unchanged if the path leads through a value that is not an object."""
     root = {} if root is None else root
     node = root
     for step in path[:-1]:
@@ -111,14 +111,14 @@ def _pushed(root: Any, path: list[str], value: Any) -> Any:
 
 
 class _Reader:
-    """Reads values out of a script. What it may look at in vain is bounded, so that a script of a thousand broken literals ends."""
+    """Reads literal values from a script. The total length of failed attempts is bounded, so that a script of a thousand broken literals terminates."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._left = _MAX_IN_VAIN
 
     def value_at(self, position: int) -> tuple[Any, int]:
-        """The value that begins at `position`, and where the search goes on; None where no plain data stands there."""
+        """The value that begins at `position` and the position to go on from; the value is None if it is not plain data."""
         if parse := _JSON_PARSE.match(self.text, position):
             written, end = self._plain_at(parse.end())
             return (_loaded(written) if isinstance(written, str) else None), end
@@ -135,7 +135,7 @@ class _Reader:
         return (read[0] if read else None), literal.end()
 
     def _object_at(self, start: int) -> tuple[Any, int]:
-        """An object or array: JSON, or else a JavaScript literal."""
+        """An object or array, parsed as JSON or else as a JavaScript literal."""
         try:
             end = json.JSONDecoder(strict=False).raw_decode(self.text, start)[1]
             return _loaded(self.text[start:end]), end
@@ -152,7 +152,7 @@ class _Reader:
 
 
 def _json_escape(found: re.Match[str]) -> str:
-    """An escape of JavaScript as JSON has it; a line end that is escaped is none."""
+    """A JavaScript escape as JSON; an escaped line end is dropped."""
     if found[1]:
         return found[1]
     if found[3]:
@@ -161,7 +161,7 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def _loaded(text: str) -> Any:
-    """JSON as the page's own JSON is read, but that NaN is no value here, and line ends may stand in texts; None where it is none."""
+    """JSON by the rules of `parse_json`, but NaN and Infinity become null and strings may contain line ends; None if it is invalid."""
     try:
         return parse_json(text)
     except ValueError:

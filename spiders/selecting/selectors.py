@@ -1,4 +1,4 @@
-"""Declared selectors applied to HTML, XML and JSON, and the text of what they find."""
+"""Evaluates declared CSS, XPath and JMESPath selectors, and extracts the text of their matches."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from parsel.csstranslator import GenericTranslator, HTMLTranslator
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.spiders.selecting.visibility import visible_first, without_hidden_copies
 
-# Text on both sides of these is set apart by a reader's eye, so it is set apart by a space.
+# Block elements: text on either side is separate for a reader, so it is separated by a space.
 _BLOCKS = frozenset(
     {"address", "article", "aside", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "div", "dl", "dt", "fieldset"}
     | {"figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu"}
@@ -24,19 +24,19 @@ _BLOCKS = frozenset(
     | {"title", "tr", "ul"}
 )
 _UNREAD = frozenset({"script", "style", "template"})
-# "All text inside", as Scrapy users write it. Read node by node, the first one would be a fragment of the text.
+# Scrapy's idiom for "all text inside". Taken node by node, the first match would be a fragment of the text.
 _WHOLE_TEXT_XPATH = re.compile(r"//text\(\)\s*$")
 _SPACES = re.compile(r"\s+")
-# Elements whose inside is raw text when it is parsed again, although it was written escaped.
+# Elements whose content is raw text to a parser, although serialised markup is escaped.
 _RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE)
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 
 
 def select(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> list[Any]:
-    """What a selector finds in `scope`, in page order: parsel selectors on markup, plain values in JSON.
+    """The matches of a selector in `scope`, in page order: parsel selectors on markup, at most one plain value in JSON.
 
-    Hidden copies of visible matches are left out. Without `many`, visible matches come before hidden ones, and a selector for all
-    text nodes inside an element finds the element: its first text is the whole text.
+    Hidden copies of visible matches are left out. Without `many`, visible matches come before hidden ones, and a selector for all text nodes of an
+    element returns the element, because its first text is meant to be the whole text.
     """
     if where.json_ is not None:
         found = search_json(where.json_, scope)
@@ -46,7 +46,7 @@ def select(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> lis
     xpath = _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=not many)
     try:
         matches = list(scope.xpath(xpath))
-    except ValueError:  # a valid expression that cannot be evaluated here, such as one with an unknown function
+    except ValueError:  # valid, but cannot be evaluated, such as an unknown function
         return []
     if len(matches) < 2:
         return matches
@@ -56,7 +56,7 @@ def select(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> lis
 @lru_cache(maxsize=1024)
 def _as_xpath(css: str | None, xpath: str | None, *, is_xml: bool, whole: bool) -> str:
     if css is not None:
-        translator = GenericTranslator() if is_xml else HTMLTranslator()  # names in XML keep their case
+        translator = GenericTranslator() if is_xml else HTMLTranslator()  # names in XML are case-sensitive
         return translator.css_to_xpath(_WHOLE_TEXT_CSS.sub("", css) if whole else css)
     if whole and _WHOLE_TEXT_XPATH.search(xpath or ""):
         xpath = _WHOLE_TEXT_XPATH.sub("", xpath or "")
@@ -64,7 +64,7 @@ def _as_xpath(css: str | None, xpath: str | None, *, is_xml: bool, whole: bool) 
 
 
 def search_json(expression: str, value: Any, interpreter: TreeInterpreter | None = None) -> Any:
-    """What a JMESPath expression finds in a JSON value, or None, also where a function does not take the type found there."""
+    """The result of a JMESPath expression on a JSON value; None if nothing is found or a function does not accept the type found."""
     if isinstance(value, parsel.Selector):
         return None
     compiled = _compiled(expression)
@@ -80,9 +80,9 @@ def _compiled(expression: str) -> ParsedResult:
 
 
 def text_of(found: Any, attr: str | None = None, *, lines: bool = False) -> Any:
-    """The text of one match (or of its attribute), white space normalised; None where there is no such attribute.
+    """The text of a match, or of its attribute `attr`, with white space normalised; None if the attribute is missing.
 
-    With `lines`, line breaks and block elements stay line ends. Values from JSON are handed on as they are.
+    With `lines`, line breaks and block elements become line ends. JSON values are returned unchanged.
     """
     if not isinstance(found, parsel.Selector):
         return found
@@ -96,19 +96,19 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False) -> Any:
 
 
 def markup_of(found: Any) -> str:
-    """The outer HTML of one match, so written that it is read as the same again."""
+    """The outer HTML of a match, serialised so that parsing it again gives the same content."""
     return _RAW_TEXT.sub(r"<\1pre", str(found.get())) if isinstance(found, parsel.Selector) else str(found)
 
 
 def element_text(element: Any) -> str:
-    """All text inside an element: inline elements join, block elements and line breaks part, scripts are left out."""
+    """All text inside an element: inline elements join, block elements and line breaks separate, scripts and styles are left out."""
     if not len(element) and element.tag not in _UNREAD:
         return normal_space(element.text or "")
     return normal_space("".join(_pieces(element, " ")))
 
 
 def element_lines(element: Any) -> str:
-    """The same text, a line for each block."""
+    """The text of `element_text` with one line per block."""
     blocks = "".join(piece if piece == "\0" else _SPACES.sub(" ", piece) for piece in _pieces(element, "\0"))
     return "\n".join(line for block in blocks.split("\0") if (line := normal_space(block)))
 
@@ -129,5 +129,5 @@ def _pieces(element: Any, parting: str) -> Iterator[str]:
 
 
 def normal_space(text: str) -> str:
-    """Single spaces, no-break spaces included, and none at the ends."""
+    """The text with every run of white space, no-break spaces included, as one space, and none at the ends."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""One page, one URL: what two spellings of an address have in common, and which host it belongs to."""
+"""Canonical URLs, host checks, query parameters, and declared URL patterns."""
 
 import ipaddress
 import posixpath
@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 from almanac.schemas.declaration.urls import ascii_host
 from almanac.spiders.selecting.patterns import TooSlow, search
 
-MAX_URL_LENGTH = 2083  # what common servers and proxies still accept; longer ones are nearly always a loop of parameters
+MAX_URL_LENGTH = 2083  # the longest that common servers and proxies accept; longer ones nearly always come from a loop of parameters
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -18,16 +18,15 @@ _PATH_SAFE = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
 _QUERY_SAFE = _PATH_SAFE | frozenset("?")
 _LETTERS = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
 _CHARACTER = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
-# Browsers drop these wherever they stand in an address.
+# Browsers remove these anywhere in a URL.
 _INVISIBLE = str.maketrans("", "", "\t\r\n")
 
 
 def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
-    """The one spelling of an http(s) URL (RFC 3986, 6.2); canonical URLs stay as they are.
+    """The canonical spelling of an http(s) URL (RFC 3986, 6.2); idempotent. Raises ValueError if there is no http(s) host.
 
-    Fragments, default ports, user and password, and parameters that match `ignore_parameters` (`utm_*` style) go, those in the path
-    (`;jsessionid=…`) too; other parameters keep their order, and trailing slashes are kept, because servers tell such URLs
-    apart. Raises ValueError where there is no host.
+    Removed: fragment, default port, user and password, and parameters that match `ignore_parameters` (`utm_*` style), in the query and in the
+    path (`;jsessionid=…`). Parameter order and trailing slashes are kept, because servers distinguish such URLs.
     """
     ignored = list(ignore_parameters)
     parts = urlsplit(url.translate(_INVISIBLE).strip())
@@ -42,13 +41,13 @@ def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
 
 
 def is_on_domains(url: str, domains: Iterable[str]) -> bool:
-    """Whether the URL's host is one of `domains` or below one of them."""
+    """Whether the URL's host is one of `domains` or a subdomain of one."""
     host = urlsplit(url).hostname or ""
     return any(host == domain.lower() or host.endswith(f".{domain.lower()}") for domain in domains)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` is this machine, by its name alone: nothing is looked up."""
+    """Whether `host` is this machine, judged by name or IP address without a DNS lookup."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -58,7 +57,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _normal_escapes(text: str, safe: frozenset[str]) -> str:
-    """Escapes in upper case; unreserved characters unescaped; everything that is not in `safe` escaped."""
+    """Percent-escapes normalised: upper case, unreserved characters unescaped, everything outside `safe` escaped."""
 
     def normal(match: re.Match[str]) -> str:
         if match[1]:
@@ -104,12 +103,12 @@ def _is_named(pair: str, patterns: list[str]) -> bool:
 
 
 def parameter_of(url: str, name: str) -> str | None:
-    """The value of a query parameter, the first where it stands twice; None where it is not there."""
+    """The value of a query parameter, the first if it is repeated; None if it is missing."""
     return next((value for key, value in parse_qsl(urlsplit(url).query, keep_blank_values=True) if key == name), None)
 
 
 def with_parameter(url: str, name: str, value: str | None) -> str:
-    """The URL with a query parameter set, at its old place or at the end; with None, without it."""
+    """The URL with a query parameter set, at its old position or at the end; with None, removed."""
     parts = urlsplit(url)
     pairs = [pair for pair in parts.query.split("&") if pair]
     at = [number for number, pair in enumerate(pairs) if unquote_plus(pair.partition("=")[0]) == name]
@@ -120,7 +119,7 @@ def with_parameter(url: str, name: str, value: str | None) -> str:
 
 
 def spellings(url: str) -> list[str]:
-    """The URL as people read it, letters of all scripts decoded, and as it is sent where that differs: declared patterns may mean either."""
+    """The URL with letters of all scripts decoded, and as it is sent where that differs; declared patterns may mean either."""
     readable = _LETTERS.sub(lambda match: _decoded(match[0]), url)
     return [readable] if readable == url else [readable, url]
 
@@ -133,9 +132,9 @@ def _decoded(escapes: str) -> str:
 
 
 def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[str], bool]:
-    """A test whether a declared regular expression is found anywhere in a URL; without one, nothing matches.
+    """A function that tests whether a declared regular expression is found anywhere in a URL. With pattern None, nothing matches.
 
-    `when_slow` is the answer where the expression does not come to an end.
+    `when_slow` is its result if the expression exceeds the time limit.
     """
     if pattern is None:
         return lambda _: False
@@ -150,5 +149,5 @@ def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[st
 
 
 def file_stem(url: str) -> str:
-    """The last part of the path without its suffix: `a/faq.md` → `faq`."""
+    """The last path segment without its suffix: `faq` for `a/faq.md`."""
     return posixpath.splitext(posixpath.basename(urlsplit(url).path))[0]

@@ -1,4 +1,4 @@
-"""What a browser does not show: hidden copies must not stand in for what a reader sees, nor be found beside it."""
+"""Tells visible matches from those that a browser hides, so that hidden copies neither replace nor repeat what a reader sees."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from lxml import etree
 
 _UNSHOWN_TAGS = frozenset({"template", "noscript"})
 _UNSHOWN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# The same as `_is_unshown`, for text and attribute nodes, which do not know their element once they are found.
+# `_is_unshown` as XPath, for text and attribute nodes, which have no reference to their element.
 _SHOWN_XPATH = (
     "[not(ancestor-or-self::*[@hidden or @aria-hidden='true' or self::template or self::noscript"
     " or contains(translate(@style, 'DISPLAYNOE ', 'displaynoe'), 'display:none')"
@@ -17,15 +17,15 @@ _SHOWN_XPATH = (
 
 
 def visible_first(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:
-    """Matches of `xpath` in `scope`, visible ones before hidden ones, else in page order."""
+    """Matches of `xpath` in `scope`, visible ones before hidden ones, each in page order."""
     shown = _shown(found, scope, xpath)
     return [match for match, is_shown in zip(found, shown, strict=True) if is_shown] + [m for m, is_shown in zip(found, shown, strict=True) if not is_shown]
 
 
 def without_hidden_copies(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:
-    """Matches without the hidden ones that repeat a visible one: the same text, or the same links (a card that was left behind).
+    """Matches without hidden ones that repeat a visible one: the same text, or links that a visible one has too (a leftover card).
 
-    Where anything visible is found, what stands in a template is no match of its own: it is a form that a script fills in.
+    Where anything visible is found, matches in a <template> are dropped too, since scripts fill them in.
     """
     shown = _shown(found, scope, xpath)
     if all(shown) or not any(shown):
@@ -44,11 +44,11 @@ def without_hidden_copies(found: list[parsel.Selector], scope: parsel.Selector, 
 
 
 def _shown(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[bool]:
-    """Which of the matches a browser shows; all of them, if it is not to be told."""
+    """For each match, whether a browser shows it; True where that cannot be determined."""
     if not found or isinstance(found[0].root, etree._Element):
         memo: dict[Any, bool] = {}
         return [not isinstance(match.root, etree._Element) or not _is_hidden(match.root, memo) for match in found]
-    if not isinstance(found[0].root, str):  # a number or a truth value
+    if not isinstance(found[0].root, str):  # a number or a boolean
         return [True] * len(found)
     visible = [match.root for match in scope.xpath(f"({xpath}){_SHOWN_XPATH}")]
     flags, position = [], 0
@@ -60,7 +60,7 @@ def _shown(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> 
 
 
 def _is_hidden(element: Any, memo: dict[Any, bool]) -> bool:
-    """Whether the element or one around it is hidden. `memo` holds what is known of other elements."""
+    """Whether the element or an ancestor is hidden. `memo` caches results by element."""
     path = []
     hidden = False
     while element is not None:

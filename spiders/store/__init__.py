@@ -1,1 +1,1 @@
-"""Fetched pages on disk: bodies once each, a journal of every crawl, and what is kept of them."""
+"""Raw pages of a source on disk: content-addressed bodies, one journal per crawl, and retention."""

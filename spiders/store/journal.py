@@ -1,7 +1,7 @@
-"""The journal of a crawl: a head, a line for each page, and a line for each further URL that redirects to one.
+"""The journal of one crawl: a JSON Lines file with a head, a line per page, and a line per further URL that redirects to a page.
 
-Pages that a crawl got come first, in order of arrival; those that keep their place although it did not get them follow. Together they are
-the source's pages as of that crawl. Torn lines are passed over, and a journal of another format is none.
+Pages that the crawl fetched come first, in order of arrival. Pages carried over from the previous crawl follow. Together they are the source's
+pages as of that crawl. Torn lines are skipped. A journal of another format counts as missing.
 """
 
 import hashlib
@@ -21,24 +21,30 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line: `requester` tells as whom a crawl asked, `fetching` what was declared for it. Both are empty where they play no part."""
+    """The first line of a journal: `requester` is the requester fingerprint, `fetching` the fingerprint of the fetching rules. Empty where not applicable."""
 
     requester: str = ""
     fetching: str = ""
 
     def line(self) -> bytes:
+        """The head as a line of the journal."""
         return line_of({"format": FORMAT, "requester": self.requester, "fetching": self.fetching})
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a journal says about a page; its body lies under `sha256`.
+    """One page in a journal; its body is stored under `sha256`.
 
-    `fetched_at` is when the body came, `checked_at` when the server last spoke of it; `unchanged` says that it then answered 304.
-    `canonical` is as in Page, `redirects` are the URLs that led to it. `kept` says why a page that the crawl did not get keeps its place:
-    the reason of its failure, missed, or not_asked; `misses` counts the complete crawls in a row that met no way to it. An entry with
-    `links_only` is no page any more, for the site refuses it; but what it led to is not forgotten. `card` is the listing page, as it then
-    was, whose card led here: its URL, hash and content type.
+    Attributes:
+        fetched_at: when the body arrived (ISO 8601).
+        checked_at: when the server last confirmed the page; later than `fetched_at` after a 304.
+        unchanged: whether this crawl's request was answered with 304.
+        canonical: as in `Page`.
+        redirects: the URLs that redirected to the page.
+        kept: why the page is carried over without being fetched: the reason of its failure, `missed` (no link led to it) or `not_asked`. Empty if fetched.
+        misses: how many complete crawls in a row found no link to the page.
+        links_only: the site refuses the page now, so it counts as a page no more; only the links of its stored body are still used.
+        card: URL, hash and content type of the listing page (as of then) whose card led here.
     """
 
     url: str
@@ -61,10 +67,12 @@ class Entry:
 
     @classmethod
     def of(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
+        """The entry of a page that has just been fetched."""
         same = {name: getattr(page, name) for name in _OF_PAGE}
         return cls(**same, sha256=page.sha256, size=len(page.body), redirects=redirects, checked_at=page.fetched_at, card=card)
 
     def page(self, body: bytes) -> Page:
+        """The entry as a `Page` with the given body, without aliases."""
         return Page(body=body, **{name: getattr(self, name) for name in _OF_PAGE})
 
 
@@ -74,10 +82,10 @@ _NEEDED = _KNOWN - {one.name for one in fields(Entry) if one.default is not MISS
 
 
 class CrawlIndex:
-    """The entries of a crawl by URL: their places in memory, the entries themselves on disk.
+    """The entries of one crawl by URL. Only file offsets are kept in memory; entries are read from disk on demand.
 
-    Where a URL was stored twice, the later one counts. `damaged` counts lines that cannot be read; `exists` is false of a crawl that
-    never was, or left a journal of another format.
+    Where a URL was stored twice, the later entry counts. `damaged` counts unreadable lines. `exists` is False if the crawl has no journal,
+    or one of another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,62 +133,63 @@ class CrawlIndex:
 
     @property
     def requester(self) -> str:
-        """As whom the crawl asked; empty of files."""
+        """Requester fingerprint of the crawl; empty for files."""
         return self.head.requester
 
     @property
     def urls(self) -> set[str]:
+        """URLs of the pages."""
         return set(self._places)
 
     @property
     def all_urls(self) -> set[str]:
-        """Those of the pages, and of what is no page any more but leads to some."""
+        """URLs of the pages and of `links_only` entries."""
         return {*self._places, *self._links_only}
 
     @property
     def right_addresses(self) -> dict[str, str]:
-        """Pages that call another stored page the right one, and which: URL to URL."""
+        """URL → canonical URL, for pages that declare another stored page as their canonical one."""
         return {url: right for url, right in self._stated.items() if right in self._places}
 
     @property
     def further_urls(self) -> dict[str, str]:
-        """URLs that redirect to a page which another way led to, and the URL that each leads to."""
+        """Alias → target: URLs that redirect to a page which was also reached another way."""
         return self._alias_of
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same pages, as far as items are made from them; times play no part, nor which way led first to a page."""
+        """Hash of everything that mapping reads: the same for the same pages, whatever the times and whichever URL led to a page first."""
         whole = hashlib.sha256()
         for entry in self.in_order():
             ways = sorted({entry.requested_url, *self.aliases(entry)} - {entry.url})
-            card = entry.card if entry.kept else []  # whose card may be on no page any more
+            card = entry.card if entry.kept else []  # its card may be on none of the stored pages any more
             whole.update(canonical_json([entry.url, entry.sha256, entry.status, entry.content_type, entry.canonical, ways, card]).encode() + b"\n")
         return whole.hexdigest()
 
     def find(self, url: str) -> Entry | None:
-        """The page that was stored under a URL, or that a redirect from it led to."""
+        """The page stored under a URL, or reached by a redirect from it."""
         place = self._places.get(url, self._requested.get(url))
         return None if place is None else self._at(place)
 
     def leading_on(self, url: str) -> Entry | None:
-        """As `find`, and also what is no page any more, or what a further URL redirected to: for their links."""
+        """As `find`, and also `links_only` entries and targets of aliases: used for their links."""
         place = self._links_only.get(url)
         return self._at(place) if place is not None else self.find(url) or self.find(self._alias_of.get(url, url))
 
     def aliases(self, entry: Entry) -> list[str]:
-        """Further URLs that redirect to a page, sorted."""
+        """Further URLs that redirect to the page, sorted."""
         return sorted({alias for url in (entry.url, entry.requested_url) for alias in self._aliases.get(url, ())})
 
     def in_order(self) -> Iterator[Entry]:
-        """The pages by URL, those last that call another stored page the right one.
+        """Yields the pages sorted by URL, pages that declare another stored page as canonical last.
 
-        Pages arrive in an order that the network decides. Sorted, the same content gives the same items, ids and digest, whatever
-        the order in which it arrived; and of two equal pages, the one under the canonical address comes first and is kept.
+        Pages arrive in an order that the network decides. Sorting makes items, ids and digest independent of it, and of two equal pages
+        the one under the canonical URL comes first, so de-duplication keeps it.
         """
         yield from self._entries(self._places[url] for url in sorted(self._places, key=lambda url: (self._stated.get(url) in self._places, url)))
 
     def select(self, urls: set[str]) -> Iterator[Entry]:
-        """Entries of some URLs, pages or not, sorted by URL."""
+        """Yields the entries of the given URLs, `links_only` ones included, sorted by URL."""
         places = {**self._links_only, **self._places}
         yield from self._entries(places[url] for url in sorted(urls & places.keys()))
 
@@ -205,7 +214,7 @@ class CrawlIndex:
 
 
 def head_of(path: Path) -> Head | None:
-    """The head of a journal; None where there is no journal, or none of this format."""
+    """The head of a journal; None if there is no journal or it has another format."""
     with storage_errors(path):
         if not path.is_file():
             return None
@@ -219,11 +228,12 @@ def _entry(values: dict[str, Any]) -> Entry | None:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
+    """Values as one line of a journal (ASCII JSON with a line feed)."""
     return json.dumps(values).encode("ascii") + b"\n"
 
 
 def values_of(line: bytes) -> dict[str, Any]:
-    """What a line says; nothing where it was torn by a kill."""
+    """The values of a journal line; empty if the line is torn or is no JSON object."""
     try:
         values = json.loads(line)
     except ValueError:
@@ -233,7 +243,7 @@ def values_of(line: bytes) -> dict[str, Any]:
 
 @contextmanager
 def storage_errors(root: Path) -> Iterator[None]:
-    """Whatever the operating system refuses becomes a StorageError that says so."""
+    """Turns every OSError inside the block into a StorageError with path and hint."""
     try:
         yield
     except OSError as error:

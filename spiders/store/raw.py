@@ -1,11 +1,11 @@
-"""Pages as they were fetched, on disk: bodies by their content, and one journal for each crawl (`journal.py`).
+"""Raw pages on disk: content-addressed bodies, and one journal per crawl (`journal.py`).
 
-    bodies/<ab>/<sha256>.gz      a body, once for all crawls that met it
+    bodies/<ab>/<sha256>.gz      a body, stored once for all crawls
     crawls/<run_id>.jsonl        the source's pages as of that crawl
-    crawls/<run_id>.stats.json   how the crawl ended; without it, it did not end
+    crawls/<run_id>.stats.json   outcome of the crawl; missing if it was cut off
 
-A line follows its body and is handed to the system at once, so killing a crawl loses nothing that had arrived. A power cut
-may lose the tail of what was not synced: a torn line, or a line whose body is missing or has another hash, was not fetched.
+A journal line is written after its body and flushed to the operating system at once, so killing a crawl loses nothing that has arrived. A
+power cut may lose unsynced data: a torn line, or a line whose body is missing or has another hash, counts as not fetched.
 """
 
 import os
@@ -25,35 +25,35 @@ from almanac.spiders.store.journal import CrawlIndex, Entry, Head, head_of, line
 from almanac.spiders.store.retention import Pruned, forget_urls, prune_crawls
 
 log = structlog.get_logger("almanac.raw")
-# Level 1 packs pages a fifth less tightly than 6, in a quarter of the time.
+# Level 1 compresses pages a fifth less than level 6, in a quarter of the time.
 _LEVEL = 1
-_GZIP = 31  # zlib's name for the format; such a header holds no time, so one body is always the same bytes
+_GZIP = 31  # zlib's wbits for gzip; its header holds no time, so equal bodies give equal files
 
 
 @dataclass(slots=True)
 class Journal:
-    """Where a running crawl puts its pages."""
+    """The open journal of a running crawl."""
 
     store: "RawStore"
     file: IO[bytes]
 
     def add(self, page: Page, *, redirects: list[str] | None = None, card: list[str] | None = None) -> None:
-        """Stores a page. `redirects` are the URLs that led to it; `card` is as in Entry."""
+        """Stores the body of a fetched page and appends its entry. `redirects` are the URLs that led to it; `card` is as in `Entry`."""
         entry = Entry.of(page, redirects or [], card or [])
         with storage_errors(self.store.root):
             self.store.keep_body(entry.sha256, page.body)
         self.repeat(entry)
 
     def repeat(self, entry: Entry) -> None:
-        """Notes a page whose body is stored already."""
+        """Appends an entry whose body is stored already."""
         self._write(asdict(entry))
 
     def alias(self, url: str, of: str) -> None:
-        """Notes that a URL redirects to a page that another way leads to."""
+        """Appends an alias: `url` redirects to the page `of`, which was also reached another way."""
         self._write({"alias": url, "of": of})
 
     def keep(self, entry: Entry, aliases: Collection[str]) -> None:
-        """Notes a page that was not had, with the further URLs that led to it when it was."""
+        """Appends an entry that is carried over from the previous crawl, with the aliases it had there."""
         self.repeat(entry)
         for alias in aliases:
             self._write({"alias": alias, "of": entry.url, "kept": entry.kept})
@@ -64,7 +64,7 @@ class Journal:
 
 
 class RawStore:
-    """The raw pages of one source. What is not in `root` is read from the store `below`, which nothing is written to."""
+    """The raw pages of one source under `root`. Files missing there are read from the store `below`, which is never written to."""
 
     def __init__(self, root: Path, below: Path | None = None) -> None:
         self.root = root
@@ -77,27 +77,30 @@ class RawStore:
         return self.root / "crawls" / f"{run_id}.stats.json"
 
     def crawls(self) -> list[str]:
-        """Run ids of all crawls, the oldest first."""
+        """Run ids of all crawls with a readable journal, oldest first."""
         return sorted({path.stem for root in self._roots for path in (root / "crawls").glob("*.jsonl") if _is_readable(path)})
 
     def index(self, run_id: str) -> CrawlIndex:
-        """The entries of a crawl as they stand now; of a crawl that never was, none."""
+        """The index of a crawl's entries at this moment; empty if the crawl has no journal."""
         return CrawlIndex(self._found(self.journal_path(run_id)))
 
     def stats(self, run_id: str) -> str | None:
-        """What the crawl said at its end, as JSON; None of a crawl that did not come to its end."""
+        """The outcome that the crawl wrote at its end, as JSON; None if it was cut off."""
         path = self._found(self.stats_path(run_id))
         with storage_errors(self.root):
             return path.read_text(encoding="utf-8") if path.is_file() else None
 
     @contextmanager
     def journal(self, run_id: str, head: Head = Head()) -> Iterator[Journal]:  # noqa: B008  # frozen
-        """The journal of a crawl, opened for adding; what an earlier attempt wrote is kept. A new one begins with `head`."""
+        """Opens the journal of a crawl for appending and syncs it at the end.
+
+        Lines of an earlier attempt at the same crawl are kept. A new journal starts with `head`.
+        """
         path = self.journal_path(run_id)
         with storage_errors(self.root):
             if head_of(path) is None:
                 write_file(path, head.line())
-            is_torn = _last_byte(path) != b"\n"  # by a kill
+            is_torn = _last_byte(path) != b"\n"  # by a killed process
             file = path.open("ab", buffering=0)
         with file:
             if is_torn:
@@ -108,7 +111,7 @@ class RawStore:
                 sync_folder(path.parent)
 
     def drop_kept(self, run_id: str) -> None:
-        """Takes back which pages keep their place: an earlier attempt at this crawl had come so far as to say it."""
+        """Removes the carried-over entries that an earlier attempt at this crawl has written, so that they can be decided again."""
         path = self.journal_path(run_id)
         if head_of(path) is not None:
             with storage_errors(self.root):
@@ -118,7 +121,7 @@ class RawStore:
                     write_file(path, b"".join(left))
 
     def pages(self, run_id: str) -> Iterator[Page]:
-        """The pages of a crawl, one at a time, in the order of `CrawlIndex.in_order`."""
+        """Yields the pages of a crawl one at a time, in the order of `CrawlIndex.in_order`. Pages with a missing or damaged body are skipped."""
         index = self.index(run_id)
         for entry in index.in_order():
             body = self.body(entry.sha256)
@@ -126,18 +129,18 @@ class RawStore:
                 yield replace(entry.page(body), aliases=tuple(index.aliases(entry)))
 
     def keep_body(self, digest: str, body: bytes) -> None:
-        """Stores a body under its hash, unless it is there and whole."""
+        """Stores a body under its hash, unless an intact one is there."""
         if self.body(digest) is None:
             packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
-            # Not synced one by one: a thousand syncs cost more than fetching again what a power cut damaged.
+            # Not synced: a thousand syncs cost more than fetching again what a power cut damages.
             write_file(self._body_path(digest), packer.compress(body) + packer.flush(), synced=False)
 
     def has_body(self, digest: str) -> bool:
-        """Whether there is a body of that hash; only reading it tells whether it is whole."""
+        """Whether a body of that hash is stored; whether it is intact shows only on reading."""
         return self._found(self._body_path(digest)).is_file()
 
     def body(self, digest: str) -> bytes | None:
-        """The body of that hash, or None where it is missing or damaged."""
+        """The body of that hash; None if it is missing or damaged."""
         for root in self._roots:
             try:
                 with storage_errors(self.root):
@@ -149,12 +152,12 @@ class RawStore:
         return None
 
     def forget(self, urls: Collection[str]) -> int:
-        """Takes every trace of pages away, whatever crawl had them: lines, what was said of them, bodies. Returns how many bodies went."""
+        """Erases pages from every crawl: journal lines, mentions in stats, and bodies. Returns the number of bodies removed."""
         with storage_errors(self.root):
             return forget_urls(self.root, frozenset(urls))
 
     def prune(self, crawls: set[str], bodies: set[str]) -> Pruned:
-        """Takes away all crawls but `crawls`, and the bodies that none of these names, but `bodies`."""
+        """Removes all crawls except `crawls`, and the bodies that neither a remaining crawl nor `bodies` names."""
         with storage_errors(self.root):
             return prune_crawls(self.root, crawls, bodies)
 
@@ -163,7 +166,7 @@ class RawStore:
         return [self.root] if self.below is None else [self.root, self.below]
 
     def _found(self, path: Path) -> Path:
-        """Where a file of this store lies: here, or below."""
+        """The path of a file of this store, in `root` or in the store below."""
         if self.below is None or path.is_file():
             return path
         return self.below / path.relative_to(self.root)

@@ -1,6 +1,6 @@
-"""What leaves the raw store: crawls that are no longer needed, and pages that were taken down.
+"""Removes data from the raw store: crawls that are no longer needed, and pages that were taken down.
 
-Journals go before the bodies that they name. Killed anywhere in between, a body is left that nothing names, and goes the next time.
+Journals are removed before the bodies that they name. If the process is killed in between, an unreferenced body remains and the next call removes it.
 """
 
 import json
@@ -13,13 +13,13 @@ from typing import Any
 from almanac.core.durable import remove, write_file
 from almanac.spiders.store.journal import line_of, values_of
 
-_STRAY_S = 24 * 3600  # a temporary file of that age is nobody's any more
+_STRAY_S = 24 * 3600  # age at which a temporary file is taken for abandoned
 _ADDRESSES = ("url", "requested_url", "canonical", "alias", "of")
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """How many crawls and bodies went, and the bytes that they took, compressed as they were."""
+    """How many crawls and bodies were removed, and the bytes they took on disk (compressed)."""
 
     crawls: int = 0
     bodies: int = 0
@@ -27,10 +27,10 @@ class Pruned:
 
 
 def prune_crawls(root: Path, crawls: set[str], bodies: set[str]) -> Pruned:
-    """As `RawStore.prune`."""
+    """Implements `RawStore.prune`."""
     gone = [path for path in sorted((root / "crawls").glob("*.json*")) if path.name.partition(".")[0] not in crawls]
     freed = sum(path.stat().st_size for path in gone)
-    for path in gone:  # of one crawl the journal comes first: its stats alone are not a crawl, and without them it would be one that was cut off
+    for path in gone:  # journal before stats: stats alone are no crawl, but a journal alone is one that was cut off
         remove(path)
     unnamed = _unnamed(root, bodies)
     freed += sum(path.stat().st_size for path in unnamed)
@@ -40,7 +40,7 @@ def prune_crawls(root: Path, crawls: set[str], bodies: set[str]) -> Pruned:
 
 
 def forget_urls(root: Path, urls: frozenset[str]) -> int:
-    """As `RawStore.forget`."""
+    """Implements `RawStore.forget`."""
     for path in sorted((root / "crawls").glob("*.jsonl")):
         lines = path.read_bytes().splitlines(keepends=True)
         left = [_without_card(line, values, urls) for line in lines if (values := values_of(line)) and not _names(values, urls)]
@@ -55,19 +55,19 @@ def forget_urls(root: Path, urls: frozenset[str]) -> int:
 
 
 def _names(values: dict[str, Any], urls: frozenset[str]) -> bool:
-    """Whether a line speaks of one of the URLs, be it as a way to the page or as its right address."""
+    """Whether a journal line mentions one of the URLs: as page, alias, canonical URL or redirect."""
     return any(values.get(key) in urls for key in _ADDRESSES) or not urls.isdisjoint(values.get("redirects") or ())
 
 
 def _without_card(line: bytes, values: dict[str, Any], urls: frozenset[str]) -> bytes:
-    """The line; where the page's card stood on one of the URLs, without it."""
+    """The line, with `card` emptied if the page's card was on one of the URLs."""
     return line if urls.isdisjoint(values.get("card") or ()) else line_of({**values, "card": []})
 
 
 def _forget_in_stats(path: Path, urls: frozenset[str]) -> None:
     try:
         before = json.loads(path.read_bytes())
-    except ValueError:  # nothing that a crawl wrote; what it holds cannot be told
+    except ValueError:  # damaged: it cannot be searched for the URLs, so all of it goes
         remove(path)
         return
     after = _without(before, urls)
@@ -76,7 +76,7 @@ def _forget_in_stats(path: Path, urls: frozenset[str]) -> None:
 
 
 def _without(value: Any, urls: frozenset[str]) -> Any:
-    """The value without the entries of lists and objects that speak of one of the URLs."""
+    """The JSON value without the entries of lists and objects that mention one of the URLs; a text that contains one becomes empty."""
     if isinstance(value, list):
         return [_without(one, urls) for one in value if not _is_of(one, urls)]
     if isinstance(value, dict):
@@ -89,7 +89,7 @@ def _is_of(value: Any, urls: frozenset[str]) -> bool:
 
 
 def _unnamed(root: Path, bodies: set[str]) -> list[Path]:
-    """Bodies that no journal names, and `bodies` do not either."""
+    """Paths of the bodies that neither a journal nor `bodies` names."""
     named = bodies | {digest for path in (root / "crawls").glob("*.jsonl") for digest in _digests(path)}
     return [path for path in sorted((root / "bodies").glob("*/*.gz")) if not path.name.startswith(".") and path.name.partition(".")[0] not in named]
 
@@ -102,6 +102,6 @@ def _digests(path: Path) -> Iterator[str]:
 
 
 def _strays(root: Path, *, aged_s: float = _STRAY_S) -> list[Path]:
-    """Temporary files that a kill left."""
+    """Temporary files that killed processes left behind, at least `aged_s` seconds old."""
     before = time.time() - aged_s
     return [path for pattern in ("bodies/*/.*.tmp", "crawls/.*.tmp") for path in root.glob(pattern) if path.stat().st_mtime <= before]

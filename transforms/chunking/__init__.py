@@ -1,1 +1,1 @@
-"""Documents → chunks. `chunker.py` is the door; one module for each way to cut, all of them on `layout.py` and `packing.py`."""
+"""Splits documents into chunks. `chunker.py` is the entry point; there is a module per strategy, all based on `layout.py` and `packing.py`."""

@@ -1,4 +1,4 @@
-"""The one protocol of all chunkers, and the rows that come of an item."""
+"""The `Split` protocol of all chunking strategies, and `Chunker`, which turns items into rows of chunks."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -13,14 +13,14 @@ from almanac.transforms.chunking.separators import split_by_paragraphs, split_by
 from almanac.transforms.chunking.topics import Embed, split_by_topic
 from almanac.transforms.chunking.windows import split_into_windows
 
-TokenSpans = Callable[[str], Sequence[tuple[int, int]]]  # the characters of each token of a text, in order
+TokenSpans = Callable[[str], Sequence[tuple[int, int]]]  # text → (start, end) in characters of each token, in order
 
 
 class Split(Protocol):
-    """One way to cut.
+    """A chunking strategy.
 
-    The spans of what `span` holds, which neither starts nor ends with white space: in reading order, none like that either, every visible
-    character in one of them, none longer than `limits.size` (sentences: `max_size`), and no more than `overlap` shared with the one before.
+    Takes a span without white space at its ends and returns spans of the same kind, in reading order, that cover every visible character. None is longer
+    than `limits.size` (sentences: `max_size`), and none shares more than `overlap` units with the one before.
     """
 
     def __call__(self, layout: Layout, span: Span, limits: ChunkLimits, /) -> Iterable[Span]: ...
@@ -41,9 +41,14 @@ _SPLITS: dict[str, Split] = {
 
 
 class Chunker:
-    """Cuts items as declared, each in its language: `language` is the declaration's, where `auto` takes what was detected for the item.
+    """Cuts items into chunks as declared.
 
-    `embed` is asked where `by: semantic` has to cut a document, `token_spans` where sizes are in tokens.
+    Args:
+        language: BCP 47 tag of the declaration; `auto` uses the language detected for each item.
+        embed: embeds texts; required for `by: semantic`.
+        token_spans: finds tokens; required for `unit: tokens`.
+
+    Raises ValueError without `embed` where it is required; without `token_spans`, `split` and `rows` do.
     """
 
     def __init__(self, chunk: Chunk, language: str = "und", *, embed: Embed | None = None, token_spans: TokenSpans | None = None) -> None:
@@ -57,15 +62,15 @@ class Chunker:
         self._token_spans = token_spans
 
     def split(self, text: str, language: str | None = None) -> list[Span]:
-        """Spans in reading order that cover every visible character; none starts or ends with white space. None where nothing is visible."""
+        """Spans in reading order that cover every visible character, without white space at their ends; empty if nothing is visible."""
         layout = Layout(text, language or self._language, self._ruler(text))
         whole = layout.whole
         return list(self._split(layout, whole, self._limits)) if whole.start < whole.end else []
 
     def rows(self, item: Item) -> list[ChunkRow]:
-        """The rows of one item: a record is one row and has no span; a document is cut.
+        """The chunks of one item as rows, in order. A record is a single row without a span.
 
-        Where headings are asked for, the way down to a chunk is `section` in its metadata, unless a field of that name is declared.
+        With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata, unless a declared field has that name.
         """
         prefix = fill(self._prefix, {"title": item.title, **item.fields})
         if item.kind == "record":

@@ -1,4 +1,4 @@
-"""A text, and where its words, lines and sentences begin: found once, in any script. Every way to cut goes by it."""
+"""A text with the positions of its words, lines and sentences in any script, on which all chunking strategies are based."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -17,13 +17,13 @@ class Span(NamedTuple):
     end: int
 
 
-# Scripts that put no space between words: each letter counts as a word there, with its marks and the punctuation that closes it.
+# Scripts without spaces between words: each letter counts as a word, with its marks and closing punctuation.
 _UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Yi}\u30fc"
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}\p{Tai_Viet}\p{Javanese}\p{Balinese}"
 )
-_BLOCK = 2000  # characters in which sentences are looked for at once
-_LONGEST_UNIT = 64  # what is longer counts once for every so many characters: no text is a single word
+_BLOCK = 2000  # characters that are searched for sentences at a time
+_LONGEST_UNIT = 64  # characters; a longer run counts as several words, so that no text is a single word
 _WORD = regex.compile(
     rf"(?:(?=[\p{{Ps}}\p{{Pi}}])\X){{0,4}}(?=[{_UNSPACED}])\X(?:(?=[\p{{Pe}}\p{{Pf}}\p{{Po}}\p{{Pd}}\p{{Pc}}])\X){{0,8}}"
     rf"|(?:(?![\s\x1c-\x1f{_UNSPACED}])\X){{1,{_LONGEST_UNIT}}}"
@@ -35,16 +35,16 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Ruler(Protocol):
-    """How long a part of a text is, in some unit."""
+    """Measures parts of a text in some unit."""
 
     def count(self, start: int, end: int) -> int:
-        """Units of which anything lies between the two characters."""
+        """The number of units that lie at least partly between two positions."""
 
     def end_of(self, start: int, units: int) -> int:
-        """The furthest end that so many units reach from `start`."""
+        """The furthest end that `units` units from `start` reach."""
 
     def start_of(self, end: int, units: int) -> int:
-        """The earliest start from which so many units reach `end`."""
+        """The earliest start from which `units` units reach `end`."""
 
 
 class Characters:
@@ -64,7 +64,7 @@ class Characters:
 
 
 class Units:
-    """Counts words or tokens, given as ranges of characters in reading order."""
+    """Counts words or tokens, given as (start, end) in characters, in reading order."""
 
     def __init__(self, text: str, spans: Iterable[tuple[int, int]]) -> None:
         self._length = len(text)
@@ -85,7 +85,7 @@ class Units:
 
 
 class Layout:
-    """A text in a language (BCP 47), with a ruler in the declared unit. All positions are characters of `text`."""
+    """A text in a language (BCP 47 tag) with a ruler in the declared unit. All positions are in characters of `text`."""
 
     def __init__(self, text: str, language: str, ruler: Ruler) -> None:
         self.text = text
@@ -93,32 +93,33 @@ class Layout:
         self.ruler = ruler
 
     def length(self, span: Span) -> int:
-        """How long it is, in the ruler's unit."""
+        """The length of a span in the ruler's unit."""
         return self.ruler.count(span.start, span.end)
 
     @property
     def whole(self) -> Span:
-        """All of the text but white space at its ends; empty where there is nothing else."""
+        """The text without white space at its ends; empty if there is nothing else."""
         return self.trim(Span(0, len(self.text)))
 
     def trim(self, span: Span) -> Span:
-        """Without white space at either end."""
+        """The span without white space at either end."""
         part = self.text[span.start : span.end]
         start = span.start + len(part) - len(part.lstrip())
         return Span(start, max(start, span.end - len(part) + len(part.rstrip())))
 
     @cached_property
     def word_starts(self) -> Sequence[int]:
+        """Start of each word."""
         return [start for start, _ in word_spans(self.text)]
 
     @cached_property
     def line_starts(self) -> Sequence[int]:
-        """Where a line begins that holds anything, but for the first."""
+        """Start of each line that is not blank, except the first."""
         return [match.end() for match in _LINE_BREAK.finditer(self.text)]
 
     @cached_property
     def sentence_starts(self) -> Sequence[int]:
-        """By the rules of the language; never between a letter and its marks."""
+        """Start of each sentence by the rules of the language; never between a letter and its marks."""
         starts: list[int] = []
         for begin, end in _sentences(encodable(self.text), self.language.partition("-")[0].lower()):
             start = self.trim(Span(begin, end)).start
@@ -127,7 +128,7 @@ class Layout:
         return starts
 
     def cut_before(self, start: int, position: int) -> int:
-        """The last place up to `position` that is between letters, counted from `start`; `position` itself where one letter is longer than that."""
+        """The last boundary between letters (grapheme clusters) up to `position`, counted from `start`; `position` itself if one letter extends beyond it."""
         if position >= len(self.text):
             return len(self.text)
         cut = start
@@ -139,26 +140,29 @@ class Layout:
 
 
 def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
-    """Begin and end of each sentence, in order. Of one that goes over the end of a block, what stands in that block.
+    """Yields (start, end) of each sentence, in order; of a sentence longer than a block, the part in its first block.
 
-    The library takes quadratic time for what has no line break (13 s for 160,000 characters of Chinese), so it sees one block after the other.
+    The library takes quadratic time on text without line breaks (13 s for 160,000 characters of Chinese), so it gets 2,000 characters at a time.
     """
     position, goes_on = 0, False
     while position < len(text):
         block = text[position : position + _BLOCK]
         found = [(position + one["start_index"], position + one["end_index"]) for one in get_sentence_boundaries(language, block)]
         is_last = position + len(block) == len(text)
-        whole = found if is_last or len(found) == 1 else found[:-1]  # the last may go on behind the block
+        whole = found if is_last or len(found) == 1 else found[:-1]  # the last sentence may continue in the next block
         yield from whole[1:] if goes_on else whole
         goes_on = len(found) == 1
         position = whole[-1][1]
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Every visible character is in one: runs between white space, and single letters of scripts that put no space between words."""
+    """(start, end) of each word; together they cover every visible character.
+
+    A word is a run between white space, or a single letter in scripts without spaces between words.
+    """
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def encodable(text: str) -> str:
-    """The text for libraries that want valid Unicode: of the same length, to the character."""
+    """The text with unpaired surrogates replaced, for libraries that need valid Unicode; its length stays the same."""
     return _SURROGATE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""From a text to pieces that fit, cut at the best separator that makes them fit; from pieces to chunks that are as full as they may be."""
+"""Splits a text into pieces that fit, at the best separator possible, and packs pieces into chunks as full as possible."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -6,30 +6,35 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from almanac.transforms.chunking.layout import Layout, Span
 
-Separator = Callable[[Layout, Span], Iterable[tuple[int, int]]]  # what lies between two pieces, inside of a span, in order
+Separator = Callable[[Layout, Span], Iterable[tuple[int, int]]]  # yields (start, end) of what separates two pieces, inside the span, in order
 
-# A break that is followed by nothing but white space and another one.
+# Two line breaks with nothing but white space between them.
 _BLANK_LINE = re.compile(r"(?>\r\n|[\n\r\x85\u2028])[^\S\n\r\v\f\x85\u2028\u2029]*[\n\r\v\f\x85\u2028\u2029]\s*|[\f\u2029]\s*")
 _SPACE = re.compile(r"\s+")
 
 
 def blank_lines(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """Blank lines between paragraphs."""
     return (match.span() for match in _BLANK_LINE.finditer(layout.text, *span))
 
 
 def spaces(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """Runs of white space."""
     return (match.span() for match in _SPACE.finditer(layout.text, *span))
 
 
 def lines(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """The (empty) boundaries between lines."""
     return _between(layout.line_starts, span)
 
 
 def sentences(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """The (empty) boundaries between sentences."""
     return _between(layout.sentence_starts, span)
 
 
 def words(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """The (empty) boundaries between words."""
     return _between(layout.word_starts, span)
 
 
@@ -38,7 +43,10 @@ def _between(starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
 
 
 def pieces_of(layout: Layout, span: Span, size: int, separators: Sequence[Separator]) -> Iterator[Span]:
-    """Pieces of at most `size` units without white space at their ends. What no separator makes fit is cut between letters."""
+    """Pieces of at most `size` units, without white space at their ends, in order.
+
+    Each piece that is too long is split by the next separator; after the last one, between letters.
+    """
     if layout.length(span) <= size:
         yield span
     elif not separators:
@@ -49,7 +57,7 @@ def pieces_of(layout: Layout, span: Span, size: int, separators: Sequence[Separa
 
 
 def parted(layout: Layout, span: Span, separator: Separator) -> Iterator[Span]:
-    """What lies between the separators, without white space at its ends, where that leaves anything."""
+    """The non-empty pieces between separators, without white space at their ends."""
     position = span.start
     for start, end in (*separator(layout, span), (span.end, span.end)):
         piece = layout.trim(Span(position, start))
@@ -61,7 +69,7 @@ def parted(layout: Layout, span: Span, separator: Separator) -> Iterator[Span]:
 def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span]:
     start = span.start
     while layout.ruler.count(start, span.end) > size:
-        # Where one letter takes more units than there may be, it is a chunk.
+        # A letter of more than `size` units is a chunk of its own.
         cut = layout.cut_before(start, max(layout.ruler.end_of(start, size), start + 1))
         if cut >= span.end:
             break
@@ -71,7 +79,10 @@ def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span
 
 
 def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
-    """Neighbouring pieces together as long as they fit; each chunk begins with the tail of the one before. A piece that is longer stays alone."""
+    """Joins neighbouring pieces while they fit `size`; a longer piece stays alone. Each chunk but the first repeats the tail of the one before.
+
+    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first.
+    """
     chunk: Span | None = None
     for piece in pieces:
         if chunk is None:
@@ -86,7 +97,7 @@ def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int,
 
 
 def with_overlap(layout: Layout, previous: Span, piece: Span, size: int, overlap: int, repeat_from: Sequence[Separator]) -> Span:
-    """The piece and before it up to `overlap` units of the previous chunk, as far as both fit, from the best kind of place that there is one of."""
+    """The piece, extended to the left by up to `overlap` units of the previous chunk as far as `size` allows; it starts at the best separator available."""
     room = size - layout.length(piece)
     if not overlap or room <= 0:
         return piece

@@ -1,4 +1,4 @@
-"""The headings of a Markdown text, the sections that they begin, and the way from the first heading down to a place, such as `Guide > Opening hours`."""
+"""Splits Markdown by its headings, and finds the path of headings above a span, such as `Guide > Opening hours`."""
 
 import re
 from bisect import bisect_right
@@ -13,14 +13,14 @@ from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.separators import split_recursively
 
 _JOINED_BY = " > "
-_LONGEST_HEADING = 300  # characters; what is longer is a paragraph that begins with a number sign
-_LINE = re.compile(r"(?>\r\n|\r|\n)")  # as Markdown counts them
+_LONGEST_HEADING = 300  # characters; a longer one is taken for a paragraph that begins with `#`
+_LINE = re.compile(r"(?>\r\n|\r|\n)")  # line ends of CommonMark
 _BLOCKS = MarkdownIt("zero", {"html": True}).enable(["heading", "lheading", "fence", "code", "html_block"]).disable(["inline", "text_join"])
 _INLINE = MarkdownIt("commonmark")
 
 
 class Heading(NamedTuple):
-    """One heading: its lines, and the titles from the outermost heading down to its own."""
+    """A heading: (start, end) of its lines in characters, and the titles from the outermost heading down to its own."""
 
     start: int
     end: int
@@ -28,7 +28,7 @@ class Heading(NamedTuple):
 
 
 class Outline:
-    """The headings of a text, in order. What looks like one inside of code or a comment is none."""
+    """The headings of a text, in order. Lines that look like headings inside code or comments do not count."""
 
     def __init__(self, text: str) -> None:
         self.headings = list(_find_headings(text))
@@ -36,14 +36,14 @@ class Outline:
         self._starts = [heading.start for heading in self.headings]
 
     def path_of(self, span: Span) -> str:
-        """The headings above what a span says; of those that it begins with, the last. Empty before the first heading."""
+        """The path of headings above a span; if the span begins with headings, down to the last of them. Empty before the first heading."""
         number = bisect_right(self._starts, span.start) - 1
         while number + 1 < len(self.headings) and self.headings[number + 1].end <= span.end and self._is_blank(max(span.start, self._end(number)), number + 1):
             number += 1
         return _JOINED_BY.join(self.headings[number].path) if number >= 0 else ""
 
     def sections(self, span: Span) -> Iterator[Span]:
-        """Each from its heading to the next one. A heading without text of its own belongs to the section that follows."""
+        """Spans from each heading to the next one. A heading without text of its own belongs to the section that follows."""
         start = span.start
         for number, heading in enumerate(self.headings):
             if heading.start > start and not (number and self._is_blank(self._end(number - 1), number)):
@@ -55,12 +55,12 @@ class Outline:
         return self.headings[number].end if number >= 0 else 0
 
     def _is_blank(self, position: int, number: int) -> bool:
-        """Whether nothing stands between a position and a heading."""
+        """Whether there is only white space between a position and a heading."""
         return not self._text[position : self.headings[number].start].strip()
 
 
 def split_by_sections(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """A chunk for each section, more where it is long; none goes over a heading, and none repeats what stands before its section."""
+    """One chunk per section, or several if it is long. No chunk crosses a heading, and none repeats text from before its section."""
     for section in Outline(layout.text).sections(span):
         part = layout.trim(section)
         if part.start < part.end:
@@ -77,7 +77,7 @@ def _find_headings(text: str) -> Iterator[Heading]:
         if token.type != "heading_open" or token.map is None:
             continue
         title = _plain(content.content)
-        if not title or len(title) > _LONGEST_HEADING or "\n" in content.content:  # lines that were underlined together are a paragraph
+        if not title or len(title) > _LONGEST_HEADING or "\n" in content.content:  # several lines above one underline are a paragraph
             continue
         level = int(token.tag[1:])
         above = [(upper, name) for upper, name in above if upper < level] + [(level, title)]
@@ -86,7 +86,7 @@ def _find_headings(text: str) -> Iterator[Heading]:
 
 
 def _plain(markdown: str) -> str:
-    """A heading's words without its markup."""
+    """The text of a heading without its markup."""
     if len(markdown) > 4 * _LONGEST_HEADING:
         return ""
     children = [child for token in _INLINE.parseInline(markdown) for child in token.children or ()]

@@ -1,4 +1,4 @@
-"""Chunks of whole paragraphs, else lines, sentences, words: as much of the best kind as fits."""
+"""Chunking strategies that fill chunks with whole paragraphs, else lines, sentences or words."""
 
 from collections.abc import Iterator
 
@@ -12,17 +12,20 @@ _WITHIN_SENTENCES = (lines, spaces, words)
 
 
 def split_by_paragraphs(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """Paragraphs are parted by an empty line; a long one is cut between sentences."""
+    """Chunks of whole paragraphs, which are separated by empty lines; a long paragraph is cut between sentences."""
     return pack_pieces(layout, pieces_of(layout, span, limits.size, _PARAGRAPHS), limits.size, limits.overlap, (sentences, words))
 
 
 def split_recursively(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """Like paragraphs, and a long one is cut between lines before it is cut between sentences: for verse, lists, tables and code."""
+    """Chunks of whole paragraphs; a long one is cut between lines before sentences, which suits verse, lists, tables and code."""
     return pack_pieces(layout, pieces_of(layout, span, limits.size, _RECURSIVE), limits.size, limits.overlap, (sentences, words))
 
 
 def split_by_sentences(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """Whole sentences up to `size`; one that is longer stays whole up to `max_size`. What is repeated are whole sentences, too."""
+    """Chunks of whole sentences up to `size`; a longer sentence stays whole up to `max_size`. The overlap consists of whole sentences.
+
+    A document of up to `whole_below` units is one chunk.
+    """
     if layout.length(span) <= limits.whole_below:
         return iter((span,))
     pieces = (piece for sentence in parted(layout, span, sentences) for piece in pieces_of(layout, sentence, limits.max_size, _WITHIN_SENTENCES))

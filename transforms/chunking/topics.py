@@ -1,4 +1,4 @@
-"""Chunks that end where the topic shifts, told by how alike the sentences are."""
+"""Semantic chunking: ends chunks where the topic shifts, by the similarity of their sentences."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,16 +9,16 @@ from almanac.schemas.declaration.chunk import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.packing import lines, pack_pieces, pieces_of, sentences, spaces, with_overlap, words
 
-Embed = Callable[[list[str]], npt.NDArray[np.float32]]  # unit vectors (n, dimension) in the order of the texts
+Embed = Callable[[list[str]], npt.NDArray[np.float32]]  # n texts → (n, dimension) float32 unit vectors, same order
 
-_PARTS = 6  # pieces to a chunk, about: sentences are put together until they are that long
+_PARTS = 6  # pieces per chunk, about: sentences are joined up to size / 6 before they are embedded
 
 
 def split_by_topic(layout: Layout, span: Span, limits: ChunkLimits, *, embed: Embed) -> Iterator[Span]:
-    """Chunks of up to `size` units, cut so that what is in one chunk is as alike as it can be. A text that fits into one chunk is not embedded.
+    """Chunks of up to `size` units, cut so that the pieces within each are as similar as possible. A text that fits into one chunk is not embedded.
 
-    The best of all ways to cut, by dynamic programming: the reward of a chunk is how much more alike its pieces are than any two of the
-    text (the "cluster" chunker of Chroma's "Evaluating Chunking Strategies", 2024). The same text and vectors give the same chunks.
+    Dynamic programming finds the optimal cuts: the reward of a chunk is how much more similar its pieces are to each other than pieces of the
+    text on average (the "cluster" chunker of Chroma's "Evaluating Chunking Strategies", 2024). The same text and vectors give the same chunks.
     """
     if layout.length(span) <= limits.size:
         yield span
@@ -34,12 +34,12 @@ def split_by_topic(layout: Layout, span: Span, limits: ChunkLimits, *, embed: Em
 
 
 def _best_groups(layout: Layout, pieces: list[Span], vectors: npt.NDArray[np.float64], size: int) -> list[tuple[int, int]]:
-    """First and last piece of each chunk, in order."""
+    """(first, last) piece of each chunk, in order."""
     count = len(pieces)
-    sums = np.concatenate([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0)])  # of the vectors before a piece
-    usual = (float(sums[-1] @ sums[-1]) - count) / max(count * (count - 1), 1)  # how alike two pieces are in the mean
-    best = np.zeros(count + 1)  # reward of the best way to cut the pieces before
-    begins = [0] * count  # of the chunk that ends with a piece, in that way
+    sums = np.concatenate([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0)])  # of the vectors before each piece
+    usual = (float(sums[-1] @ sums[-1]) - count) / max(count * (count - 1), 1)  # mean similarity of two pieces
+    best = np.zeros(count + 1)  # reward of the best cuts of the pieces before each
+    begins = [0] * count  # first piece of the chunk that ends with each piece, in those cuts
     for last in range(count):
         reward, best[last + 1] = 0.0, -np.inf
         for first in range(last, -1, -1):

@@ -1,4 +1,4 @@
-"""Windows of so many words (or characters, or tokens), each moved on by its size less the overlap."""
+"""Chunking by windows of a fixed number of words (or characters, or tokens), each starting one overlap before the end of the last."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from almanac.schemas.declaration.chunk import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 
-_NEAR = 80  # characters before the end of a window in which it rather ends with a sentence or a line
+_NEAR = 80  # characters before the limit of a window within which it ends with a sentence or line if it can
 
 
 def split_into_windows(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """Windows of up to `size` units that begin with a word; they end with a sentence or a line where one ends near."""
+    """Windows of up to `size` units that begin with a word, and end with a sentence or line if one ends near the limit."""
     start, reached = span.start, span.start
     while True:
         limit = min(layout.ruler.end_of(start, limits.size), span.end)
         cut = span.end if limit >= span.end else _cut(layout, start, max(start, reached), limit)
-        if cut <= reached:  # the overlap leaves no room for even one letter more
+        if cut <= reached:  # the overlap leaves no room for another letter
             start = reached
             cut = min(_cut(layout, start, start, max(layout.ruler.end_of(start, limits.size), start + 1)), span.end)
         window = layout.trim(Span(start, cut))
@@ -27,7 +27,7 @@ def split_into_windows(layout: Layout, span: Span, limits: ChunkLimits) -> Itera
 
 
 def _cut(layout: Layout, start: int, reached: int, limit: int) -> int:
-    """Where a window that may go on to `limit` ends, after what was `reached`: with a sentence or a line, else with a word, else between letters."""
+    """The end of a window, after `reached` and up to `limit`: with a sentence or line, else with a word, else between letters."""
     near = max(limit - _NEAR, (start + limit) // 2, reached)
     best = max(_last(layout.sentence_starts, limit), _last(layout.line_starts, limit))
     if best > near:
@@ -37,7 +37,7 @@ def _cut(layout: Layout, start: int, reached: int, limit: int) -> int:
 
 
 def _next_start(layout: Layout, window: Span, following: int, overlap: int) -> int:
-    """The first word within the overlap, else the text that follows the window."""
+    """The first word within the overlap, else the text after the window."""
     if not overlap:
         return following
     earliest = max(layout.ruler.start_of(window.end, overlap), window.start + 1)
