@@ -67,7 +67,7 @@ def fetch_site(
     be stored, and OperationalError if the crawl itself fails.
     """
     if source.private_start:
-        raise DeclarationError(source.private_start, where=f"source {source.name}", hint="private addresses are fetched from only where that is declared")
+        raise DeclarationError(source.private_start, where=f"source {source.name}", hint="declare politeness: {allow_private: true}")
     asked = _asked_for(source, raw, previous, only)
     if asked:  # a page requested by name is fetched anew, never taken from an interrupted crawl
         previous = previous.model_copy(update={"interrupted": []})
@@ -111,7 +111,7 @@ def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only
         if policy.is_denied(asked[-1]):
             raise UsageError(f"{url} matches follow.deny", where=where, hint="almanac validate KB shows what is declared")
     if previous.concluded is None or not raw.index(previous.concluded).exists:
-        raise UsageError("no crawl came to its end yet, which one page could be added to", where=where, hint="almanac run KB, without --url, first")
+        raise UsageError("no crawl is complete yet, and --url adds pages to one", where=where, hint="almanac run KB, without --url, first")
     return asked
 
 
@@ -197,7 +197,7 @@ def _told(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str
     try:
         return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
-        finding = f"the crawl ended (exit {code}) without saying how: {errors[-1500:] or 'it wrote nothing to stderr'}"
+        finding = f"the crawl's process ended with code {code} and left no stats; its stderr: {errors[-1500:] or 'nothing'}"
         raise OperationalError(finding, where=where, hint="run it again") from error
 
 

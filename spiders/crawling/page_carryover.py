@@ -35,7 +35,8 @@ def carry_over_pages(
     """
     base = raw.index(base_id)
     if not base.exists or base.damaged:
-        log.warning("the last crawl's journal is damaged: pages it no longer tells of keep no place", source=source.name, crawl=base_id, lines=base.damaged)
+        finding = "the last crawl's journal is damaged: pages that it no longer lists are not carried over"
+        log.warning(finding, source=source.name, crawl=base_id, lines=base.damaged)
     now = raw.index(run_id)
     stats.sitemaps = sorted({*stats.sitemaps, *_expected_again(before, stats)})
     left = base.all_urls - now.urls

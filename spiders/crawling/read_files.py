@@ -53,9 +53,11 @@ def read_files(
     pattern = os.path.normpath(base / source.glob)
     before = raw.index(previous.concluded or "")
     if previous.concluded and (before.damaged or not before.exists):
-        log.warning("the last crawl's journal is damaged: files it no longer tells of keep no place", source=source.name, crawl=previous.concluded)
+        finding = "the last crawl's journal is damaged or gone: files that it no longer lists are not carried over"
+        log.warning(finding, source=source.name, crawl=previous.concluded)
     if only:
-        files = {url: path for url, path in files.items() if url in _wanted(source, files, before, only)}
+        _require_known(source, files, before, only)
+        files = {url: path for url, path in files.items() if url in only}
     elif not files:
         hint = "the glob is relative to the declaration's folder; `**` goes into folders"
         raise NoRecords(f"no file matches {pattern}", where=f"source {source.name}", hint=hint)
@@ -72,16 +74,15 @@ def read_files(
     return outcome
 
 
-def _wanted(source: FilesSource, files: dict[str, Path], before: CrawlIndex, only: Collection[str]) -> Collection[str]:
-    """`only`, after checking it. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was none then."""
+def _require_known(source: FilesSource, files: dict[str, Path], before: CrawlIndex, only: Collection[str]) -> None:
+    """Raises UsageError if no crawl was concluded, or for a URL that is no file now and was none then."""
     where = f"source {source.name}"
     if not before.exists:
-        raise UsageError("no run came to its end yet, which one file could be added to", where=where, hint="almanac run KB, without --url, first")
+        raise UsageError("no run is complete yet, and --url adds files to one", where=where, hint="almanac run KB, without --url, first")
     for url in only:
         if url not in files and url not in before.urls:
             hint = f"a file's URL is its path below the fixed part of {source.glob}: {next(iter(files), 'none is there')}"
             raise UsageError(f"no file is called {url}", where=where, hint=hint)
-    return only
 
 
 def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutcome) -> None:

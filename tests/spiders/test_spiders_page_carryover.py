@@ -304,7 +304,7 @@ def test_one_page_alone_is_fetched_and_all_else_stays(loopback_site: "Site", tmp
     site.page("/", links("/1", "/2"))
     site.page("/1", "one")
     site.page("/2", "two")
-    with pytest.raises(UsageError, match="no crawl came to its end"):
+    with pytest.raises(UsageError, match="no crawl is complete yet"):
         fetch_site(source(site), raw, "r1", only=[f"{site.base}/1"])
     had(site, raw, source(site), "/", "/1", "/2")
     site.page("/1", "changed" + links("/3"))

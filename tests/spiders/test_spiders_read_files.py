@@ -153,7 +153,7 @@ def test_one_file_alone_is_read_and_all_others_stay(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(name)
     raw = RawStore(tmp_path / "raw")
-    with pytest.raises(UsageError, match="no run came to its end"):
+    with pytest.raises(UsageError, match="no run is complete yet"):
         read_files(files("*.txt"), tmp_path, raw, "r1", only=["a.txt"])
     read_files(files("*.txt"), tmp_path, raw, "r1")
     (tmp_path / "a.txt").write_text("changed")
