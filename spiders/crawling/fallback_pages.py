@@ -28,24 +28,24 @@ class _Held:
 class FallbackPages:
     """Queues the links of fallback pages, but only once a page of the site has arrived, so that a dead host is not asked for all its known pages.
 
-    `stood_in` lists the failed URLs whose fallback page was used.
+    `fallbacks_used` lists the failed URLs whose fallback page was used.
     """
 
     def __init__(self, policy: UrlPolicy, previous: PreviousPages, frontier: Frontier) -> None:
         self._policy = policy
-        self._earlier = previous
+        self._previous = previous
         self._frontier = frontier
         self._held: list[_Held] = []
         self._is_alive = False
         self._has_probed = False
-        self.stood_in: list[str] = []
+        self.fallbacks_used: list[str] = []
 
     def lead_on(self, waiting: Waiting, further: Iterable[str]) -> bool:
         """Queues the links of the stored copy, at once or once the site is known to be up. Returns whether there is a copy.
 
         `further` are the URLs that a redirect led to before the failure.
         """
-        page = self._earlier.fallback_page([waiting.url, *further])
+        page = self._previous.fallback_page([waiting.url, *further])
         if page is None:
             return False
         try:
@@ -78,11 +78,11 @@ class FallbackPages:
         seen = {held.waiting.url for held in self._held}
         for held in self._held:
             for link in held.links:
-                if link.url not in seen and self._earlier.holds(link.url):
+                if link.url not in seen and self._previous.holds(link.url):
                     seen.add(link.url)
                     yield held, link
 
     def _queue(self, held: _Held) -> None:
         # The pagination continues whatever the stored page adds, since later pages may have changed.
-        self.stood_in.append(held.waiting.url)
+        self.fallbacks_used.append(held.waiting.url)
         self._frontier.add_links(held.links, held.waiting, held.waiting.chain or Chain(), held.page)

@@ -17,7 +17,7 @@ from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import Journal, RawStore
 
-log = structlog.get_logger("almanac.places")
+log = structlog.get_logger("almanac.page_carryover")
 _MET = "met"
 _ENDED = "ended"
 
@@ -44,7 +44,7 @@ def carry_over_pages(
         return
     fates = _Fates(UrlPolicy(source), now, stats)
     is_complete = stats.finish == "finished" and not stats.unqueued and not _hides_pages(base, fates, before, stats)
-    places = _Places(source, base, now.requester == base.requester, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
+    places = _CarryOver(source, base, now.requester == base.requester, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
     with raw.journal(run_id) as journal:
         for entry in base.select(left):
             places.decide(entry, journal)
@@ -91,7 +91,7 @@ class _Fates:
         return next(iter([*transient, *reasons, *(_MET for fate in ways if fate == _MET)]), None)
 
 
-class _Places:
+class _CarryOver:
     """Decides whether to carry over each page of the last crawl."""
 
     def __init__(self, source: SiteSource, base: CrawlIndex, is_ours: bool, fates: _Fates, forgotten: set[str], stats: CrawlStats, is_complete: bool) -> None:
@@ -144,7 +144,7 @@ class _Places:
 
 def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, stats: CrawlStats) -> bool:
     """Whether a page or sitemap that was not fetched may lead to pages that nothing else leads to."""
-    followed = set(map(fates.key, stats.stood_in))
+    followed = set(map(fates.key, stats.fallbacks_used))
     failed_before = {fates.key(failure.url) for failure in before.failures} if before else set()
     base_keys = {fates.key(url) for url in base.all_urls} if fates.failures else set()
     for key, failure in fates.failures.items():

@@ -70,7 +70,7 @@ def read_files(
                 _store(page, before, journal, outcome)
             on_page(number, len(files))
         _require_files(source, pattern, len(files), outcome)
-        _keep_places(base, source, before, files.keys(), only, journal, outcome)
+        _carry_over_files(base, source, before, files.keys(), only, journal, outcome)
     return outcome
 
 
@@ -112,7 +112,7 @@ def _require_files(source: FilesSource, pattern: str, files: int, outcome: Crawl
         raise NoRecords(finding, where=f"source {source.name}", hint=hint)
 
 
-def _keep_places(
+def _carry_over_files(
     base: Path, source: FilesSource, before: CrawlIndex, read: Collection[str], only: Collection[str], journal: Journal, outcome: CrawlOutcome
 ) -> None:
     """Carries over files that could not be read or were not asked for; files that no longer exist count as vanished."""

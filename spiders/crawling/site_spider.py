@@ -176,7 +176,7 @@ class SiteSpider(scrapy.Spider):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
-        found = {"beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued, "stood_in": self._fallback_pages.stood_in}
+        found = {"beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued, "fallbacks_used": self._fallback_pages.fallbacks_used}
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     @property
@@ -295,8 +295,8 @@ class SiteSpider(scrapy.Spider):
             waiting.chain.doubtful.append(failure)
         else:
             self._count(failure)
-        has_stand_in = reason not in _FINAL and not self._only and self._fallback_pages.lead_on(waiting, landed)
-        if self._is_guess(waiting) and waiting.chain is not None and not has_stand_in and waiting.chain.may_pass_over():
+        has_fallback = reason not in _FINAL and not self._only and self._fallback_pages.lead_on(waiting, landed)
+        if self._is_guess(waiting) and waiting.chain is not None and not has_fallback and waiting.chain.may_pass_over():
             following = numbered_next(waiting.url, self.source.pagination)
             self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)
 

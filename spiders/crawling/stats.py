@@ -13,14 +13,14 @@ class CrawlStats(CrawlOutcome):
     """The outcome of a crawl with what page carry-over needs.
 
     Attributes:
-        stood_in: failed or refused URLs whose fallback page was used for its links.
+        fallbacks_used: failed or refused URLs whose fallback page was used for its links.
         landed: redirect target that yielded no page → the URL that was requested.
         ended: guessed page numbers beyond the end of a pagination.
         sitemaps: sitemaps read by this crawl, or by the last one where they merely failed now.
         sitemaps_failed: sitemaps that were not read.
     """
 
-    stood_in: list[str] = Field(default_factory=list)
+    fallbacks_used: list[str] = Field(default_factory=list)
     landed: dict[str, str] = Field(default_factory=dict)
     ended: list[str] = Field(default_factory=list)
     sitemaps: list[str] = Field(default_factory=list)

@@ -17,7 +17,7 @@ from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find
-from almanac.spiders.selecting.pagination import numbered_next, told_next
+from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of
 from almanac.spiders.selecting.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
 
@@ -137,7 +137,7 @@ class UrlPolicy:
             references: list[str | None] = [*_targets(content, pagination.next)]
         elif pagination.json_ is not None:
             found = find(content, Selector(json_=pagination.json_))
-            references = [told_next(found[0], content.url, pagination)] if found else []
+            references = [stated_next(found[0], content.url, pagination)] if found else []
         else:
             references = [numbered_next(content.url, pagination)] if pagination.parameter else []
         return list(self._absolute(filter(None, references), content))

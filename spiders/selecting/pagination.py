@@ -27,7 +27,7 @@ def numbered_next(url: str, pagination: Pagination) -> str | None:
     return None if number is None else with_parameter(url, pagination.parameter or "page", str(number + pagination.step))
 
 
-def told_next(value: Any, url: str, pagination: Pagination) -> str | None:
+def stated_next(value: Any, url: str, pagination: Pagination) -> str | None:
     """The URL, possibly relative, that a value found in the page leads to; None if the value marks the last page.
 
     The value may be a URL, a page number, a cursor, or true for the page after this one.

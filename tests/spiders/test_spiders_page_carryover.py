@@ -74,7 +74,7 @@ def test_a_page_that_failed_keeps_its_place_however_often(tmp_path: Path, reason
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/2")
     for _ in range(3):
-        assert crawls("/", "/2", failed={"/1": reason}, stood_in=[url("/1")]) == {"/1": reason}
+        assert crawls("/", "/2", failed={"/1": reason}, fallbacks_used=[url("/1")]) == {"/1": reason}
     assert {page.body for page in crawls.raw.pages("r4")} == {b"/", b"/1", b"/2"} and crawls.vanished == []
     assert crawls("/", "/1", "/2") == {}
     assert crawls("/", "/2") == {} and crawls.vanished == ["/1"]
@@ -84,7 +84,7 @@ def test_a_page_that_failed_keeps_its_place_however_often(tmp_path: Path, reason
 def test_a_page_that_is_gone_or_refused_loses_its_place_and_has_not_vanished(tmp_path: Path, reason: str) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1")
-    assert crawls("/", failed={"/1": reason}, stood_in=[url("/1")]) == {} and crawls.vanished == []
+    assert crawls("/", failed={"/1": reason}, fallbacks_used=[url("/1")]) == {} and crawls.vanished == []
     assert crawls.raw.index("r2").urls == {url("/")}
 
 
@@ -107,7 +107,7 @@ def test_a_page_vanishes_after_the_declared_number_of_misses_in_a_row(tmp_path: 
 def test_a_crawl_that_was_cut_short_purges_only_what_it_saw_go(tmp_path: Path, told: dict[str, Any]) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/2", "/3")
-    assert crawls("/", failed={"/1": "gone", "/2": "server_error"}, stood_in=[url("/2")], **told) == {"/2": "server_error", "/3": "not_asked"}
+    assert crawls("/", failed={"/1": "gone", "/2": "server_error"}, fallbacks_used=[url("/2")], **told) == {"/2": "server_error", "/3": "not_asked"}
 
 
 def test_a_failure_that_may_hide_pages_lets_none_vanish(tmp_path: Path) -> None:
@@ -121,8 +121,8 @@ def test_a_failure_that_may_hide_pages_lets_none_vanish(tmp_path: Path) -> None:
     crawls("/", "/1", "/2")
     for _ in range(2):
         assert crawls("/", failed={"/1": "server_error"}) == {"/1": "server_error", "/2": "not_asked"}
-    assert crawls("/", failed={"/1": "server_error"}, stood_in=[url("/1")]) == {"/1": "server_error"} and crawls.vanished == ["/2"]
-    assert crawls("/", failed={"/1": "server_error", "/cart": "refused_by_robots"}, stood_in=[url("/1")]) == {"/1": "server_error"}
+    assert crawls("/", failed={"/1": "server_error"}, fallbacks_used=[url("/1")]) == {"/1": "server_error"} and crawls.vanished == ["/2"]
+    assert crawls("/", failed={"/1": "server_error", "/cart": "refused_by_robots"}, fallbacks_used=[url("/1")]) == {"/1": "server_error"}
 
 
 @pytest.mark.parametrize(("reason", "status", "hides"), [("server_error", 500, True), ("timeout", None, True), ("error", 404, False)])

@@ -16,7 +16,7 @@ from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.links import UrlPolicy
-from almanac.spiders.selecting.pagination import numbered_next, told_next
+from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.store.raw import RawStore
 from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import crawled, links, source
@@ -239,7 +239,7 @@ def test_json_that_repeats_itself_ends_and_a_page_it_promised_is_missed(loopback
     ("value", "url"), [({"a": 1}, None), (0, "http://x.test/?page=0"), (2.0, "http://x.test/?page=2"), (2.5, None), ("b", "b"), ([], None)]
 )
 def test_odd_values_lead_where_they_say_or_nowhere(value: Any, url: str | None) -> None:
-    assert told_next(value, "http://x.test/", Pagination.model_validate({"json": "n"})) == url
+    assert stated_next(value, "http://x.test/", Pagination.model_validate({"json": "n"})) == url
 
 
 def test_number_that_is_none_has_no_next() -> None:
