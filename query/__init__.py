@@ -1,9 +1,11 @@
-"""The thin query module: retrieve and answer from one published version.
+"""Public query API: search and answers over the published versions of one knowledge base.
 
-from almanac.query import open_index
-index = open_index("voyago")
-index.search("a boat trip with children")
-index.ask("Can I get a refund?")
+Example:
+    from almanac.query import open_index
+
+    with open_index("voyago") as index:
+        index.search("a boat trip with children")
+        index.ask("Can I get a refund?")
 """
 
 from almanac.query.published import PublishedIndex, open_index

@@ -1,4 +1,4 @@
-"""The open versions of a knowledge base: each is opened once, shared by all requests on it, and closed when nobody needs it any more."""
+"""Pool of open versions of one knowledge base: each is opened once, shared by all requests that read it, and closed when it is no longer needed."""
 
 import threading
 import time
@@ -12,11 +12,11 @@ from almanac.index.versions.store import resolve_version
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import NotFound
 
-_NAMED = 2  # versions that were asked for by name last, beside the one that requests without a name read
+_NAMED = 2  # versions requested by name that stay open, beside the one that requests without a name read
 
 
 class _Open:
-    """One open version; `users` are the requests on it. Once it is `retired`, no new request gets it, and its last one closes it."""
+    """One open version with `users`, the number of requests that read it. After `retire` no new request gets it, and the last running one closes it."""
 
     def __init__(self, name: str, retriever: Retriever) -> None:
         self.name = name
@@ -26,6 +26,7 @@ class _Open:
         self.is_retired = False
 
     def retire(self) -> None:
+        """Takes the version out of use; it closes now, or after its last running request."""
         self.is_retired = True
         self.close_if_unused()
 
@@ -35,7 +36,7 @@ class _Open:
 
 
 class _Named(LRUCache[str, _Open]):
-    """The versions that were asked for by name; the one that waits longest makes room for another."""
+    """Versions requested by name, by least recent use; an evicted version is retired."""
 
     def popitem(self) -> tuple[str, _Open]:
         name, opened = super().popitem()
@@ -44,20 +45,29 @@ class _Named(LRUCache[str, _Open]):
 
 
 class VersionPool:
-    """Open versions of one knowledge base. Safe to share among threads.
+    """Pool of open versions of one knowledge base. Safe to share among threads.
 
-    A version that is no longer the live one is closed when its last request is done. One that was asked for by name waits for the next such request.
+    When another version becomes live, the next request opens it, and the former one closes after its last request. A version requested by name stays open for
+    further requests, until `close_idle` or a third such version closes it.
+
+    Args:
+        folder: Index folder of the knowledge base.
+        open_version: Opens the version of a name. It is called under the pool's lock, so that no version is opened twice.
+        pinned: Version for requests that name none. Default: the live version.
     """
 
     def __init__(self, folder: Path, open_version: Callable[[str], Retriever], pinned: str | None = None) -> None:
         self._folder, self._open_version, self._pinned = folder, open_version, pinned
-        self._usual: _Open | None = None  # what requests read that name no version
+        self._usual: _Open | None = None  # for requests that name no version
         self._named = _Named(_NAMED)
         self._lock = threading.Lock()
 
     @contextmanager
     def reading(self, version: str | None = None) -> Iterator[Retriever]:
-        """Holds the version asked for, else the pinned one, else the one that is live at this moment. Raises NotFound or NothingPublished."""
+        """Gives the retriever of `version`, else of the pinned version, else of the version that is live now, and keeps it open until the end of the block.
+
+        Raises NotFound, NothingPublished, DamagedVersion, and the errors of `open_version`.
+        """
         opened = self._take(version)
         try:
             yield opened.retriever
@@ -68,14 +78,14 @@ class VersionPool:
                 opened.close_if_unused()
 
     def close_idle(self, idle_s: float = 0.0) -> None:
-        """Closes what no request has named for so long; the live version stays open."""
+        """Closes versions requested by name and unused for at least `idle_s` seconds; the one that requests without a name read stays open."""
         with self._lock:
             due = time.monotonic() - idle_s
             for opened in [opened for opened in self._named.values() if not opened.users and opened.used_at <= due]:
                 self._retire(opened)
 
     def close(self) -> None:
-        """Closes all; what requests still read is closed when they are done."""
+        """Closes all versions; those with running requests close after the last of them."""
         with self._lock:
             for opened in self._open():
                 self._retire(opened)
@@ -89,13 +99,13 @@ class VersionPool:
             try:
                 with self._lock:
                     return self._share(name, is_usual=version is None)
-            except NotFound:  # another one may be live by now, and this one pruned
+            except NotFound:  # pruned between the two steps; try again if another version is live by now
                 if version or self._pinned or resolve_version(self._folder) == name:
                     raise
 
     def _share(self, name: str, *, is_usual: bool) -> _Open:
         found = next((opened for opened in self._open() if opened.name == name), None)
-        if found is not None and not found.retriever.opened.is_in_place:  # rebuilt meanwhile
+        if found is not None and not found.retriever.opened.is_in_place:  # `rebuild` or `forget` has replaced its folder
             self._retire(found)
             found = None
         opened = found or _Open(name, self._open_version(name))
@@ -105,7 +115,7 @@ class VersionPool:
                 self._usual.retire()
             self._usual = opened
         elif opened is not self._usual:
-            self._named[name] = opened  # as the one used last
+            self._named[name] = opened  # also marks it as most recently used
         opened.users += 1
         return opened
 

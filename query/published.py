@@ -1,4 +1,4 @@
-"""A published index, opened for reading: every request is answered from exactly one version."""
+"""A published index opened for search and answers. Each request reads exactly one version, from its first step to its last."""
 
 import json
 import threading
@@ -28,11 +28,11 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import EmbedderMismatch, UsageError
 from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
 
-_IDLE_S = 60.0  # for which a version that was asked for by name waits to be asked for again
+_IDLE_S = 60.0  # a version requested by name is closed after so long without a request
 
 
 class Asked(TypedDict, total=False):
-    """What a question may be asked with; what is left out is as declared."""
+    """Keyword arguments shared by `PublishedIndex.ask` and `PublishedIndex.stream`, documented at `ask`. A missing key or None takes the declared value."""
 
     k: int | None
     where: dict[str, Any] | None
@@ -40,45 +40,65 @@ class Asked(TypedDict, total=False):
     version: str | None
     workspace: str | None
     parts: Mapping[str, str] | None
-    temperature: float | None  # of the model that writes, where one is declared
+    temperature: float | None  # of the generating model, 0 to 2; ignored without one
 
 
 def open_index(
     kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None, project: Path | str | None = None
 ) -> "PublishedIndex":
-    """Opens the index of `kb`, a name under the project's `knowledge/` or a path to a declaration, with the overlay of `env`, else of ALMANAC_ENV.
+    """Opens the index of a knowledge base for search and answers.
 
-    The project is found as commands find it: `project`, ALMANAC_PROJECT, the nearest folder upwards that declares something. With `version` it stays pinned
-    to that one; otherwise each request reads the live version. Raises NothingPublished before the first run.
+    Validates the declaration and the version, and loads no model: the embedder and the reranker load with the first request that needs them. The embedder's
+    match with the version is also checked by the first request.
+
+    Args:
+        kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file.
+        data: Data directory. Default: ALMANAC_DATA, else `data/` of the project.
+        version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads the version that is live when it
+            starts.
+        env: Environment whose overlay is applied. Default: ALMANAC_ENV; an empty string applies none.
+        project: Project folder. Default: ALMANAC_PROJECT, else the nearest folder with a declaration in its `knowledge/`, from the current one upwards to the
+            home directory, else the current folder.
+
+    Returns:
+        The open index. Close it, or use it as a context manager.
+
+    Raises:
+        NotFound: There is no such knowledge base, overlay, project folder or version.
+        NothingPublished: `version` is None and the knowledge base has no live version yet.
+        DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no cross-encoder.
+        UsageError: `kb` is an overlay file, `env` cannot be the name of an environment, a path names the home directory of an unknown user, or the
+            project folder is the one in which Almanac is installed.
+        DamagedVersion: The manifest of the version is unreadable or has another format, or the live pointer names a version that does not exist.
     """
     quiet_engines()
     found = Project.locate(project)
     index = PublishedIndex(load_declaration(kb, env, found), DataDir.locate(data, found), version)
-    find_reranker(index.declaration)  # a folder that is none is said before a model is loaded
+    find_reranker(index.declaration)  # fails here and not with the first request, after other models have been loaded
     resolve_version(index.folder, version)
     return index
 
 
 def live_version(data: DataDir, name: str) -> str | None:
-    """The version of a knowledge base that is live, or None before the first. Raises DamagedVersion where the pointer leads nowhere."""
+    """Live version of a knowledge base; None before the first one. Raises DamagedVersion where the live pointer names a version that does not exist."""
     return current_version(data.index(name))
 
 
 def readable_version(data: DataDir, name: str) -> str | None:
-    """As `live_version`. Raises DamagedVersion where this Almanac cannot read it, such as one of another format."""
+    """Live version of a knowledge base, as `live_version`. Also raises DamagedVersion where its manifest is unreadable or has another format."""
     version = live_version(data, name)
     return version and read_manifest(data.index(name), version).version
 
 
 class Embedders:
-    """What is declared → its embedder, loaded once by whoever needs it first. Safe to share among threads, and among indexes."""
+    """Loads each declared embedder once, on first use, with an embedding cache around it. Safe to share among threads, and among the indexes of a process."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Embedder] = {}
         self._lock = threading.Lock()
 
     def of(self, embed: Embed, data: DataDir) -> Embedder:
-        """Takes seconds at first."""
+        """Embedder of a declaration. The first call for a declaration loads the model, which takes seconds; the others return the same object."""
         declared = embed.model_dump_json()
         with self._lock:
             if declared not in self._loaded:
@@ -87,9 +107,15 @@ class Embedders:
 
 
 class PublishedIndex:
-    """Search and answers over one knowledge base. Safe to share among threads; close it, or use it as a context manager.
+    """Search and answers over the published versions of one knowledge base; `open_index` creates one from a name.
 
-    Indexes of one process may share their `embedders`.
+    Safe to share among threads. Close it, or use it as a context manager. Versions and models are opened by the first request that needs them.
+
+    Args:
+        declaration: The validated declaration. It sets the defaults of every request.
+        data: Data directory with the published versions.
+        version: Pinned version. Default: each request reads the version that is live when it starts.
+        embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
     """
 
     def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None) -> None:
@@ -106,20 +132,24 @@ class PublishedIndex:
         self.close()
 
     def close(self) -> None:
-        """Closes its versions; what a request still reads, when it is done. Whoever asks again opens it again."""
+        """Closes the open versions; a version with running requests closes after the last of them. A later request opens its version again."""
         self._pool.close()
 
     @property
     def embedder(self) -> Embedder:
-        """Loaded when it is first needed: seconds."""
+        """Embedder of the declaration. The first access loads it, which takes seconds."""
         return self._embedders.of(self.declaration.embed, self._data)
 
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
-        """Holds the version that answers: the one asked for, the pinned one, or the live one at this moment. It stays until the end of the block."""
+        """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that is live now.
+
+        The version stays open and unchanged until the end of the block. Raises NotFound, NothingPublished, DamagedVersion, EmbedderMismatch or
+        DeclarationError.
+        """
         return self._pool.reading(version)
 
     def version(self, version: str | None = None) -> OpenVersion:
-        """The version that answers now. It may be closed as soon as another one is live: who needs it for longer takes `reading`."""
+        """The open version that a request would read now. It may be closed as soon as another version is live; use `reading` to keep it open."""
         with self.reading(version) as retriever:
             return retriever.opened
 
@@ -129,7 +159,10 @@ class PublishedIndex:
         return Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
 
     def keep_up(self) -> None:
-        """Loads what the first question would have to wait for, of the version that is live now, and closes what nobody has asked for of late."""
+        """Opens the version that requests read by default and loads the embedder, so that the first request need not wait.
+
+        Also closes versions that were requested by name and not used for 60 s. Raises the errors of `reading`, and those of loading the embedder.
+        """
         with self.reading() as retriever:
             if not retriever.is_warm:
                 retriever.warm(self.embedder.info.dimension)
@@ -137,11 +170,11 @@ class PublishedIndex:
 
     @property
     def live(self) -> str | None:
-        """The version that is live now; None before the first."""
+        """Version that is live now, whatever version is pinned; None before the first one. Raises DamagedVersion as `live_version` does."""
         return current_version(self.folder)
 
     def versions(self) -> Versions:
-        """The versions that are kept, newest first."""
+        """Reports the kept versions, newest first, and which one is live."""
         return report_versions(self.folder)
 
     def search(
@@ -157,9 +190,53 @@ class PublishedIndex:
         parts: Mapping[str, str] | None = None,
         explain: bool = False,
     ) -> SearchResult:
-        """The `k` best chunks, best first; equal scores are ordered by chunk id. Hits below `floor` (dense cosine) are left out.
+        """Searches one version for the chunks that match a query best.
 
-        `workspace` is kept below `where`; `parts` fill the declared query template beside the question. What is None is as declared.
+        Errors of use are raised before the embedder is loaded.
+
+        Args:
+            query: The question, or its keywords.
+            k: Maximum number of hits. Default: `retrieve.k`.
+            mode: `dense` (cosine of the embeddings), `lexical` (BM25) or `hybrid` (both, fused). Default: `retrieve.mode`.
+            where: Filter on metadata fields and on source, document_id, url, title and kind, such as `{"price.amount": {"$lte": 100}}`; its grammar is
+                documented in `query.retrieval.filters`. Default: none.
+            floor: Minimum dense cosine, -1 to 1; hits below it are left out. Default: none. `retrieve.floor` and the embedder's calibrated threshold apply to
+                answers only.
+            version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
+            workspace: Restricts the search to chunks whose `retrieve.workspace` field has this value, in addition to `where`. Default: no restriction.
+            parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the query.
+            explain: Whether the result contains the trace: the steps of the search with their durations in milliseconds.
+
+        Returns:
+            At most `k` hits of one version, with the version's name. Fewer where too few chunks match, or where `floor`, `retrieve.share` or
+            `retrieve.one_per_document` leave some out; none where nothing matches.
+
+            Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its score). With `retrieve.diversity` and without
+            `retrieve.expand`, they come in the order in which maximal marginal relevance selects them. `rank` counts from 1.
+
+            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode `hybrid`, where both are scaled by the
+            best candidate of this query; only cosines are comparable between searches. With `retrieve.expand` a chunk has its best score over all wordings.
+            Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of that score, divided by the best one, and of both tag shares.
+            A reranker changes the order and hands the same scores out anew in its order. `Hit.scores` has the parts: `dense` (cosine), `lexical` (BM25), `tag`
+            and `cluster` (shares, 0 to 1), `rerank` (the reranker's own scale); None where a part was not computed. `Hit.neighbours` has the chunks around a
+            hit where `retrieve.neighbours` is declared.
+
+        Raises:
+            UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an unknown field or operator; `workspace` is
+                given and none is declared; `parts` has a name that the declared template lacks.
+            NotFound: There is no such `version`.
+            NothingPublished: No version is named or pinned, and none is live yet.
+            EmbedderMismatch: The version was built with another embedder than the declared one.
+            DeclarationError: The folder of the declared embedder or reranker is unusable; this machine lacks the declared precision; the server of a declared
+                API redirects, or has no such address or model; or its vectors have another dimension than declared.
+            DamagedVersion: Files of the version are missing or unreadable, or the live pointer names a version that does not exist.
+            CredentialRefused: MISTRAL_API_KEY is missing or malformed, or the server of the embedder or of `retrieve.expand` refuses it.
+            Unreachable: The server of the embedder does not respond.
+            Retriable: The server of the embedder is overloaded or failing (408, 409, 425, 429, 5xx), also after retries.
+            OperationalError: The embedder or its server refuses the query or returns unusable vectors, or the reranker returns unusable scores.
+
+            If the model that writes other wordings (`retrieve.expand`) fails for any other reason than its key, address or name, nothing is raised: the search
+            goes on with the query alone, and the trace and the log contain the reason.
         """
         with self.reading(version) as retriever:
             request = self._request(retriever, query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
@@ -169,7 +246,7 @@ class PublishedIndex:
         return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, explain=trace)
 
     def _find(self, retriever: Retriever, request: Request) -> Retrieved:
-        """What a request finds, and where that is declared, what other wordings of it find."""
+        """Hits of a request, merged with those of other wordings of its text where `retrieve.expand` is declared."""
         found = retriever.find(request)
         if self._rephraser is None:
             return found
@@ -183,7 +260,7 @@ class PublishedIndex:
 
     @cached_property
     def _rephraser(self) -> Generator | None:
-        """What writes other wordings of a question; None where none are declared."""
+        """Model that writes other wordings of a query; None where `retrieve.expand` is 0."""
         is_wanted = self.declaration.retrieve.expand > 0
         return load_generator(self.declaration.generate, self._data, retry=PATIENCE) if is_wanted else None
 
@@ -203,7 +280,10 @@ class PublishedIndex:
         workspace: str | None = None,
         parts: Mapping[str, str] | None = None,
     ) -> Request:
-        """What is wrong with it is said before the embedder is loaded, which takes seconds."""
+        """The request to search for, with the vector of its text where one is needed.
+
+        Raises every UsageError before the embedder is loaded, which takes seconds.
+        """
         _require_text(question, "question")
         if k is not None and k < 1:
             raise UsageError(f"k is {k}: that asks for no hit", where="-k", hint="1 or more; without it, as many as declared")
@@ -216,18 +296,60 @@ class PublishedIndex:
         return replace(request, vector=self.embedder.embed_queries([text])[0]) if needs_vector else request
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
-        """An answer with its citations, or an explicit "I don't know" where nothing is near enough to the question.
+        """Answers a question with citations, or with an explicit "I don't know" where no hit is relevant enough.
 
-        `mode` kb-llm lets the declared model add what it knows. `history` holds earlier messages, {role, content}, the oldest first.
+        Retrieval runs as in `search`, always in the declared `retrieve.mode`, on one version. Without a declared model, the reply consists of sentences of the
+        hits.
+
+        Args:
+            question: The question. The reply is in its language where a model writes it.
+            mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge, and answer without the documents where no
+                hit is confident.
+            history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model sees the last six,
+                at most 4000 characters of each; retrieval and extractive answers use none.
+            **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine of a hit to answer from; default:
+                `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account. `temperature` is that of the
+                model, 0 to 2; default: `generate.temperature`.
+
+        Returns:
+            The answer with the version that it comes from. `answered` is False for "I don't know". `sources` are the cited chunks in order of first mention,
+            each with its `score` as in `search`, and its `confidence`, which follows from `retrieve.confident`. `pathway` records how documents and model were
+            used: `kb-only`, `kb-augmented` or `llm-fallback`.
+
+        Raises:
+            UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a `temperature` outside 0 to 2, and, where a
+                model writes the reply, for a message of `history` with another role or without text.
+            NotFound, NothingPublished, EmbedderMismatch, DeclarationError, DamagedVersion: As in `search`; DeclarationError also where the server of the
+                declared model has no such address or model.
+            CredentialRefused: As in `search`, also for the model that writes the reply.
+            Unreachable, Retriable: The server of the embedder or of the model does not respond, or is overloaded or failing, also after retries.
+            OperationalError: As in `search`; also where the model's server refuses the request, or the model writes nothing or breaks off.
         """
         return answer(self._question(question, mode, history, asked))
 
     def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
-        """As `ask`, in pieces of text as they come; the Answer is the last item."""
+        """Answers a question as `ask` does, in pieces of text as they arrive.
+
+        Retrieval is complete when the call returns; an extractive answer is, too. In mode `kb-only`, text of a model is buffered until its first valid
+        citation or, where it cites nothing, until its end.
+
+        Args:
+            question: As in `ask`.
+            mode: As in `ask`.
+            history: As in `ask`.
+            **asked: As in `ask`.
+
+        Returns:
+            An iterator over pieces of text, then the Answer as its last item; the pieces put together are its `reply`.
+
+        Raises:
+            AlmanacError: The errors of `ask`. Errors of use and of retrieval are raised by the call itself. Errors of the model that writes the reply, and of
+                the embedder while citations are matched, are raised by the iterator, possibly after some pieces; a reply that breaks off is not retried.
+        """
         return stream_answer(self._question(question, mode, history, asked))
 
     def _question(self, text: str, mode: str, history: History, asked: Asked) -> Question:
-        """A question with the hits that it may be answered from."""
+        """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain all that an answer needs."""
         require_mode(mode, is_generated=self._generator is not None)
         with self.reading(asked.get("version")) as retriever:
             return self._asked_of(retriever, text, mode, history, asked)
@@ -249,7 +371,7 @@ class PublishedIndex:
         )  # fmt: skip
 
     def _with_temperature(self, temperature: float | None) -> Declaration:
-        """The declaration, with another temperature of the model where one is asked for."""
+        """The declaration, with `generate.temperature` replaced where `temperature` is given."""
         if temperature is None:
             return self.declaration
         if not 0 <= temperature <= 2:
@@ -274,7 +396,7 @@ class PublishedIndex:
 
 
 def parse_where(text: str | None) -> dict[str, Any] | None:
-    """The filter of `--where`, a JSON object."""
+    """Parses the JSON object of `--where` into a filter; None for None. Raises UsageError where it is not a JSON object."""
     if text is None:
         return None
     try:
@@ -287,7 +409,7 @@ def parse_where(text: str | None) -> dict[str, Any] | None:
 
 
 def parse_parts(parts: Sequence[str] | None) -> dict[str, str]:
-    """The parts of `--part NAME=TEXT`."""
+    """Parses the values of `--part NAME=TEXT` into name → text. Raises UsageError for another form."""
     named = {}
     for part in parts or ():
         name, equals, text = part.partition("=")
@@ -305,7 +427,7 @@ def _require_text(text: str, what: str) -> None:
 
 
 def best_documents(hits: Sequence[Hit]) -> dict[str, float]:
-    """Document id → the score of its best chunk."""
+    """Maximum score of each document's hits, by document id, in order of first appearance."""
     best: dict[str, float] = {}
     for hit in hits:
         best[hit.document_id] = max(hit.score, best.get(hit.document_id, hit.score))

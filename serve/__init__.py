@@ -1,1 +1,1 @@
-"""What other programs and people reach: an HTTP API, a chat page, an MCP server. Thin skins over `query`."""
+"""Interfaces to `query` for people and programs: an HTTP API, a chat page, an MCP server and framework adapters. They contain no retrieval logic."""

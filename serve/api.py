@@ -1,4 +1,4 @@
-"""The routes of the HTTP API: what each asks of the query module, in a thread, for the workspace that its caller is held to."""
+"""Routes of the HTTP API. Each runs a request of the query API in a worker thread, within the workspace of the caller's key."""
 
 import asyncio
 import json
@@ -42,7 +42,10 @@ _EVENT_EXAMPLE = 'event: token\ndata: {"text": "28 days of "}\n\nevent: done\nda
 
 
 class Api:
-    """The routes over one catalog. `is_warm` says whether the first question would find its model loaded."""
+    """The routes over one catalog, in `router`.
+
+    `is_warm` is whether an index is open and its model loaded, so that the first question need not wait; the application sets it, and `/ready` reports it.
+    """
 
     def __init__(self, catalog: Catalog, settings: Settings, workers: Workers) -> None:
         self._catalog, self._settings, self._workers = catalog, settings, workers
@@ -81,7 +84,7 @@ class Api:
         return answer
 
     async def _stream(self, index: Callable[[], PublishedIndex], message: str, options: dict[str, Any]) -> Response:
-        """What is wrong with a question is said by the status: the response begins with the first piece of the answer."""
+        """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it still set the status code."""
 
         def pieces() -> Generator[str | Answer, None, None]:
             yield from index().stream(message, **options)
@@ -95,7 +98,7 @@ class Api:
                 async with aclosing(events):
                     async for event in events:
                         yield event
-            except Exception as error:  # the status is sent already
+            except Exception as error:  # the status code has been sent already
                 problem = error if isinstance(error, ProblemDetails) else problem_of(error) if isinstance(error, AlmanacError) else None
                 yield _event("error", (problem or ProblemDetails(500, "a defect of the server; its log has more", kind="defect")).document())
                 if problem is None:
@@ -167,7 +170,7 @@ class Api:
         return Health()
 
     async def ready(self, request: Request) -> Ready:
-        versions = await asyncio.to_thread(self._visible, _caller(request))  # not behind the questions that wait
+        versions = await asyncio.to_thread(self._visible, _caller(request))  # not in the queue of the workers
         if not self.is_warm or not versions:
             finding = "the model is being loaded" if versions else "no knowledge base is published"
             raise ProblemDetails(503, finding, kind="not-ready", headers={"Retry-After": "2"})
@@ -192,7 +195,11 @@ class Api:
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
     def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
-        """A caller that is held to a workspace reaches only what keeps workspaces apart, and is not told what else there is."""
+        """The index of a knowledge base for a caller.
+
+        The key of a workspace gives access only to knowledge bases that declare workspaces; errors do not reveal any others. Raises ProblemDetails 404 or 422
+        for such a caller, and else the errors of `Catalog.index`.
+        """
         if caller.workspace is None:
             return self._catalog.index(kb)
         visible = list(self._visible(caller))
@@ -207,7 +214,7 @@ class Api:
         return found
 
     def _visible(self, caller: Caller) -> dict[str, str]:
-        """Names and live versions of what a caller may ask."""
+        """Live versions of the knowledge bases that a caller may ask, by name."""
         found = {}
         for kb in self._catalog.names():
             index = self._catalog.index(kb)
@@ -225,7 +232,7 @@ def _caller(request: Request) -> Caller:
 
 
 def _free(request: Request) -> Caller:
-    """The caller, who is held to no workspace. Raises ProblemDetails 403: what is asked for counts all of them."""
+    """The caller. Raises ProblemDetails 403 for the key of a workspace, since the response covers all workspaces."""
     caller = _caller(request)
     if caller.workspace is not None:
         raise ProblemDetails(403, "this key is held to one workspace, and what is asked for tells of all", hint="ask with a key without a workspace")

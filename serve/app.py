@@ -1,4 +1,4 @@
-"""The application: routes, what stands around them, and what runs beside them."""
+"""The ASGI application: routes, middleware, error handlers and the background task that opens new versions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ from almanac.serve.problems import ProblemDetails, invalid, problem_of
 from almanac.serve.settings import Settings
 from almanac.serve.workers import Workers
 
-_LOOK_S = 2.0  # between two looks at what was published
+_LOOK_S = 2.0  # seconds between two checks for newly published versions
 _REFUSALS = {
     400: "The body is not JSON.",
     401: "An API key is needed.",
@@ -46,7 +46,11 @@ _log = structlog.get_logger("almanac.serve")
 
 
 def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
-    """The application over one catalog, which it closes at its end. Raises UsageError where others than this machine could ask without a key."""
+    """Builds the application over one catalog.
+
+    At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask
+    without a key.
+    """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
     workers = Workers(settings)
@@ -64,7 +68,7 @@ def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
         else:
             catalog.close()
 
-    # No page at /docs: the usual ones load scripts from elsewhere.
+    # No page at /docs: FastAPI's pages load scripts from other hosts.
     app = FastAPI(title="Almanac", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)
     app.state.workers = workers
     app.include_router(api.router, responses={status: _refusal(told) for status, told in _REFUSALS.items()})
@@ -118,7 +122,7 @@ def _refusal(told: str) -> dict[str, Any]:
 
 
 def _document(app: FastAPI, settings: Settings, *, has_keys: bool) -> None:
-    """What the models cannot say in OpenAPI: limits that are set, problem documents, keys."""
+    """Adds to the OpenAPI document what the models cannot express: the configured limits, problem documents and API keys."""
     schema = app.openapi()
     schemas = schema["components"]["schemas"]
     schemas["ProblemDocument"] = ProblemDocument.model_json_schema()

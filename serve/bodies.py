@@ -1,4 +1,4 @@
-"""Request bodies: counted and timed as they arrive, and known to be JSON, before anything reads them."""
+"""Middleware for request bodies: limits their size and duration, and validates that they are JSON, before the application reads them."""
 
 import asyncio
 import json
@@ -11,11 +11,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
-_DRAIN_S = 2.0  # for which a body that is too long is still read, so that its sender comes to read the answer
+_DRAIN_S = 2.0  # seconds for which the rest of a body that is too long is read and dropped: a client reads the response only after sending it
 
 
 class BodyLimits:
-    """Middleware that hands on requests whose body is complete, short enough, and JSON that every reader understands the same way."""
+    """Middleware that passes on only requests with a complete body of limited size and unambiguous JSON: UTF-8, no repeated names, no NaN, no lone surrogates.
+
+    Others are answered with 400 (not JSON), 408 (too slow), 413 (too long) or 415 (other type, or compressed). GET, HEAD and OPTIONS requests are passed on.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._most, self._seconds = app, settings.max_request_bytes, settings.body_timeout_s
@@ -26,7 +29,7 @@ class BodyLimits:
             return
         try:
             body = await self._read(Headers(scope=scope), receive)
-            if body is None:  # nobody is there any more
+            if body is None:  # the client has disconnected
                 return
             _require_json(Headers(scope=scope), body)
         except ProblemDetails as problem:
@@ -52,7 +55,7 @@ class BodyLimits:
             raise ProblemDetails(408, f"the body did not arrive within {self._seconds:g} s", headers={"Connection": "close"}) from None
         if complete and len(body) <= self._most:
             return bytes(body)
-        await _drain(receive, complete=complete or "expect" in headers)  # who asks first whether to send it does not send it
+        await _drain(receive, complete=complete or "expect" in headers)  # a client that sent Expect waits for the status and sends no body
         raise ProblemDetails(413, f"a body of more than {self._most:,} bytes", headers={"Connection": "close"}, limit=self._most)
 
 

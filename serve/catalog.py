@@ -1,4 +1,4 @@
-"""Which knowledge bases can be asked, and the one open index of each."""
+"""Catalog of the knowledge bases that can be asked, with one open index of each."""
 
 import threading
 from collections.abc import Sequence
@@ -14,14 +14,17 @@ from almanac.query.published import Embedders, PublishedIndex, live_version, rea
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
 
-_SHOWN = 80  # characters of a name that nobody knows
+_SHOWN = 80  # maximum characters of an unknown name in an error message
 _log = structlog.get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(slots=True)
 class _Declared:
-    """A file with a declaration, as it was when it was read. `declaration` is the last one that could be read; `error` says what is wrong with it now."""
+    """State of a declaration file when it was last read.
+
+    `stamp` has path, modification time and size of the file and its overlay. `declaration` is the last valid one, `error` the error of the present one.
+    """
 
     stamp: _Stamp
     declaration: Declaration | None = None
@@ -30,11 +33,21 @@ class _Declared:
 
 
 class Catalog:
-    """The knowledge bases that can be asked: those declared under `names` (default: all of the project with a published version in `data`, looked up
-    again as they appear). Safe to share among threads.
+    """The knowledge bases that can be asked, and their open indexes. Safe to share among threads.
 
-    A base that has an overlay of `env` (default: of ALMANAC_ENV) is read with it. `default` is asked where nobody says which; without it INDEX_NAME says so.
-    Raises NotFound for a name that nothing is declared under, and for an environment without any overlay.
+    Declaration files are read again when they change; while one is invalid, its last valid state applies.
+
+    Args:
+        data: Data directory with the published versions.
+        names: Names or paths of declarations. Default: all of the project, including those added later. Only bases with a published version can be asked.
+        env: Environment whose overlay is applied to the bases that have one. Default: ALMANAC_ENV.
+        default: Knowledge base for requests that name none. Default: INDEX_NAME, else the only published one.
+        project: Project folder. Default: as in `Project.locate`.
+
+    Raises:
+        NotFound: There is no such project folder, no declaration of one of the `names`, or no overlay of the environment.
+        UsageError: The project folder is the one in which Almanac is installed, or one of the `names` is an overlay file.
+        DeclarationError: The declaration of one of the `names` is invalid.
     """
 
     def __init__(
@@ -47,7 +60,7 @@ class Catalog:
         self._env, asked_by = environment(env)
         self._declared: dict[Path, _Declared] = {}
         self._embedders = Embedders()
-        self._told: dict[str, str] = {}  # why a base cannot be asked, as it was logged
+        self._told: dict[str, str] = {}  # by name: the last logged reason why a base cannot be asked
         self._lock = threading.RLock()
         for path in self.paths() if names is not None else ():
             self._read(path)
@@ -57,11 +70,11 @@ class Catalog:
             raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
 
     def names(self) -> list[str]:
-        """Names of the knowledge bases with a published version now, sorted."""
+        """Names of the knowledge bases that have a published version now, sorted."""
         return sorted(self._published())
 
     def undeclared(self) -> dict[str, str]:
-        """Published in the data directory, and declared nowhere in the project: name → live version, sorted. Empty where `names` were given."""
+        """Live versions in the data directory that no declaration of the project belongs to, by name, sorted. Empty where `names` were given."""
         if self._fixed is not None:
             return {}
         known = {one.name for one in self._declarations()} | {path.stem for path in self._unread()}
@@ -69,7 +82,7 @@ class Catalog:
         return {name: self._live(name) for name in names}
 
     def unreadable(self) -> dict[str, str]:
-        """What is declared and cannot be asked for another reason than having no version: its name → the reason and the way out."""
+        """Reasons, with a hint, why declared bases cannot be asked, by name; bases that merely have no version yet are left out."""
         found = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
         for one in self._declarations():
             try:
@@ -80,7 +93,7 @@ class Catalog:
         return found
 
     def _unread(self) -> list[Path]:
-        """The files that could never be read as declarations."""
+        """Declaration files of which no valid state has been read yet."""
         with self._lock:
             self._declarations()
             return [path for path in self.paths() if self._declared[path].declaration is None]
@@ -92,8 +105,10 @@ class Catalog:
             return "a version that is damaged"
 
     def default(self) -> str:
-        """The one that is asked where nobody says which: INDEX_NAME, else the only one that is published. Raises UsageError that names the choices,
-        NothingPublished where there are none."""
+        """Name of the knowledge base for requests that name none: the `default` of the catalog, else the only published one.
+
+        Raises UsageError, with the choices, where the default is not published or several bases are; NothingPublished where none is.
+        """
         names = self.names()
         if self._default is not None:
             found = self._find(self._default)
@@ -109,9 +124,10 @@ class Catalog:
         return names[0]
 
     def index(self, kb: str | None) -> PublishedIndex:
-        """The index of a knowledge base, by its name, its handle or its collection; for None the default one. Opened once and shared: do not close it.
+        """Index of a knowledge base, by name, handle, file or collection; None gives the default one. It is opened once and shared: do not close it.
 
-        Raises NotFound for one that is not declared, NothingPublished before its first version.
+        Raises NotFound for an undeclared or ambiguous base, NothingPublished before its first version, DamagedVersion where its live pointer names a version
+        that does not exist, and the errors of `default`.
         """
         wanted = self.default() if kb is None else kb
         with self._lock:
@@ -126,8 +142,10 @@ class Catalog:
             return declared.index
 
     def keep_up(self) -> list[str]:
-        """Opens what was published since, ahead of its first question, and lets go of what nobody reads any more. The names of those that can be asked;
-        why another one cannot is logged."""
+        """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.
+
+        Returns the names of the bases that can be asked. The reason why another one cannot is logged, once.
+        """
         ready = []
         for name in self.names():
             try:
@@ -138,7 +156,7 @@ class Catalog:
         return ready
 
     def close(self) -> None:
-        """Closes every index; requests that read one finish first."""
+        """Closes every index, each version after the last request that reads it."""
         with self._lock:
             for declared in self._declared.values():
                 if declared.index is not None:
@@ -157,7 +175,7 @@ class Catalog:
             return False
 
     def _tell(self, kb: str, error: Exception) -> None:
-        """Once for each finding: it is met again at every look."""
+        """Logs an error, unless it is the last one logged for this base: each check meets it again."""
         if self._told.get(kb) != str(error):
             self._told[kb] = str(error)
             _log.warning("not_ready", kb=kb, error=str(error))
@@ -171,7 +189,7 @@ class Catalog:
         return next((one for one in by_name if one.name == wanted), None)
 
     def _declarations(self) -> list[Declaration]:
-        """Those that can be read, each as its file is now."""
+        """The valid declarations, brought up to date with their files; one for each name."""
         with self._lock:
             paths = self.paths()
             for gone in self._declared.keys() - set(paths):
@@ -182,13 +200,13 @@ class Catalog:
             return list({one.name: one for one in reversed(found) if one is not None}.values())
 
     def paths(self) -> list[Path]:
-        """The files of the declarations that count, whether or not they can be read."""
+        """Files of the declarations of this catalog, valid or not."""
         if self._fixed is not None:
             return [path.resolve() for path in self._fixed]
         return self.project.declarations()
 
     def _read(self, path: Path) -> None:
-        """Reads a declaration that is new or has changed. While it cannot be read, it is what it was before."""
+        """Reads a declaration that is new or has changed. An invalid one leaves the last valid state in force."""
         overlay = overlays_of(path).get(self._env) if self._env else None
         stamp = tuple(_stamp(one) for one in (path, overlay) if one is not None)
         known = self._declared.get(path)

@@ -1,4 +1,4 @@
-"""Who is let in, and how often: keys, the Host and Origin headers where there are no keys, and a rate for each key."""
+"""Access control of requests: API keys or, without keys, checks of the Host and Origin headers; and a rate limit for each key."""
 
 import math
 import time
@@ -10,17 +10,20 @@ from almanac.serve.keys import LOCAL, ApiKeys, Caller, names_loopback
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
-_RATE = 600  # requests of a key a minute, unless set
-_OPEN = ("/", "/health")  # and the page's files below /static/: they hold nothing of any knowledge base
+_RATE = 600  # default rate limit of a key, requests per minute
+_OPEN = ("/", "/health")  # need no key, as the page's files below /static/: they reveal nothing of any knowledge base
 
 
 class Guard:
-    """Middleware that puts the Caller into the request's state, or answers 401, 403, 421 or 429."""
+    """Middleware that puts the Caller into the request's state, or responds with 401, 403, 421 or 429.
+
+    Without keys and without a configured rate, requests are not limited.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: ApiKeys) -> None:
         self._app, self._keys, self._bound = app, keys, settings.host
         self._rate = settings.rate_per_minute or (_RATE if keys else None)
-        self._left: dict[str, tuple[float, float]] = {}  # caller → requests that it has left, and when that was
+        self._left: dict[str, tuple[float, float]] = {}  # token buckets by caller: requests left, and time of the last update
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -44,7 +47,7 @@ class Guard:
         scope.setdefault("state", {})["caller"] = caller
 
     def _count(self, caller: Caller) -> None:
-        """A minute's requests may come at once; from then on they come back one by one."""
+        """Counts a request against the caller's token bucket, whose capacity is the limit of one minute. Raises ProblemDetails 429 where it is empty."""
         if self._rate is None:
             return
         now = time.monotonic()
@@ -57,7 +60,10 @@ class Guard:
 
 
 def _require_own(headers: Headers, bound: str) -> None:
-    """Without keys whoever reaches this machine's loopback is believed, and a browser reaches it on behalf of any website."""
+    """Raises ProblemDetails 421 for a Host header of another machine, and 403 for an Origin of another website.
+
+    Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any website.
+    """
     if not names_loopback(headers.get("host"), bound):
         raise ProblemDetails(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
     origin = headers.get("origin")

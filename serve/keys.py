@@ -1,4 +1,4 @@
-"""Who may ask: API keys, the workspaces that they are held to, and where a server without keys may listen."""
+"""API keys and their workspaces, and the addresses at which a server without keys may listen."""
 
 import hashlib
 import hmac
@@ -13,24 +13,27 @@ from almanac.schemas.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. `name` tells callers apart and does not reveal the key; one with a `workspace` sees nothing else."""
+    """The sender of a request. `name` identifies the key without revealing it. A caller with a `workspace` has access to that workspace only."""
 
     name: str
     workspace: str | None = None
 
 
-LOCAL = Caller("local")  # whoever reaches a server without keys
+LOCAL = Caller("local")  # every caller of a server without keys
 
 
 class ApiKeys:
-    """The keys of `ALMANAC_API_KEYS`: `KEY` or `KEY:WORKSPACE`, commas between them. Only their hashes are kept. False where there are none."""
+    """The API keys of a server, kept as SHA-256 hashes only. False where there are none."""
 
     def __init__(self, callers: Sequence[tuple[bytes, Caller]] = ()) -> None:
         self._callers = tuple(callers)
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Raises UsageError for an entry that cannot be meant; it says which one by its number."""
+        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`.
+
+        Raises UsageError, with the number of the entry and never its text, for an empty key or workspace, a key that no header can carry, and a repeated key.
+        """
         found: dict[bytes, Caller] = {}
         entries = [entry.strip() for entry in text.split(",")] if text.strip() else []
         for number, entry in enumerate(entries, start=1):
@@ -49,7 +52,7 @@ class ApiKeys:
         return bool(self._callers)
 
     def caller(self, authorization: str | None) -> Caller | None:
-        """Whose key an `Authorization: Bearer KEY` header holds; None for none, or another. It takes the same time for every key."""
+        """Caller of an `Authorization: Bearer KEY` header; None without a valid key. Compares in constant time, with every key."""
         scheme, _, key = (authorization or "").partition(" ")
         digest = _digest(key.strip())
         found = None
@@ -67,7 +70,7 @@ def _digest(key: str) -> bytes:
 
 
 def require_safe_address(host: str, keys: ApiKeys) -> None:
-    """Raises UsageError where others than this machine could ask without a key."""
+    """Raises UsageError for an address that other machines can reach, where there are no keys."""
     if not keys and not is_loopback(host):
         raise UsageError(
             f"listening at {host} without API keys would answer anybody who reaches it",
@@ -77,7 +80,7 @@ def require_safe_address(host: str, keys: ApiKeys) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, or all that a name stands for, is this machine's own."""
+    """Whether an address, or every address that a host name resolves to, is a loopback address. False for a name that cannot be resolved."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -90,7 +93,10 @@ def is_loopback(host: str) -> bool:
 
 
 def names_loopback(host: str | None, bound: str) -> bool:
-    """Whether a Host header names this machine by a name that no website can take: its own pages then cannot ask on a visitor's behalf (DNS rebinding)."""
+    """Whether a Host header contains localhost, a loopback address or the address `bound` to.
+
+    No website can have such a name, which protects against DNS rebinding: its pages cannot send requests to this server in the browser of a visitor.
+    """
     name = (host or "").strip().lower()
     name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
     return name in ("localhost", "127.0.0.1", "[::1]", bound.lower(), f"[{bound.lower()}]")

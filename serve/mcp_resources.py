@@ -1,4 +1,4 @@
-"""The resources of the MCP server: which documents a knowledge base has, one document, one passage, each as JSON under an `almanac://` address."""
+"""Resources of the MCP server: the list of documents of a knowledge base, a document, a passage; each is JSON at an `almanac://` URI."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NotFound, UsageError
 from almanac.serve.catalog import Catalog
 
-PAGE = 100  # documents, or passages of a document, in one answer
+PAGE = 100  # documents, or passages of a document, in one response
 JSON = "application/json"
 _SOURCES = UriTemplate.parse("almanac://{kb}/sources{?offset}")
-_DOCUMENT = UriTemplate.parse("almanac://{kb}/sources/{source}/{document_id}{?offset}")  # a document's id is unique in its source
+_DOCUMENT = UriTemplate.parse("almanac://{kb}/sources/{source}/{document_id}{?offset}")  # document ids are unique only within a source
 _PASSAGE = UriTemplate.parse("almanac://{kb}/passages/{chunk_id}")
 TEMPLATES = [
     ResourceTemplate(
@@ -37,7 +37,7 @@ def passage_uri(kb: str, chunk_id: str) -> str:
 
 
 def sources_resource(declaration: Declaration) -> Resource:
-    """The list of documents of one knowledge base."""
+    """Resource that lists the documents of one knowledge base."""
     title = declaration.title or declaration.name
     return Resource(
         uri=_SOURCES.expand({"kb": declaration.name}), name=f"{declaration.name}-sources", title=f"Documents of {title}",
@@ -46,7 +46,21 @@ def sources_resource(declaration: Declaration) -> Resource:
 
 
 def read_resource(catalog: Catalog, uri: str, workspace: str | None = None) -> dict[str, Any]:
-    """What lies at an address, of the live version, and of that what belongs to `workspace`. Raises NotFound, or UsageError for an offset that is none."""
+    """Reads a resource from the live version of a knowledge base.
+
+    Args:
+        catalog: The knowledge bases.
+        uri: URI of the resource, matching one of `TEMPLATES`.
+        workspace: Workspace whose chunks are visible. Default: all.
+
+    Returns:
+        The resource as a JSON object, with `kb` and `version`.
+
+    Raises:
+        NotFound: The URI, the knowledge base, the document or the passage does not exist.
+        UsageError: The offset is not a whole number of at most nine digits, or a workspace is given and none is declared.
+        AlmanacError: The errors of `Catalog.index` and `PublishedIndex.reading`.
+    """
     for template, read in ((_SOURCES, _sources), (_DOCUMENT, _document), (_PASSAGE, _passage)):
         found = template.match(uri)
         if found is not None:
@@ -100,7 +114,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
 
 
 def _places(retriever: Retriever, workspace: str | None) -> list[dict[str, Any]]:
-    """Where each chunk that may be seen comes from, in the order of the version."""
+    """Id, source, document id, title and URL of each visible chunk, in the order of the version."""
     names = ("chunk_id", "source", "document_id", "title", "url")
     visible = retriever.visible(workspace)
     rows = zip(*(retriever.opened.column(name) for name in names), strict=True)
@@ -108,7 +122,7 @@ def _places(retriever: Retriever, workspace: str | None) -> list[dict[str, Any]]
 
 
 def _page(name: str, items: list[Any], named: Mapping[str, str], template: UriTemplate) -> dict[str, Any]:
-    """A page of a list, how long the list is, and the address of the next page, None after the last."""
+    """One page of a list: `total` items, those of the page under `name`, and `next`, the URI of the next page, None after the last one."""
     offset = named.get("offset", "0")
     if not (offset.isascii() and offset.isdigit() and len(offset) < 10):
         raise UsageError(f"the offset is {offset[:20]!r}", hint="a whole number, 0 or more")

@@ -1,6 +1,6 @@
-"""An MCP server over published knowledge bases: search and ask as tools, documents and passages as resources. It only reads.
+"""MCP server over published knowledge bases: search and ask as tools, documents and passages as resources. It is read-only.
 
-Every request reads what is published at that moment, so new knowledge bases and versions are there without a restart; clients that listen are told.
+Each request reads what is published at that moment, so that new knowledge bases and versions need no restart; subscribed clients are notified of changes.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ from almanac.serve.problems import ProblemDetails, problem_of
 from almanac.serve.settings import Settings
 from almanac.serve.workers import Workers
 
-_LOOK_EVERY_S = 5.0  # at what is published, for clients that listen
+_LOOK_EVERY_S = 5.0  # seconds between two checks for changes, to notify subscribed clients
 _INSTRUCTIONS = """\
 Knowledge bases that are kept fresh from websites and documents. Each has a search tool, whose description says what it holds; `ask` answers one question \
 with citations. Search results name their passage, which can be read as a resource, as can the list of documents. Everything is read-only."""
@@ -69,9 +69,14 @@ _Context = ServerRequestContext[Workers, Any]
 
 
 class KnowledgeServer(Server[Workers]):
-    """Serves the knowledge bases of a catalog, within the limits of `settings`. With `workspace` nothing else is seen; else a caller's key says which one.
+    """MCP server over the knowledge bases of a catalog.
 
-    With `is_ahead` models are loaded and versions opened before the first question, which takes some hundred MB even where none comes.
+    Args:
+        catalog: The knowledge bases.
+        settings: Limits of requests.
+        version: Version of the server, as reported to clients.
+        workspace: Workspace of all requests. Default: over HTTP that of the caller's key, else none.
+        is_ahead: Whether to load models and open versions before the first question, which takes some hundred MB even if none is ever asked.
     """
 
     def __init__(self, catalog: Catalog, settings: Settings, *, version: str = "", workspace: str | None = None, is_ahead: bool = False) -> None:
@@ -94,7 +99,7 @@ class KnowledgeServer(Server[Workers]):
         )
 
     def end_listening(self) -> None:
-        """Ends the streams of those who listen for changes, which would go on for ever. A signal handler may call it."""
+        """Ends the event streams of subscribed clients, which otherwise never end. May be called in a signal handler."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._listeners.close)
 
@@ -119,13 +124,13 @@ class KnowledgeServer(Server[Workers]):
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(found, ensure_ascii=False))])
 
     def _workspace_of(self, context: _Context) -> str | None:
-        if context.request is None:  # no HTTP, so no key
+        if context.request is None:  # stdio: there is no key
             return self._workspace
         caller: Caller = context.request.scope["state"]["caller"]
         return self._workspace or caller.workspace
 
     def _indexes(self) -> list[PublishedIndex]:
-        """Those that are published now. One that cannot be opened is left out with a warning."""
+        """Indexes of the published knowledge bases. One that cannot be opened is left out, with a warning in the log."""
         found = []
         for name in self._catalog.names():
             try:
@@ -163,7 +168,7 @@ class KnowledgeServer(Server[Workers]):
 
     @asynccontextmanager
     async def _working(self, _: Server[Workers]) -> AsyncIterator[Workers]:
-        """While it serves: threads for the work, and a look now and then at what is published, for those who listen."""
+        """Lifespan of the server: provides the worker threads, and runs the task that notifies subscribed clients of changes."""
         self._loop, workers = asyncio.get_running_loop(), Workers(self._settings)
         try:
             async with anyio.create_task_group() as tasks:
@@ -176,7 +181,7 @@ class KnowledgeServer(Server[Workers]):
     async def _watch(self, workers: Workers) -> None:
         before: list[Tool] | None = None
         while True:
-            with suppress(ProblemDetails):  # is logged, and the next look may find it mended
+            with suppress(ProblemDetails):  # already logged; the next check may succeed
                 if self._is_ahead:
                     await _in_thread(workers, self._catalog.keep_up)
                 now = await _in_thread(workers, self._tools)
@@ -188,25 +193,25 @@ class KnowledgeServer(Server[Workers]):
 
 
 async def serve_stdio(server: KnowledgeServer) -> None:
-    """Serves the client that started this process, until it closes our stdin. What prints, prints on stderr: stdout carries the protocol alone."""
+    """Serves the client that started this process, until it closes stdin. Stdout carries the protocol; everything else is written to stderr."""
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 def http_app(server: KnowledgeServer, settings: Settings) -> ASGIApp:
-    """The same over streamable HTTP, at /mcp, behind what guards the HTTP API: keys and rates, else the Host and Origin headers; bodies of limited size.
+    """ASGI application for MCP over streamable HTTP, at /mcp, with the access control and the body limits of the HTTP API.
 
-    Raises UsageError where others than this machine could ask without a key.
+    Raises UsageError for malformed API keys, and where other machines could ask without a key.
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
-    looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # by the guard, which also knows the address that it is bound to
+    looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # Guard does this, and also accepts the bound address
     app = server.streamable_http_app(transport_security=looked_at, max_request_body_size=settings.max_request_bytes)
     return Guard(BodyLimits(app, settings), settings, keys)
 
 
 async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
-    """What a request that is no tool's call comes to; its failure is the protocol's error."""
+    """Result of a request other than a tool call, computed in a worker thread. Raises MCPError: such requests fail with an error of the protocol."""
     try:
         return await _in_thread(context.lifespan_context, work)
     except ProblemDetails as problem:
@@ -214,14 +219,17 @@ async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
 
 
 async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
-    """Raises ProblemDetails. A defect ends the request with a line that says so; its traceback goes to the log alone."""
+    """Runs work in a worker thread.
+
+    Raises MCPError as it is, and any other error as ProblemDetails. The details of a server-side error are written to the log and not sent to the client.
+    """
     try:
         return await workers.run(work)
     except (ProblemDetails, MCPError):
         raise
     except AlmanacError as error:
         problem = problem_of(error)
-        if problem.status >= 500:  # the client is told less than whoever can mend it
+        if problem.status >= 500:  # the log has more than the client gets
             _log.warning("refused", kind=error.kind, error=str(error))
         raise problem from error
     except Exception as error:
@@ -230,7 +238,7 @@ async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
 
 
 def _live(index: PublishedIndex) -> Manifest | None:
-    """The manifest of its live version; None where that cannot be read, which a search will say."""
+    """Manifest of the live version; None, with a warning in the log, where it cannot be read. A search raises the error."""
     try:
         with index.reading() as retriever:
             return retriever.opened.manifest

@@ -1,4 +1,4 @@
-"""The tools of the MCP server: what an agent is told about each, what it takes, and what comes back."""
+"""Tools of the MCP server: their descriptions for agents, their arguments and their results."""
 
 import json
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from almanac.schemas.reports import Answer, SearchResult
 from almanac.serve.mcp_resources import passage_uri
 from almanac.serve.problems import ProblemDetails
 
-MAX_RESULTS = 50  # more would fill an agent's context with what it does not read
+MAX_RESULTS = 50  # more would fill an agent's context
 _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
 _Arguments = TypeVar("_Arguments", bound=BaseModel)
 
 
 class SearchArguments(BaseModel):
-    """What a search takes."""
+    """Arguments of a search."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,7 +31,7 @@ class SearchArguments(BaseModel):
 
 
 class AskArguments(BaseModel):
-    """What a question takes. Without `kb` the default knowledge base answers."""
+    """Arguments of a question. Without `kb`, the default knowledge base answers."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,7 +43,7 @@ class AskArguments(BaseModel):
 
 
 class Result(BaseModel):
-    """A passage that was found. `source` is its document's address."""
+    """A passage that matches the query. `source` is the URL of its document."""
 
     text: str
     source: str
@@ -69,7 +69,7 @@ def search_name(kb: str) -> str:
 
 
 def search_tool(declaration: Declaration, live: Manifest | None, *, max_chars: int) -> Tool:
-    """The search of one knowledge base. `live` is the manifest of its live version, where that can be read."""
+    """Search tool of one knowledge base. `live` is the manifest of its live version, None where it cannot be read; `max_chars` limits the query."""
     schema = SearchArguments.model_json_schema()
     schema["properties"]["query"]["maxLength"] = max_chars
     schema["properties"]["max_results"]["default"] = usual_results(declaration)
@@ -86,7 +86,13 @@ def search_tool(declaration: Declaration, live: Manifest | None, *, max_chars: i
 
 
 def ask_tool(declarations: Mapping[str, Declaration], default: str | None, *, max_chars: int) -> Tool:
-    """The one tool that answers, from any of the knowledge bases; `default` is asked where a call names none, and without it a call has to."""
+    """Tool that answers questions from any of the knowledge bases.
+
+    Args:
+        declarations: Declarations of the knowledge bases, by name.
+        default: Knowledge base of calls that name none; None makes `kb` a required argument.
+        max_chars: Maximum length of a question, in characters.
+    """
     schema = AskArguments.model_json_schema()
     schema["properties"]["question"]["maxLength"] = max_chars
     schema["properties"]["kb"] |= {"enum": list(declarations), "default": default}
@@ -105,12 +111,12 @@ def ask_tool(declarations: Mapping[str, Declaration], default: str | None, *, ma
 
 
 def usual_results(declaration: Declaration) -> int:
-    """How many results a search gives that names no number."""
+    """Default number of results of a search: `retrieve.k`, 50 at most."""
     return min(declaration.retrieve.k, MAX_RESULTS)
 
 
 def read_arguments(model: type[_Arguments], arguments: Mapping[str, Any] | None, **defaults: Any) -> _Arguments:
-    """The arguments of a call; null is as left out. Raises UsageError that says what each has to be."""
+    """Validates the arguments of a call; null counts as missing, and `defaults` apply then. Raises UsageError with every finding."""
     given = {name: value for name, value in (arguments or {}).items() if value is not None}
     try:
         return model.model_validate({**defaults, **given})
@@ -120,6 +126,7 @@ def read_arguments(model: type[_Arguments], arguments: Mapping[str, Any] | None,
 
 
 def require_length(name: str, text: str, max_chars: int) -> None:
+    """Raises UsageError where the text of an argument is longer than `max_chars` characters."""
     if len(text) > max_chars:
         raise UsageError(f"{name}: {len(text):,} characters, and {max_chars:,} are allowed", hint="ask for one thing, in a sentence")
 
@@ -131,6 +138,7 @@ def _found(value: Any) -> str:
 
 
 def search_results(found: SearchResult) -> SearchResults:
+    """Converts the result of a search into that of the tool, with the URI of each passage."""
     results = [
         Result(
             text=hit.text, source=hit.url, relevance_score=hit.score, rank=hit.rank, title=hit.title, passage=passage_uri(found.kb, hit.chunk_id)
@@ -141,18 +149,19 @@ def search_results(found: SearchResult) -> SearchResults:
 
 
 def as_result(found: BaseModel) -> CallToolResult:
-    """What a tool found: as data, and as the same JSON in text for clients that know only text."""
+    """Result of a tool call, as structured content and as the same JSON in a text block, for clients that support text only."""
     content = found.model_dump(mode="json", by_alias=True)
     return CallToolResult(content=[TextContent(text=json.dumps(content, ensure_ascii=False))], structured_content=content)
 
 
 def as_failure(problem: ProblemDetails) -> CallToolResult:
-    """An error as an agent can act on it: the finding and the next step."""
+    """Error result of a tool call, with the finding and a hint, for an agent to act on."""
     told = {"status": "error", "error": {"kind": problem.kind, "message": problem.detail, "hint": problem.told.get("hint")}}
     return CallToolResult(content=[TextContent(text=in_words(problem))], structured_content=told, is_error=True)
 
 
 def in_words(problem: ProblemDetails) -> str:
+    """A problem as text: the finding, and the hint on a line of its own."""
     hint = problem.told.get("hint")
     return f"{problem.detail}\n→ {hint}" if hint else problem.detail
 

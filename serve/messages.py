@@ -1,4 +1,4 @@
-"""What requests to the HTTP API say, and what its own responses say; the others are those of schemas/reports.py."""
+"""Request and response models of the HTTP API; further responses are those of schemas/reports.py."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -12,13 +12,13 @@ from almanac.serve.problems import ProblemDetails
 
 
 class _Request(BaseModel):
-    """Unknown names are refused, and values are taken as they are: "4" is no number."""
+    """Base of requests. Unknown names are refused, and values are not converted: "4" is not a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def _whole(value: Any) -> Any:
-    """3.0 is an integer in JSON."""
+    """Converts floats without a fractional part, since 3.0 is an integer in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -35,14 +35,14 @@ _K = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1000, description="h
 
 
 class Message(_Request):
-    """One of the messages before a question."""
+    """An earlier message of the conversation."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 class ChatOptions(_Request):
-    """How to answer; what is left out is as the server is set, else as declared."""
+    """Options of an answer. Defaults are those of the server's settings, else of the declaration."""
 
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False, description="of the model, where one is declared: 0 is the most likely answer")
     retrieval_k: _K | None = Field(None, alias="retrievalK")
@@ -50,7 +50,7 @@ class ChatOptions(_Request):
 
 
 class ChatRequest(_Request):
-    """A question. `history` holds the messages before it, the oldest first; the server keeps none."""
+    """A question. `history` has the earlier messages of the conversation, oldest first; the server stores none."""
 
     message: _Text
     kb: _KB | None = None
@@ -80,7 +80,7 @@ class ChatRequest(_Request):
 
 
 class SearchRequest(_Request):
-    """A search. What is left out is as declared."""
+    """A search. Defaults are those of the declaration; without `floor`, no hit is left out for its cosine."""
 
     query: _Text
     kb: _KB | None = None
@@ -97,7 +97,7 @@ class SearchRequest(_Request):
 
 
 class SearchKbRequest(_Request):
-    """A search, in its shortest form."""
+    """A search, in short form."""
 
     query: _Text
     top_k: _K | None = None
@@ -125,7 +125,7 @@ class SourcesQuery(VersionsQuery):
 
 
 class FoundChunk(BaseModel):
-    """`metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id."""
+    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id."""
 
     text: str
     metadata: dict[str, Any]
@@ -139,7 +139,7 @@ class FoundChunks(BaseModel):
 
 
 class SourcesPage(BaseModel):
-    """`next` is the offset of the following documents, null at the end; ask for them with this `version`, else another may be live by then."""
+    """A page of the documents. `next` is the offset of the next page, null on the last. Request it with this `version`: another may be live by then."""
 
     kb: str
     version: str
@@ -160,7 +160,7 @@ class KnowledgeBase(BaseModel):
 
 
 class KnowledgeBases(BaseModel):
-    """`default` is asked where a request names none; null where one has to be named."""
+    """The knowledge bases that can be asked. `default` answers requests that name none; null where a request has to name one."""
 
     items: list[KnowledgeBase]
     default: str | None
@@ -177,7 +177,7 @@ class Ready(BaseModel):
 
 
 class ProblemDocument(BaseModel):
-    """RFC 9457. `hint` is a next step; `where` names what in the request is meant."""
+    """Problem details (RFC 9457). `hint` is a next step; `where` is the part of the request that caused the problem."""
 
     type: str
     title: str
@@ -191,14 +191,14 @@ class ProblemDocument(BaseModel):
 
 
 def require_short(texts: list[str], most: int, what: str) -> None:
-    """Raises ProblemDetails 422 where texts have more than `most` characters together."""
+    """Raises ProblemDetails 422 where the texts have more than `most` characters in total. `what` is their name in the request."""
     found = sum(map(len, texts))
     if found > most:
         raise ProblemDetails(422, f"the {what} has {found:,} characters, and at most {most:,} are read", kind="too-long", limit=most, where=what)
 
 
 def require_small_filter(where: Any, depth: int, size: int) -> None:
-    """Raises ProblemDetails 422 for a filter that is too deep, too large, or has a number that is none."""
+    """Raises ProblemDetails 422 for a filter of more than `depth` levels or `size` names and values, or with a number that is not finite."""
     level, count = [where], 0
     for number in range(depth + 2):
         if not level:

@@ -1,4 +1,4 @@
-"""What Prometheus is told, and what every response has: its metrics are counted, and headers that keep browsers from guessing."""
+"""Metrics for Prometheus, and the outermost middleware, which counts requests, adds security headers and handles defects."""
 
 import time
 import traceback
@@ -27,7 +27,7 @@ _log = structlog.get_logger("almanac.serve")
 
 
 class Metrics:
-    """One registry for each server."""
+    """Metrics of one server, in a registry of its own. `text` gives them in the format of Prometheus."""
 
     def __init__(self, in_flight: Callable[[], int], live_versions: Callable[[], dict[str, str]]) -> None:
         self.registry = CollectorRegistry()
@@ -56,7 +56,7 @@ class _LiveVersions(Collector):
 
 
 class Observed:
-    """Middleware, the outermost: counts and times what was asked, and answers 500 where nobody else did."""
+    """Outermost middleware: counts and times requests, sets default security headers, and responds with 500 to unhandled exceptions."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -79,8 +79,8 @@ class Observed:
             await self._app(scope, receive, send_on)
         except Exception:
             if told["status"]:
-                raise  # the response has begun, so the connection has to break; uvicorn logs why
-            _log.error("defect", route=route_of(scope), trace=traceback.format_exc())  # without the values of variables: keys are among them
+                raise  # the response has begun, so the connection has to be aborted; uvicorn logs the error
+            _log.error("defect", route=route_of(scope), trace=traceback.format_exc())  # excludes the values of variables, which include API keys
             problem = ProblemDetails(500, "a defect of the server; its log has more", kind="defect")
             await problem.response(scope)(scope, receive, send_on)
         finally:
@@ -88,12 +88,12 @@ class Observed:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.requests.labels(route, method, str(status or 499)).inc()  # 499: nobody waited for an answer
+        self._metrics.requests.labels(route, method, str(status or 499)).inc()  # 499: the client closed the connection before a response
         self._metrics.seconds.labels(route).observe(seconds)
 
 
 def route_of(scope: Scope) -> str:
-    """The route as it is declared: as many as there are, whatever paths are asked for."""
+    """Path template of the matched route, `page` or `none`: label values stay few, whatever paths are requested."""
     route: Any = scope.get("route")
     if scope["path"] == "/" or scope["path"].startswith("/static/"):
         return "page"

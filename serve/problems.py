@@ -1,4 +1,4 @@
-"""ProblemDetails documents (RFC 9457): what a client is told when a request is not answered. Never a stack trace, a path of the server, or a secret."""
+"""Problem details (RFC 9457), the error responses of the server. They never contain a stack trace, a path of the server or a secret."""
 
 import json
 import re
@@ -21,9 +21,9 @@ from almanac.schemas.errors import (
     UsageError,
 )  # fmt: skip
 
-_LONGEST = 500  # characters of what is quoted back
+_LONGEST = 500  # maximum characters of a quotation from a request
 _PATH = re.compile(r"(?<![\w.])/[\w.-]+/")
-# The first that fits: the status, and what is said where the error's own words are for whoever runs the server.
+# The first matching class applies: status, and the detail that replaces an error's message where that is meant for the operator.
 _STATUS: tuple[tuple[type[AlmanacError], int, str | None], ...] = (
     (DeclarationError, 503, "the declaration of this knowledge base cannot be used as it is"),
     (EmbedderMismatch, 503, "the published version and the declaration name different embedders"),
@@ -38,7 +38,15 @@ _STATUS: tuple[tuple[type[AlmanacError], int, str | None], ...] = (
 
 
 class ProblemDetails(Exception):
-    """A request that is not answered. `kind` names the problem in its `type`; `told` are further members of the document."""
+    """An error response.
+
+    Args:
+        status: HTTP status code.
+        detail: Description for the client.
+        kind: Last part of the problem's `type`. Default: the name of the status.
+        headers: Further headers of the response.
+        **told: Further members of the problem document, such as `hint` and `where`; those that are None are left out.
+    """
 
     def __init__(self, status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None, **told: Any) -> None:
         super().__init__(detail)
@@ -48,22 +56,28 @@ class ProblemDetails(Exception):
         self.told = {name: value for name, value in told.items() if value is not None}
 
     def document(self, instance: str | None = None) -> dict[str, Any]:
+        """The problem as a JSON object. `instance` is the path of the request."""
         told = {"type": f"urn:almanac:problem:{self.kind}", "title": self.title, "status": self.status, "detail": _short(self.detail)}
         return {**told, **({"instance": instance} if instance else {}), **self.told}
 
     def response(self, scope: Scope) -> Response:
-        # In ASCII, since what is quoted may hold half of a surrogate pair.
+        """The problem as a response to the request of `scope`."""
+        # ASCII, since quotations may contain lone surrogates, which UTF-8 cannot encode.
         body = json.dumps(self.document(instance_of(scope)))
         return Response(body, self.status, {**self.headers, "Cache-Control": "no-store"}, "application/problem+json")
 
 
 def instance_of(scope: Scope) -> str:
-    """The path that was asked for, as it came."""
+    """Raw path of a request, truncated to 500 characters."""
     return str(scope.get("raw_path", b"").decode("ascii", "replace"))[:_LONGEST]
 
 
 def problem_of(error: AlmanacError, kb: str | None = None) -> ProblemDetails:
-    """What a client is told about an error: its own words where the client can do something about it."""
+    """Problem details of an error, for clients.
+
+    The error's own message is used where the client can fix the cause, else a general one. `where` is kept if it is an option or a plain name, `hint` if it has
+    no path of the server. `kb` replaces KB in the hint.
+    """
     error.about(kb or "KB")
     status, instead = next((status, instead) for kind, status, instead in _STATUS if isinstance(error, kind))
     where = error.where.lstrip("-") if error.where and re.fullmatch(r"-{0,2}\w+", error.where) else None
@@ -73,7 +87,7 @@ def problem_of(error: AlmanacError, kb: str | None = None) -> ProblemDetails:
 
 
 def invalid(errors: Sequence[Any]) -> ProblemDetails:
-    """What pydantic found in a request; the values found are not said again. `errors` has a JSON pointer for each."""
+    """Problem details of pydantic's findings in a request, at most 20, each with a JSON pointer. The values of the request are not repeated."""
     found = [{"pointer": _pointer(error["loc"]), "detail": _short(error["msg"])} for error in errors[:20]]
     first = f"{found[0]['pointer']}: {found[0]['detail']}" if found else "the request cannot be understood"
     return ProblemDetails(422, first, kind="invalid-request", errors=found)

@@ -1,4 +1,4 @@
-"""One server in this process: its address, its start, and its end by a signal."""
+"""Runs one HTTP server in this process: listening address, startup, and shutdown by a signal."""
 
 import signal
 import socket
@@ -17,11 +17,19 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> int:
-    """Answers until SIGTERM or SIGINT; requests in flight are finished first, for as long as is set. `tell` gets the address once it is taken.
+    """Serves the HTTP API and the chat page until SIGTERM or SIGINT, then waits up to `settings.shutdown_s` for running requests.
 
-    How many requests were cut off by then; their threads still work.
+    Args:
+        catalog: The knowledge bases. Closed at shutdown, unless requests were cut off.
+        settings: Address, keys and limits.
+        tell: Called with the URL as soon as the server listens.
 
-    Raises UsageError for an address that needs keys, OperationalError where the address cannot be taken.
+    Returns:
+        The number of requests that were cut off; their threads are still running.
+
+    Raises:
+        UsageError: The address needs API keys, or the keys are malformed.
+        OperationalError: The server cannot listen at the address.
     """
     app = create_app(catalog, settings)
     run_app(app, settings, tell)
@@ -30,7 +38,7 @@ def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> 
 
 
 class _Server(uvicorn.Server):
-    """Lets the application know of the signal before its requests are waited for."""
+    """Calls `on_signal` at the shutdown signal, before waiting for running requests."""
 
     def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
         super().__init__(config)
@@ -42,14 +50,21 @@ class _Server(uvicorn.Server):
 
 
 def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_signal: Callable[[], None] = lambda: None) -> None:
-    """The same for any application. `on_signal` ends what would go on by itself, such as streams of events, and is called by a signal handler.
+    """Serves an application until SIGTERM or SIGINT, as `serve` does.
 
-    Raises OperationalError where the address cannot be taken.
+    Args:
+        app: The ASGI application.
+        settings: Address and shutdown time.
+        tell: Called with the URL as soon as the server listens.
+        on_signal: Called in a signal handler at shutdown. It has to end what would otherwise not end, such as event streams.
+
+    Raises:
+        OperationalError: The server cannot listen at the address.
     """
     config = uvicorn.Config(
         app,
         log_config=None,
-        access_log=False,  # it would hold what is asked for; /metrics counts
+        access_log=False,  # an access log would contain queries; /metrics counts requests
         server_header=False,
         proxy_headers=False,
         ws="none",
@@ -59,7 +74,7 @@ def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_si
     with _listening(settings.host, settings.port) as listening:
         port = listening.getsockname()[1]
         tell(f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}/")
-        # uvicorn raises the signal that ended it once more, when all is done.
+        # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
         before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
         try:
             _Server(config, on_signal).run(sockets=[listening])

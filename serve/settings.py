@@ -1,4 +1,4 @@
-"""What the HTTP API is set to: by the environment, and by the options of `almanac serve`. docs/api.md has the table."""
+"""Settings of the HTTP API, from the environment and the options of `almanac serve`; docs/api.md lists them."""
 
 from typing import Annotated, Any, Self
 
@@ -13,7 +13,7 @@ _Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
-    """Limits are there so that one caller cannot take the server from the others."""
+    """Address, keys, defaults and limits of a server. The limits prevent one caller from blocking the others."""
 
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True, hide_input_in_errors=True)
 
@@ -42,7 +42,7 @@ class Settings(BaseSettings):
 
     @classmethod
     def read(cls, **options: Any) -> Self:
-        """The environment, and the options that are not None before it. Raises UsageError that names each variable that makes no sense."""
+        """Reads the settings from the environment; options that are not None take precedence. Raises UsageError that names each invalid variable."""
         try:
             return cls(**{name: value for name, value in options.items() if value is not None})
         except ValidationError as error:

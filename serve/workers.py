@@ -1,4 +1,4 @@
-"""Blocking work in threads: so many requests at once, a short queue behind them, and a deadline for each."""
+"""Worker threads for blocking requests, with a limit of concurrent requests, a bounded queue, and a deadline for each request."""
 
 import asyncio
 import threading
@@ -15,7 +15,10 @@ _END = object()
 
 
 class Workers:
-    """A place is taken until its thread is done, also where nobody waits for it any more: what is overdue still uses the processor."""
+    """Pool of worker threads, with the limits of `settings`.
+
+    `in_flight` counts the requests that wait or run. An overdue or abandoned request counts until its thread ends, since it still uses the processor.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._pool = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="answer")
@@ -25,7 +28,7 @@ class Workers:
         self.in_flight = 0
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Raises ProblemDetails 503 where there is no room, and where it takes too long."""
+        """Runs `work` in a thread and returns its result. Raises ProblemDetails 503 where the queue is full, past the deadline, and at shutdown."""
         doing = asyncio.wrap_future(self._submit(work))
         try:
             await asyncio.wait({doing}, timeout=self._deadline_s)
@@ -36,7 +39,10 @@ class Workers:
             _abandon(doing)
 
     async def stream(self, pieces: Generator[_T, None, None]) -> AsyncGenerator[_T, None]:
-        """The pieces as a thread makes them. Whoever stops listening ends it at the next one."""
+        """Runs a generator in a thread and yields its pieces as they arrive. If the consumer stops, the generator is closed at its next piece.
+
+        Raises ProblemDetails 503 as `run`; the deadline applies to the whole stream.
+        """
         loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
 
         def make() -> None:
@@ -64,7 +70,7 @@ class Workers:
             raise self._overdue() from None
 
     def close(self) -> int:
-        """Takes no more work, and says how many threads are still at theirs."""
+        """Accepts no more work, cancels what waits, and returns the number of requests that still run."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self.in_flight
 
@@ -75,7 +81,7 @@ class Workers:
             self.in_flight += 1
         try:
             future = self._pool.submit(work)
-        except RuntimeError:  # it is being shut down
+        except RuntimeError:  # the pool is shut down
             self._done()
             raise ProblemDetails(503, "the server is ending", kind="ending", headers={"Retry-After": "5"}) from None
         future.add_done_callback(self._done)
@@ -90,6 +96,6 @@ class Workers:
 
 
 def _abandon(doing: "asyncio.Future[Any]") -> None:
-    """What has not begun does not begin; what fails later has told nobody, and need not be reported."""
+    """Cancels work that has not started. The exception of finished work is retrieved, so that asyncio does not report it as unhandled."""
     if not doing.cancel() and not doing.cancelled():
         doing.exception()

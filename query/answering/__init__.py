@@ -1,1 +1,1 @@
-"""From hits to an answer: prompt, generated or extracted text, citations, refusal."""
+"""Answering, from hits to an answer: prompt, generated or extracted text, citations, refusal."""

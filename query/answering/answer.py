@@ -1,4 +1,4 @@
-"""Answers from the hits of one version: by sentences that stand there, or by a model that is held to them. Every answer says what it rests on."""
+"""Answers from the hits of one version, extracted from their sentences or written by a model that has to cite them. Every answer lists its citations."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,11 +31,21 @@ History = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One question with all that its answer is made of.
+    """A question with everything that is needed to answer it.
 
-    `hits` come best first and may be answered from; `vector` is the question's unit vector. `lowest` and `confident` are dense cosines: from where on a hit
-    counts, and from where on it can be relied on. Without `generator` the reply is made of sentences of the hits. `history` holds earlier messages,
-    {role: user | assistant, content}, the oldest first. `near` says by chunk id how near hits are; without it their cosines do.
+    Args:
+        declaration: The declaration of the knowledge base.
+        version: Version that the hits come from.
+        text: The question.
+        vector: Unit vector of the text that was searched for, float32 (dimension,).
+        hits: Hits that may be answered from, best first.
+        embedder: Embedder of the version, for the sentences of hits and replies.
+        mode: `kb-only` or `kb-llm`.
+        lowest: Score threshold, a dense cosine, from which on hits are answered from.
+        confident: Score threshold, a dense cosine, from which on confidence in a hit is high.
+        generator: Model that writes the reply. Default: the reply consists of sentences of the hits.
+        history: Earlier messages, oldest first: {role: user | assistant, content}.
+        near: Relevance of hits by chunk id. Default: a hit's cosine alone decides the confidence in it.
     """
 
     declaration: Declaration
@@ -53,22 +63,27 @@ class Question:
 
 
 def answer(question: Question) -> Answer:
-    """The answer, or an explicit "I don't know". Raises UsageError where the mode is kb-llm and there is no generator."""
+    """Answers a question with citations, or with an explicit "I don't know".
+
+    Raises UsageError for an unknown mode, for mode `kb-llm` without a generator and for a malformed message of the history; OperationalError where the model
+    writes nothing; and the errors of the generator and of the embedder.
+    """
     *_, last = _Answering(question).reply(is_streamed=False)
     assert isinstance(last, Answer)
     return last
 
 
 def stream_answer(question: Question) -> Iterator[str | Answer]:
-    """As `answer`, in pieces of text as they come, and the Answer as the last item; its `reply` is the pieces put together.
+    """Answers as `answer` does, in pieces of text as they arrive, then the Answer as the last item; the pieces put together are its `reply`.
 
-    In mode kb-only nothing is passed on before the first valid citation: what rests on nothing is not said. Errors of use are raised at once.
+    In mode `kb-only`, nothing is passed on before the first valid citation, since a reply without one is replaced or attributed at its end. UsageError is
+    raised by the call itself, errors of the generator by the iterator.
     """
     return _Answering(question).reply(is_streamed=True)
 
 
 class _Answering:
-    """The way from a question to its answer."""
+    """Produces the answer to one question."""
 
     def __init__(self, question: Question) -> None:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
@@ -84,6 +99,7 @@ class _Answering:
         return self.declaration.title or self.declaration.name
 
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
+        """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by the iterator."""
         if self.pathway == "kb-only" and not self.hits:
             return self._told(UNKNOWN, [])
         if self.generator is None:
@@ -107,9 +123,9 @@ class _Answering:
         return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)
 
     def _passed_on(self, written: Iterable[str], shown: Mapping[int, Hit], notice: str) -> Iterator[str | Answer]:
-        """What the model writes, as soon as it is clear that it answers."""
+        """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps citation numbers to hits."""
         markers = CitationFilter(len(shown))
-        text, said = "", 0  # what the model wrote, filtered, and how much of it was passed on
+        text, said = "", 0  # the model's text, filtered, and the number of characters passed on
         for piece in written:
             text += markers.feed(piece)
             if said or self._is_answer(text, markers.marked, is_complete=False):
@@ -137,10 +153,10 @@ class _Answering:
         return [generator.generate(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)]
 
     def _is_answer(self, text: str, marked: Sequence[Marked], *, is_complete: bool) -> bool:
-        """Whether a reply, or what there is of it, answers; once true, it stays true.
+        """Whether a reply is an answer and not a refusal; `text` is the reply so far. Once true, it stays true for the rest of the reply.
 
-        In mode kb-only it has to cite, and what comes before the first citation tells whether it says that it does not know. A model that may add what it
-        knows only has to say something beside that.
+        On the pathway `kb-only`, an answer has a citation, and the text before the first one is not a refusal. On the other two, where the model may use its
+        own knowledge, one sentence that is not a refusal is enough.
         """
         if self.pathway == "kb-only":
             return bool(marked) and not is_refusal(text[: marked[0].position], is_cited=True)
@@ -148,7 +164,7 @@ class _Answering:
         return any(not is_refusal(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
 
     def _attributed(self, text: str, shown: Mapping[int, Hit]) -> tuple[str, list[Marked]] | None:
-        """A reply without any valid citation is no answer from the documents, unless each of its sentences is found again in what the model saw."""
+        """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it; else None: the reply is discarded."""
         if self.pathway != "kb-only" or is_refusal(text, is_cited=False):
             return None
         marked = attribute(text, shown, self.declaration.language)

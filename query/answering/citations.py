@@ -1,4 +1,4 @@
-"""What a reply rests on: for each passage that it cites, the sentence that bears the statement, as it stands there, and how far it can be trusted."""
+"""Citations of a reply: for each cited passage the verbatim sentence that supports the statement, and the confidence in it."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,25 +10,26 @@ from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.query.retrieval.relevance import Confidence, Relevance
 from almanac.schemas.reports import Citation, Hit
 
-_BORNE = 0.6  # share of a statement's words that a sentence has to have, where the model did not say what its statement rests on
-_TOLD = 0.2  # least share by which words alone tell the sentence
-_STATEMENT = 1500  # characters before a marker in which its statement begins
+_BORNE = 0.6  # minimum share of a statement's words in the sentence that supports it, where the model cited nothing
+_TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
+_STATEMENT = 1500  # maximum characters before a marker in which the start of its statement is looked for
 
 
 class Thresholds(NamedTuple):
-    """Dense cosines: of a hit that is answered from, and of a confident one. `near` says of hits, by chunk id, how near they are."""
+    """Score thresholds, dense cosines: `lowest` of a hit that is answered from, `confident` of one with high confidence. `near`: relevance by chunk id."""
 
     lowest: float
     confident: float
     near: Mapping[str, Relevance] = {}
 
     def confidence(self, hit: Hit) -> Confidence:
-        """high from `confident` on, low in the lower half of what is below it; a hit of which nobody said more goes by its score."""
+        """Confidence in a hit, as `Relevance.confidence`. A hit without an entry in `near` is judged by its dense cosine, or by its score without one."""
         dense = hit.scores.get("dense")
         return self.near.get(hit.chunk_id, Relevance(hit.score if dense is None else dense, 0.0, True)).confidence(self.lowest, self.confident)
 
 
 def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
+    """The citation of a hit under `[number]`, with the sentence that it is cited for."""
     tags = hit.metadata.get("tags")
     return Citation(
         marker=f"[{number}]",
@@ -47,9 +48,17 @@ def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
 def cite_statements(
     reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, thresholds: Thresholds
 ) -> list[Citation]:
-    """A citation for each passage that the reply marks, in order of first mention. `shown` maps numbers to what the model saw under them.
+    """Builds a citation for each passage that a reply cites, in order of first mention.
 
-    Its quote is the sentence of the passage that is nearest to one of the statements: by words, else by embedding.
+    The quote is the sentence of the passage that is most similar to one of the statements that cite it: by word overlap, else by embedding.
+
+    Args:
+        reply: Text of the reply, with its citation markers.
+        marked: Citations in the reply.
+        shown: Hits by the number under which the model saw them.
+        embedder: Embedder for sentences and statements, called only where word overlap selects no sentence.
+        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
+        thresholds: Score thresholds. A quote whose cosine to the statement is below `lowest`, and that shares hardly a word with it, has low confidence.
     """
     statements: dict[int, list[str]] = {}
     for mark in marked:
@@ -63,9 +72,9 @@ def cite_statements(
 
 
 def attribute(reply: str, shown: Mapping[int, Hit], language: str) -> str | None:
-    """The reply of a model that forgot its markers, with them: each sentence gets the passage that has its words and all its figures.
+    """Adds citation markers to a reply without any: each sentence cites the passage that contains at least .6 of its words, and all its figures.
 
-    None where one sentence has no such passage: then nobody can say what the reply rests on.
+    None where there is no such passage for one of the sentences, so that the reply is unsupported.
     """
     texts = {number: [(s.text, s.context) for s in sentences_of([hit], language)] or [(hit.text, "")] for number, hit in shown.items()}
     marked, end = "", 0
@@ -80,7 +89,7 @@ def attribute(reply: str, shown: Mapping[int, Hit], language: str) -> str | None
 
 
 def _borne_by(statement: str, sentences: Sequence[tuple[str, str]], language: str) -> float:
-    """The greatest share of the statement's words in one sentence and what it stands under; 0 where a figure is in none."""
+    """Maximum share, 0 to 1, of the statement's words in one sentence with its context. A sentence that lacks a figure of the statement counts as 0."""
     words = Words(statement)
     asked = words.asked(language)
     figures = {word for word in asked if any(c.isdigit() for c in word)}
@@ -92,14 +101,14 @@ def _borne_by(statement: str, sentences: Sequence[tuple[str, str]], language: st
 
 
 def _statement_before(reply: str, position: int, language: str) -> str:
-    """The sentence that ends at a marker, without markers."""
+    """The sentence of the reply that ends at a marker, without markers."""
     before = without_markers(reply[max(0, position - _STATEMENT) : position]).rstrip()
     spans = list(split(before, language))
     return before[slice(*spans[-1])] if spans else before
 
 
 def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: str, lowest: float) -> tuple[str, bool]:
-    """The sentence of a hit that is nearest to one of the statements, and whether it is near at all."""
+    """The sentence of a hit that is most similar to one of the statements, and whether it is similar enough to support it."""
     tag = language_of(hit, language)
     sentences = sentences_of([hit], language)
     if not sentences:
@@ -111,13 +120,13 @@ def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: 
         asked, rare = words.asked(tag), rarity(counted)
         known = [word for word in asked if word in rare]
         for sentence, found in zip(sentences, counted, strict=True):
-            # Of the statement's words all count, also those that the passage lacks: a passage that has one word of ten does not say it.
+            # Words of the statement that the passage lacks count, too: a passage with one word of ten does not support it.
             share = coverage(asked, found, rare) * len(known) / len(asked) if asked else 0.0
             if share > best:
                 best, quote = share, sentence.text
     if best >= _TOLD:
         return quote, True
-    # Statement and passage in two languages, or in other words.
+    # Statement and passage are in two languages, or use different words.
     near = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences]) @ embedder.embed_documents(list(statements)).T
     number = int(near.max(axis=1).argmax())
     return sentences[number].text, float(near.max()) >= lowest

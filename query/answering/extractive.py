@@ -1,4 +1,4 @@
-"""Extractive answers: the sentences of the hits that answer, picked and put in order, each with its source; never one that is not there."""
+"""Extractive answers: the sentences of the hits that answer a question best, verbatim and in reading order, each with its hit."""
 
 import re
 from collections.abc import Sequence
@@ -13,26 +13,25 @@ from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.reports import Hit
 
 _SENTENCES = 3
-_CHARACTERS = 1200  # of a reply; further sentences are for a short answer that has more than one part
-# A further sentence is only said when it answers nearly as well as the best one; one of another passage, which may be about something else, only when it
-# answers as well and has no fewer of the question's words than half. With all-MiniLM-L6-v2, share of replies that hold the answer, sentences, characters:
+_CHARACTERS = 1200  # maximum length of a reply; further sentences are for a short answer with more than one part
+# A further sentence is added only if it scores nearly as well as the best one. One of another passage, which may be about something else, has to score even
+# better and to have at least half the word overlap. With all-MiniLM-L6-v2, share of replies that contain the answer, sentences, characters:
 #                                          XQuAD en           es                  vi                 own, de es he ja
-#   .85 of the best, wherever it stands    .913 1.25 224      .873 1.46 309       .893 1.37 259      .917 1.50 67
-#   so                                     .907 1.22 221      .880 1.37 287       .887 1.31 248      .875 1.35 60
+#   .85 of the best, in any passage        .913 1.25 224      .873 1.46 309       .893 1.37 259      .917 1.50 67
+#   as implemented                         .907 1.22 221      .880 1.37 287       .887 1.31 248      .875 1.35 60
 #   .95 of the best                        .900 1.13 207      .833 1.17 252       .860 1.13 217      .875 1.23 55
-#   the best alone                         .860 1.04 193      .780 1.02 227       .833 1.04 201      .792 1.04 46
+#   the best sentence only                 .860 1.04 193      .780 1.02 227       .833 1.04 201      .792 1.04 46
 _NEARLY_AS_GOOD = 0.85
 _AS_GOOD, _AS_MANY_WORDS = 0.95, 0.5
-# Words of the question count beside the embedding. Those that only the heading has count for less: all that stands below it has them.
-# With all-MiniLM-L6-v2, on XQuAD (150 questions, the passage and two of its article) a reply holds the answer, by the share of the words:
+# Word overlap with the question complements the embedding. Words of the context alone count for less: all sentences below a heading share them.
+# With all-MiniLM-L6-v2, on XQuAD (150 questions, the passage and two of its article), share of replies that contain the answer, by the weight of the overlap:
 #             0     .2    .35   .5    .65   1
 #   en       .907  .920  .907  .887  .887  .820
 #   es       .693  .853  .880  .873  .867  .853
 _OVERLAP_WEIGHT = 0.35
 _IN_CONTEXT = 0.6
-_BEFORE = 0.3  # what only the sentence before has: "It costs 32 euros." says of what
-_FIGURE = 0.1
-# Who asks so is answered by a figure.
+_BEFORE = 0.3  # for words of the preceding sentence alone, which names the subject of "It costs 32 euros."
+_FIGURE = 0.1  # added to the score of a sentence with a digit, where the question asks for a figure
 _ASKS_FIGURE = re.compile(
     r"\b(?:how (?:much|many|long|old|often|far|big|high|heavy|late|early)|when|what (?:time|year|date|price|percentage)|price|cost|fee"
     r"|combien|quand|quelle (?:heure|date|annee|duree)|prix|tarif|cout\w*|cuant\w+|cuando|precio|wie ?(?:viel\w*|lange|oft|hoch|alt)|wann|preis"
@@ -40,16 +39,26 @@ _ASKS_FIGURE = re.compile(
     r"|preco|hoeveel|wanneer|prijs|bao nhieu|bao lau|may (?:gio|ngay)|khi nao|gia|сколько|когда|цена)\b"
     r"|(?<!\w)(?:כמה|מתי|מחיר\w*)|كم|متى|سعر|多少|几|幾|何時|いくら|いつ|何[人年月日]|얼마|언제"
 )
-_SAME = 0.8  # of their words, in two sentences that say the same
-_ECHO = 0.6  # of its words, in a sentence that only repeats the question
-_EMBEDDED = 160  # sentences, about half a second; of more, those with most words of the question
+_SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
+_ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
+_EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _Floats = npt.NDArray[np.float32]
 
 
 def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embedder, language: str, *, cuts_words: bool) -> list[Sentence]:
-    """Up to three sentences: the passage with the best one first, reading order within a passage. Empty where the hits hold no sentence.
+    """Selects up to three sentences that answer a question.
 
-    `vector` is the question's unit vector. Sentences that were cut by the chunker are said only where there are no others.
+    Args:
+        question: The question.
+        vector: Unit vector of the question, float32 (dimension,).
+        hits: Hits to answer from, best first.
+        embedder: Embedder for the sentences; at most 160 are embedded.
+        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
+        cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
+
+    Returns:
+        The sentences, the passage with the best one first, in reading order within a passage. Sentences cut by the chunker are used only where there are no
+        others. Empty where the hits contain no sentence.
     """
     found = sentences_of(hits, language, cuts_words=cuts_words)
     sentences = [sentence for sentence in found if not sentence.is_cut] or found
@@ -60,7 +69,7 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
     if len(sentences) > _EMBEDDED:
         kept = sorted(np.argsort(-overlaps, kind="stable")[:_EMBEDDED])
         sentences, tags, overlaps = [sentences[i] for i in kept], [tags[i] for i in kept], overlaps[kept]
-    # A sentence is judged together with what it stands under: "Three days." answers nothing without its question.
+    # A sentence is embedded together with its context: "Three days." answers nothing without its question.
     cosines = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences]) @ vector
     scores = (1 - _OVERLAP_WEIGHT) * cosines + _OVERLAP_WEIGHT * overlaps
     if _ASKS_FIGURE.search(fold(question.casefold())):
@@ -73,7 +82,7 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
 
 
 def _overlaps(words: Words, sentences: Sequence[Sentence], tags: Sequence[str]) -> _Floats:
-    """For each sentence the share of the question's words that it has, 0 to 1."""
+    """Word overlap of each sentence with the question: the weighted share, 0 to 1, of the question's words, float32 (n,)."""
     counted: list[dict[str, float]] = []
     before: tuple[int, set[str]] = (-1, set())
     for sentence, tag in zip(sentences, tags, strict=True):
@@ -87,7 +96,7 @@ def _overlaps(words: Words, sentences: Sequence[Sentence], tags: Sequence[str]) 
 
 
 def _follower(best: Sentence, sentences: Sequence[Sentence], words: Words, tag: str) -> Sentence | None:
-    """The sentence after one that only says what was asked: "The display shows E3." answers nobody who asks what that means."""
+    """The next sentence, where the best one only repeats the question: "The display shows E3." does not answer what E3 means. Else None."""
     own = set(words.of(best.text, tag))
     if len(own.intersection(words.asked(tag))) < _ECHO * len(own):
         return None
@@ -95,7 +104,7 @@ def _follower(best: Sentence, sentences: Sequence[Sentence], words: Words, tag: 
 
 
 def _choose(sentences: Sequence[Sentence], scores: _Floats, overlaps: _Floats, words: Sequence[set[str]]) -> list[Sentence]:
-    """Best first, none that repeats an earlier one."""
+    """Selects sentences by score, best first, without repetitions of earlier ones."""
     order = np.argsort(-scores, kind="stable")
     chosen: list[Sentence] = []
     said: list[set[str]] = []

@@ -1,4 +1,4 @@
-"""The language of a question, which is that of the reply."""
+"""Language detection for questions; replies are written in the language of the question."""
 
 import re
 from functools import cache
@@ -7,12 +7,12 @@ from typing import Any
 from babel import Locale, UnknownLocaleError
 
 _NO_LANGUAGE = re.compile(r"https?://\S+|\S+@\S+|[\d\W_]+")
-# From here on 99 % of short questions are told rightly; below, whoever reads the question knows better.
+# From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the better judge.
 _SURE = 0.8
 
 
 def question_language(question: str) -> str | None:
-    """Primary BCP 47 tag of the language that a question is in; None where its words do not tell."""
+    """Primary BCP 47 tag of the language of a question, such as `fr`; None where it cannot be identified with a probability of at least .8."""
     letters = _NO_LANGUAGE.sub(" ", question)
     if not letters.strip():
         return None
@@ -21,7 +21,7 @@ def question_language(question: str) -> str | None:
 
 
 def language_name(tag: str) -> str:
-    """`he` → `Hebrew (he)`; a tag that nobody knows stays as it is."""
+    """English name of a language with its tag: `Hebrew (he)` for `he`. An unknown tag is returned unchanged."""
     try:
         return f"{Locale.parse(tag, sep='-').english_name} ({tag})"
     except (UnknownLocaleError, ValueError):

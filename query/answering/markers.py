@@ -1,4 +1,4 @@
-"""Citation markers in what a model writes: read in all their forms, checked against what it was shown, made uniform while the text still arrives."""
+"""Citation markers in generated text: recognized in the forms that models use, checked against the passages shown, and normalized while streaming."""
 
 import re
 from typing import NamedTuple
@@ -14,38 +14,38 @@ _PART = re.compile(rf"(\d+)(?:{_DASH}(\d+))?(?::\d+)?(?:†.*)?")
 _LINK = re.compile(r"\((?:https?:|#|\.?/)[^()\s]*\)")
 _OPENERS, _CLOSERS = "[【［⟦", "]】］⟧\n"
 _MARKER_LENGTH, _LINK_LENGTH = 120, 600
-_RANGE = 50  # wider ones are no range of passages
+_RANGE = 50  # passages; a wider range is not one
 _CODE = re.compile(r"(`{3,})(?!`)(?s:.+?)(?<!`)\1(?!`)|(`{1,2})(?!`)[^\n]+?(?<!`)\2(?!`)")
 _BACKTICKS = re.compile(r"`+")
 _PLAIN = re.compile(rf"[^\s`{re.escape(_OPENERS)}]+")
 _SPACE = re.compile(r"\s+")
-# What looks like a marker in a passage is shown in other brackets, so that a page cannot cite; in code, where it is an index, it is put back.
+# Apparent markers in a passage are shown in these brackets, so that a page cannot forge citations; in code, where they are indexes, they are restored.
 _SHOWN = re.compile(r"⟦([^⟦⟧\n]{1,100})⟧")
 
 
 def hide_markers(text: str) -> str:
-    """A passage's text as a model may see it: what looks like a marker there is none."""
+    """The text of a passage for a prompt, with the brackets of apparent citation markers replaced by ⟦ and ⟧."""
     return _MARKER.sub(lambda marker: f"⟦{marker[0][1:-1]}⟧", text)
 
 
 def without_markers(text: str) -> str:
-    """A reply of earlier, whose numbers mean nothing now."""
+    """A text without citation markers, such as an earlier reply, whose numbers refer to other passages."""
     return re.sub(rf"\s*{_MARKER.pattern}", "", text, flags=re.IGNORECASE)
 
 
 class Marked(NamedTuple):
-    """A place in the reply where a passage is cited."""
+    """A citation in a reply: the offset of its marker, in characters, and the number of the passage."""
 
     position: int
     number: int
 
 
 class CitationFilter:
-    """Turns what a model writes, piece by piece, into text in which only `[n]` with n from 1 to `known` is a citation.
+    """Streaming filter that normalizes the citations of generated text to `[n]`, with n from 1 to `known`, the number of passages shown.
 
-    `[1, 2]`, `[1-3]`, `【1】`, `[source 1]`, `[1](https://…)` and such become `[1][2]`…; numbers beyond are taken out and counted in `dropped`, each once
-    for every time that they were written. Code between backticks stays as it is. However the pieces are cut, the text is the same. White space at
-    either end is left out.
+    `[1, 2]`, `[1-3]`, `【1】`, `[source 1]`, `[1](https://…)` and similar forms become `[1][2]`…. Numbers of passages that were not shown are removed and
+    counted in `dropped`, once for each marker. Code between backticks is not changed. The resulting text does not depend on how the input is
+    cut into pieces, and has no white space at its start and end. `marked` lists the citations, by offset in that text.
     """
 
     def __init__(self, known: int) -> None:
@@ -57,12 +57,12 @@ class CitationFilter:
         self._length = 0
 
     def feed(self, piece: str) -> str:
-        """What is certain by now."""
+        """Takes the next piece and returns the text that is final by now."""
         self._held += piece
         return self._read(is_final=False)
 
     def finish(self) -> str:
-        """What was held back."""
+        """Ends the input and returns the rest of the text."""
         text = self._read(is_final=True)
         self._space = ""
         return text
@@ -82,7 +82,7 @@ class CitationFilter:
         return "".join(written)
 
     def _step(self, held: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
-        """What to write and where to go on; None where more has to arrive first."""
+        """Processes the text from `position`: the output and the next position, or None where more input is needed."""
         first = held[position]
         if first.isspace():
             return self._hold_space(held, position, is_final=is_final)
@@ -95,7 +95,7 @@ class CitationFilter:
         return self._spaced(plain[0]), plain.end()
 
     def _hold_space(self, held: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
-        """White space waits for what follows: what stands before a marker that is dropped goes with it."""
+        """Buffers white space until the text after it is known: before a dropped marker it is dropped, too."""
         run = _SPACE.match(held, position)
         assert run is not None
         if run.end() == len(held) and not is_final:
@@ -133,7 +133,7 @@ class CitationFilter:
         following = held[end : end + _LINK_LENGTH]
         if not is_final and (not following or (following[0] == "(" and len(following) < _LINK_LENGTH and not re.search(r"[)\s]", following))):
             return None
-        # An address that the model made up is no source.
+        # The address of a link is dropped: the model made it up.
         link = _LINK.match(held, end, end + _LINK_LENGTH)
         return self._resolve(marker[1]), link.end() if link else end
 

@@ -1,4 +1,4 @@
-"""Which way a question is answered: from the documents alone, from them and what the model knows, or from what it knows."""
+"""Pathways of an answer: from the documents alone, from the documents and the model's own knowledge, or from the latter alone."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ Mode = Literal["kb-only", "kb-llm"]
 Pathway = Literal["kb-only", "kb-augmented", "llm-fallback"]
 MODES = ("kb-only", "kb-llm")
 
-# What stands before a reply that rests on no document; a model that is asked to say so itself does it now and then.
+# Put before a reply that uses no documents. A model instructed to write such a notice itself does so only now and then.
 _NOTICES = {
     "en": "This is not in {title}; it is what the model knows:",
     "fr": "Ceci ne figure pas dans {title} ; c'est ce que sait le modèle :",
@@ -23,10 +23,10 @@ __all__ = ["MODES", "UNKNOWN", "Mode", "Pathway", "choose_pathway", "fallback_no
 
 
 def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
-    """In mode kb-llm the documents are used where one hit can be relied on; else the model answers without them.
+    """Pathway of a question: `kb-only` in that mode; in mode `kb-llm` `kb-augmented` if a hit has high confidence, else `llm-fallback`, without documents.
 
-    A hit can be relied on where its dense cosine reaches `retrieve.confident`. In a language that the embedder does not know, cosines tell little: there
-    it has to hold enough of the question's words (`almanac.query.retrieval.relevance`).
+    Confidence is high where the dense cosine of a hit reaches `retrieve.confident`, or in a language that the embedder does not cover, where the hit covers
+    enough of the question's terms (`almanac.query.retrieval.relevance`).
     """
     if mode == "kb-only":
         return "kb-only"
@@ -34,7 +34,7 @@ def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
 
 
 def require_mode(mode: str, *, is_generated: bool) -> None:
-    """Raises UsageError for a mode that there is not, and for kb-llm where no generating model is declared."""
+    """Raises UsageError for an unknown mode, and for `kb-llm` without a generating model."""
     if mode not in MODES:
         raise UsageError(f"there is no mode '{mode}'", where="--mode", hint=f"one of {', '.join(MODES)}")
     if mode == "kb-llm" and not is_generated:
@@ -46,5 +46,5 @@ def require_mode(mode: str, *, is_generated: bool) -> None:
 
 
 def fallback_notice(title: str, language: str | None) -> str:
-    """In the question's language, where it is one of those that are in use here."""
+    """Notice that a reply does not come from the documents, in the language of the question where there is a translation, else in English."""
     return _NOTICES.get(language or "en", _NOTICES["en"]).format(title=title)

@@ -1,4 +1,4 @@
-"""What a generating model is shown: numbered passages within a token budget, marked as quotation, and the conversation so far."""
+"""Prompts of the generating model: numbered passages within a token budget, delimited as quotations, and the conversation so far."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +19,16 @@ from almanac.schemas.reports import Hit
 Message = dict[str, str]  # role: system, user or assistant; content
 
 CONTEXT_TOKENS = 3000
-_LEAST_TOKENS = 60  # of a passage that says anything
-_HISTORY = 6  # messages
-_HISTORY_CHARACTERS = 4000  # of one message
+_LEAST_TOKENS = 60  # minimum size of a useful passage
+_HISTORY = 6  # maximum number of earlier messages
+_HISTORY_CHARACTERS = 4000  # maximum length of one message
 _GAP = "…"
-# What servers with a chat template may read as the end of a message or the start of another, also in the middle of a text.
+# Control tokens of chat templates: servers may interpret them as the end or the start of a message, even in the middle of a text.
 _CONTROL = re.compile(r"<(\|[^|<>\n]{1,40}\|)>|<(/?s|/?(?:start|end)_of_turn|bos|eos)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS))\]")
 
 
 class Passage(NamedTuple):
-    """`text` is the hit's, or the part of it that fits."""
+    """A numbered passage of a prompt. `text` is that of the hit, or the part of it that fits the token budget."""
 
     number: int
     hit: Hit
@@ -36,17 +36,27 @@ class Passage(NamedTuple):
 
 
 def estimate_tokens(text: str) -> int:
-    """Four bytes of UTF-8 a token: four characters of English, two of Hebrew, and somewhat more than one of Chinese."""
+    """Estimated number of tokens, at four bytes of UTF-8 a token: four characters of English, two of Hebrew, somewhat more than one of Chinese."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def select_passages(
     question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS, count_tokens: Callable[[str], int] = estimate_tokens
 ) -> list[Passage]:
-    """Passages for at most `budget` tokens of text, best hit first, numbered from 1.
+    """Selects passages for a prompt within a token budget.
 
-    Documents share the budget evenly: what a short one leaves goes to the others (max-min fairness). Within a document the best hits come first. Of a
-    text that does not fit, the part around the sentence with most of the question's words is kept; what would have less than some words is left out.
+    Documents share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Within a document, the best hits come first. A hit
+    that does not fit is cut to the sentences around the one with the highest word overlap, and left out where less than 60 tokens remain for it.
+
+    Args:
+        question: The question.
+        hits: Hits to show, best first.
+        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
+        budget: Maximum number of tokens of all passages together.
+        count_tokens: Counts the tokens of a text.
+
+    Returns:
+        The passages in the order of their hits, numbered from 1.
     """
     documents: dict[str, list[int]] = {}
     for number, hit in enumerate(hits):
@@ -70,7 +80,23 @@ def select_passages(
 def make_messages(
     pathway: Pathway, title: str, question: str, passages: Sequence[Passage], history: Sequence[Mapping[str, str]], language: str | None
 ) -> list[Message]:
-    """System prompt, the last messages of the conversation, and the question with its passages; user and assistant take turns."""
+    """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with its passages.
+
+    Args:
+        pathway: Pathway of the answer, which selects the system prompt.
+        title: Title of the knowledge base.
+        question: The question.
+        passages: Passages to quote; not used on the pathway `llm-fallback`.
+        history: Earlier messages, oldest first.
+        language: Primary tag of the reply's language; None leaves it to the model to identify that of the question.
+
+    Returns:
+        Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same role are joined, and those of the
+        assistant before the first one of the user are left out.
+
+    Raises:
+        UsageError: One of the last six messages has a role other than user and assistant, or a content that is not text.
+    """
     seal = _seal(question, passages)
     reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
     system = _prompt(pathway.replace("-", "_")).substitute(title=" ".join(title.split()), seal=seal, unknown=UNKNOWN, language=reply_in)
@@ -89,7 +115,7 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
 
 
 def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """Whole sentences around the one that has most of the question's words, as much as fits."""
+    """The part of a hit that fits `share` tokens: whole sentences around the one with the highest word overlap with the question."""
     sentences = sentences_of([hit], language)
     text, room = hit.text, share - 2 * count_tokens(_GAP)
     first = last = _most_asked(question, sentences, language_of(hit, language)) if sentences else 0
@@ -115,7 +141,7 @@ def _most_asked(question: str, sentences: Sequence[Sentence], tag: str) -> int:
 
 
 def _fitting(text: str, room: int, count_tokens: Callable[[str], int]) -> int:
-    """How many characters from the start fit."""
+    """Number of characters from the start of the text that fit `room` tokens."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -124,7 +150,7 @@ def _fitting(text: str, room: int, count_tokens: Callable[[str], int]) -> int:
 
 
 def _seal(question: str, passages: Sequence[Passage]) -> str:
-    """A word that no passage can hold: it hangs on all of them and on the question, which no page knows."""
+    """Delimiter of quotations that no passage can contain or predict: a hash of the question and of all passages."""
     texts = [question, *(text for p in passages for text in (p.text, p.hit.title, p.hit.url))]
     seal = sha256("\0".join(texts))[:12]
     while any(seal in text for text in texts):
@@ -144,7 +170,7 @@ def _as_data(text: str) -> str:
 
 
 def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
-    """Many chat templates refuse a conversation in which two speak twice or the assistant begins."""
+    """The last messages and the question, as alternating messages that begin with the user. Raises UsageError for a malformed message."""
     turns: list[Message] = []
     for message in history[-_HISTORY:]:
         role, content = message.get("role"), message.get("content")

@@ -1,4 +1,4 @@
-"""How models say that they do not know, in the languages that are in use here: a reply that says so is made the one sentence that callers know."""
+"""Detection of refusals, in several languages: a reply in which a model states that it does not know is replaced by `UNKNOWN`, which callers can test for."""
 
 import re
 import unicodedata
@@ -12,7 +12,7 @@ _DOCUMENTS = (
     r"|knowledge base)"
 )
 _SAYS = r"(?:mention|say|state|contain|include|provide|give|specify|answer|cover|address|tell|indicate|discuss|describe|offer|list)"
-# As texts stand after `_fold`: lower case, no diacritics (of Japanese neither), straight apostrophes, single spaces.
+# Patterns for texts after `_fold`: lower case, no diacritics (nor Japanese voicing marks), straight apostrophes, single spaces.
 _PHRASES = (
     # English
     r"\b(?:i|we) (?:do not|don't|dont|really don't|honestly don't) know\b",
@@ -68,9 +68,9 @@ _BUT = re.compile(
 
 
 def is_refusal(text: str, *, is_cited: bool) -> bool:
-    """Whether a reply says that it does not know. `text` is the reply up to its first citation, `is_cited` whether there is one.
+    """Whether a reply is a refusal. `text` is the reply up to its first citation, `is_cited` whether there is one.
 
-    "I don't know the exact date, but tickets are sold from 9:00 [1]" is an answer; "The passages do not mention fees [1]." is none.
+    "I don't know the exact date, but tickets are sold from 9:00 [1]" is an answer; "The passages do not mention fees [1]." is a refusal.
     """
     folded = _fold(text)
     said = _SAYS_SO.search(folded)

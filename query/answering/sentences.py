@@ -1,4 +1,4 @@
-"""What hits say, as sentences: spans of their texts, each with what it stands under. List items and rows of tables count as sentences."""
+"""Sentence splitting of hits: spans of their texts, each with its context. List items and table rows count as sentences."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,9 +11,11 @@ from almanac.schemas.reports import Hit
 
 
 class Sentence(NamedTuple):
-    """`hits[hit].text[start:end]`. `context` is what it stands under: title, headings, the question that it answers, a list's or a table's head.
+    """A sentence of a hit: `text` is `hits[hit].text[start:end]`, with offsets in characters.
 
-    `passage` and `position` are its place in reading order; overlapping chunks are one passage. `is_cut` where it may lack its beginning or its end.
+    `context` contains the title, the headings, the question that the sentence answers, and the lead-in of its list or the head of its table. `passage` and
+    `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `is_cut` is whether its beginning
+    or its end may be missing.
     """
 
     hit: int
@@ -45,17 +47,23 @@ _LABEL = re.compile(r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Rispo
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
 _COLON = (":", "：", ":**", ":*")
 _STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
-# A line is wrapped where the writer's editor broke it: such lines are about equally long.
+# Hard-wrapped lines, which belong to one paragraph, are about equally long: the longest has so many characters, all but the last at least this share.
 _WRAPPED_AT = range(45, 140)
 _WRAPPED_LEAST = 0.55
-_HEADINGS = 4  # one below the other, with the line after them
+_HEADINGS = 4  # lines that are examined to decide whether one is a heading: consecutive headings and the text below them
 
 
 def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False) -> list[Sentence]:
-    """Every sentence of the hits once, passage by passage, the best hit's first; one that overlapping chunks share belongs to the best of them.
+    """Splits hits into sentences.
 
-    `language` is the content's BCP 47 tag, or `auto` where each hit's metadata has its own. With `cuts_words`, chunks begin anywhere in a sentence. A
-    sentence that no single hit holds whole is left out.
+    Args:
+        hits: Hits, best first.
+        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit's metadata.
+        cuts_words: Whether chunks may begin anywhere in a sentence.
+
+    Returns:
+        Each sentence once, in reading order within a passage, the passage of the best hit first. A sentence that overlapping chunks share belongs to the best
+        of them; one that no single hit contains completely is left out.
     """
     found = []
     for number, passage in enumerate(_passages(hits)):
@@ -73,12 +81,12 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
 
 
 def language_of(hit: Hit, declared: str) -> str:
-    """Where languages are detected, each hit carries its own."""
+    """BCP 47 tag of a hit: the declared one; where that is `auto`, the one in its metadata, `und` without."""
     return str(hit.metadata.get("language") or "und") if declared == "auto" else declared
 
 
 def split(text: str, language: str) -> Iterator[_Span]:
-    """The sentences of plain prose, as trimmed spans."""
+    """Splits plain prose into sentences, as (start, end) offsets without surrounding white space. `language` is a BCP 47 tag."""
     for boundary in get_sentence_boundaries(language.partition("-")[0], text):
         start, end = boundary["start_index"], boundary["end_index"]
         part = text[start:end]
@@ -94,7 +102,7 @@ def _title(hit: Hit) -> str:
 
 @dataclass(slots=True)
 class _Passage:
-    """Text without repetition, made of chunks that overlap. `begin` is its place in the document; members are (offset in the text, hit), best hit first."""
+    """Overlapping chunks joined into one text. `begin` is its offset in the document; members are (offset in the text, number of the hit), best hit first."""
 
     text: str
     begin: int
@@ -103,7 +111,7 @@ class _Passage:
 
 def _passages(hits: Sequence[Hit]) -> list[_Passage]:
     made: list[_Passage] = []
-    ending: dict[str, _Passage] = {}  # document → its passage that ends last
+    ending: dict[str, _Passage] = {}  # by document: its last passage so far
     for number in sorted(range(len(hits)), key=lambda n: (hits[n].start or 0, n)):
         hit = hits[number]
         if hit.start is None:
@@ -125,7 +133,7 @@ def _passages(hits: Sequence[Hit]) -> list[_Passage]:
 
 @dataclass(slots=True)
 class _Under:
-    """What the next sentence stands under."""
+    """Context of the next sentence."""
 
     title: str
     headings: list[tuple[int, str]] = field(default_factory=list)
@@ -143,7 +151,7 @@ class _Under:
 
 
 def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool) -> Iterator[_Piece]:
-    """Pieces in reading order. Headings, questions, lead-ins and heads of tables are context and never pieces."""
+    """The sentences of a passage in reading order. Headings, questions, lead-ins and table heads become context, not sentences."""
     under = _Under(title)
     lines = [(match.start(), match.end()) for match in _LINE.finditer(text)]
     index = 0
@@ -176,24 +184,24 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
 
 
 def _is_shouted(line: str) -> bool:
-    """A line all in capitals is a heading of plain text: SPECIFICATIONS."""
+    """Whether a line is a heading in capitals, such as SPECIFICATIONS."""
     return line.isupper() and len(line) <= 60 and not any(c.isdigit() for c in line) and not _STOP.search(line) and sum(c.isalpha() for c in line) > 3
 
 
 def _is_title(line: str) -> bool:
-    """The line on which a plain text opens, with an empty one below it."""
+    """Whether a line may be a title: short, and neither a complete sentence nor part of a list or table."""
     return len(line) <= 80 and not _is_told(line)
 
 
 def _is_told(line: str) -> bool:
-    """A sentence that ends, what leads to a list, or a part of a list or table."""
+    """Whether a line is content and not a heading: it ends with a full stop or a colon, or is part of a list or table."""
     return bool(_STOP.search(line) or _ITEM.match(line) or _ROW.match(line)) or line.rstrip().endswith(_COLON)
 
 
 def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
-    """Whether a line within a plain text is a heading: short, in words, alone between empty lines, and above something that is told.
+    """Whether a line within a plain text is a heading: short, in words, between empty lines, and above content.
 
-    Where nobody writes stops, nothing tells a heading from what stands below it, and all is said.
+    In a text without punctuation, headings cannot be distinguished from content, and all lines are taken as content.
     """
     if index == 0 or index + 1 == len(lines) or lines[index - 1][1] + 1 == lines[index][0] or lines[index][1] + 1 == lines[index + 1][0]:
         return False
@@ -202,7 +210,7 @@ def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
 
 
 def _names(line: str) -> bool:
-    """Whether a line may name what stands below it. "Weight: 2 kg" tells."""
+    """Whether a line may be the heading of the lines below it. "Weight: 2 kg" is content."""
     plain = line.strip()
     return _is_title(line) and not plain[:1].islower() and any(c.isalpha() for c in plain) and not any(c.isdigit() or c in ":：" for c in plain)
 
@@ -218,7 +226,7 @@ def _row(text: str, span: _Span, context: str) -> Iterator[_Piece]:
 
 
 def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
-    """How many lines from `index` on are one: more than one where an editor wrapped them."""
+    """Number of lines from `index` on that form one paragraph: more than one where they are hard-wrapped."""
     block = [lines[index]]
     for span in lines[index + 1 :]:
         line = text[slice(*span)]
@@ -229,7 +237,7 @@ def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
         block.append(span)
     lengths = [end - start for start, end in block]
     is_wrapped = len(block) > 1 and max(lengths) in _WRAPPED_AT and min(lengths[:-1]) >= _WRAPPED_LEAST * max(lengths)
-    # Sentences that each have a line of their own are none the worse for being read one by one.
+    # If every line ends a sentence, each line is a sentence of its own.
     return len(block) if is_wrapped and not all(_STOP.search(text[slice(*span)]) for span in block) else 1
 
 
@@ -246,7 +254,7 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
     for number, (first, last) in enumerate(spans):
         sentence = text[first:last]
         if sentence.endswith(_QUESTION_END):
-            # Alone it heads what follows; within prose, the rest of its paragraph.
+            # A question alone is context of all that follows; within a paragraph, of the rest of it.
             asked = number
             under.question = sentence
             continue
@@ -254,7 +262,7 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
             under.lead = sentence
             continue
         lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
-        # A paragraph whose sentences end, but for the last one at the very end of a chunk, was cut there.
+        # If the last sentence of a chunk lacks its full stop, and the one before it does not, the chunk was cut there.
         lacks_end = is_last and number == len(spans) - 1 > 0 and not _STOP.search(sentence) and bool(_STOP.search(text[slice(*spans[number - 1])]))
         yield _Piece(first, last, str(under), is_cut=lacks_start or lacks_end)
     if asked is not None and asked < len(spans) - 1:

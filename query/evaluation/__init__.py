@@ -1,1 +1,1 @@
-"""How well an index answers: golden questions, and retrieval metrics."""
+"""Evaluation of retrieval: golden questions, and metrics on judged question sets."""

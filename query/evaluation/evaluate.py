@@ -1,4 +1,4 @@
-"""Retrieval quality on a question set: trec_eval's metrics over documents ranked by their best chunk."""
+"""Retrieval quality on a judged question set: metrics of trec_eval over documents ranked by their best chunk."""
 
 import csv
 import json
@@ -13,13 +13,28 @@ from almanac.query.retrieval.retriever import Mode, Request
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import EvalResult
 
-# Chunks read for a question: enough for ten documents even where each has several chunks among the best.
+# Chunks retrieved for a question: enough for ten documents even where each has several chunks among the best.
 _DEPTH = 300
 _DOCUMENTS = 100
 
 
 def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: Mode | None = None, run_file: Path | None = None) -> EvalResult:
-    """Answers every judged question in this process. `queries` is JSONL {id, text}; `qrels` tab-separated query-id, doc-id, score with a header."""
+    """Evaluates the version that the index reads on every question with a relevant document.
+
+    Args:
+        index: The open index.
+        queries: JSONL file of {id, text}.
+        qrels: Tab-separated file of query-id, doc-id and relevance score, a whole number, with a header line.
+        mode: Retrieval mode. Default: `retrieve.mode`.
+        run_file: File to write the ranking to, in TREC format. Default: none.
+
+    Returns:
+        The metrics ndcg@10, recall@5, recall@10 and mrr@10, means over the judged questions. Judged questions that `queries` lacks score 0.
+
+    Raises:
+        UsageError: A file cannot be read or parsed, or no judged question is among the queries.
+        AlmanacError: The errors of `PublishedIndex.search` about versions, models and services.
+    """
     judged = {query: docs for query, docs in read_qrels(qrels).items() if any(score > 0 for score in docs.values())}
     run = rank_documents(index, queries, judged, mode)
     if not run:
@@ -31,7 +46,11 @@ def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: Mode | 
 
 
 def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str], mode: Mode | None = None) -> dict[str, dict[str, float]]:
-    """For each wanted question, document id → the score of its best chunk, best first."""
+    """Ranks documents for the questions whose ids are `wanted`.
+
+    Returns:
+        By question id: the scores of the best 100 documents at most, best first, by document id. A document has the score of its best chunk.
+    """
     declared = index.declaration.retrieve
     texts = {query: compose_query(declared.query, text) for query, text in read_queries(queries).items() if query in wanted}
     if not texts:
@@ -49,7 +68,7 @@ def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str],
 
 
 def measure(judged: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Means over all judged questions; one that the run does not answer scores 0."""
+    """Computes ndcg@10, recall@5, recall@10 and mrr@10: means over all judged questions, rounded to 5 decimals. A question that the run lacks scores 0."""
     first_ten = {q: dict(sorted(docs.items(), key=lambda pair: (-pair[1], pair[0]))[:10]) for q, docs in run.items()}
     deep = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.5,10"}).evaluate(run)
     shallow = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(first_ten)
@@ -60,7 +79,7 @@ def measure(judged: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[s
 
 
 def read_queries(path: Path) -> dict[str, str]:
-    """Question id → text, in file order."""
+    """Reads a JSONL file of questions: texts by id, in file order. Raises UsageError with file and line."""
     found = {}
     for number, line in enumerate(_lines(path), start=1):
         try:
@@ -72,7 +91,7 @@ def read_queries(path: Path) -> dict[str, str]:
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Question id → document id → relevance."""
+    """Reads a qrels file: relevance by question id and document id. Raises UsageError with file and line."""
     found: dict[str, dict[str, int]] = {}
     for number, row in enumerate(csv.reader(_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
         if number == 1:
@@ -88,7 +107,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 
 def write_run(path: Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:
-    """TREC form: query-id Q0 doc-id rank score tag. White space in an id, which the form has no room for, becomes %20."""
+    """Writes a ranking in TREC format: query-id Q0 doc-id rank score tag. White space in ids, which the format does not allow, becomes %20."""
     lines = (f"{_word(q)} Q0 {_word(d)} {rank} {score:.6f} {tag}\n" for q, docs in run.items() for rank, (d, score) in enumerate(docs.items(), start=1))
     path.write_text("".join(lines), encoding="utf-8")
 

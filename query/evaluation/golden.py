@@ -1,7 +1,7 @@
-"""Golden questions: what a knowledge base has to find, as JSONL beside its declaration, and the share of them that one version does find.
+"""Golden questions: a JSONL file of questions with their expected answers, and the recall of a version on them.
 
-A line is `{"question": …}` with what tells the answer: `document_id`, `url`, `answer_contains`, each one text or a list of which any will do.
-Where several are given, one hit has to fit all of them. A line with none of them is a question that nothing here answers.
+A line is `{"question": …}` with the expected `document_id`, `url` or `answer_contains`, each one text or a list of alternatives. Where several of these
+keys are given, one hit has to match all of them. A line with none of them is an unanswerable question, for which no hit should be found.
 """
 
 import difflib
@@ -29,18 +29,20 @@ _REMARKS = frozenset({"id", "note", "comment", "tags", "language"})
 
 
 class Golden(NamedTuple):
-    """One question. Of each kind of expectation any entry will do; an empty kind expects nothing."""
+    """One golden question. Entries of the same kind are alternatives; an empty kind expects nothing."""
 
     question: str
     document_ids: frozenset[str] = frozenset()
-    urls: frozenset[str] = frozenset()  # as one reads them, without %20
-    texts: tuple[str, ...] = ()  # folded
+    urls: frozenset[str] = frozenset()  # percent-decoded
+    texts: tuple[str, ...] = ()  # normalized, see `normalize`
 
     @property
     def is_answerable(self) -> bool:
+        """Whether an answer is expected."""
         return bool(self.document_ids or self.urls or self.texts)
 
     def is_answered_by(self, hit: Hit) -> bool:
+        """Whether a hit matches every kind of expectation. URLs are compared percent-decoded, with or without their fragment."""
         return (
             (not self.document_ids or hit.document_id in self.document_ids)
             and (not self.urls or not self.urls.isdisjoint((unquote(hit.url), unquote(hit.url.partition("#")[0]))))
@@ -49,12 +51,16 @@ class Golden(NamedTuple):
 
 
 def normalize(text: str) -> str:
-    """The text as it compares: NFKC, no case, single spaces."""
+    """The text normalized for comparison: NFKC, case-folded, single spaces."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 
 def load_golden(declaration: Declaration) -> list[Golden]:
-    """The declared golden questions, none where none are declared. Raises DeclarationError with file and line."""
+    """Reads the declared golden questions; an empty list where `gate.golden` is not declared.
+
+    Raises DeclarationError, with file and line, where the file cannot be read or a line is malformed; also where the file is empty, or where the gate measures
+    recall and no question has an expected answer.
+    """
     if declaration.gate.golden is None:
         return []
     path = declaration.path.parent / Path(declaration.gate.golden).expanduser()
@@ -67,7 +73,17 @@ def load_golden(declaration: Declaration) -> list[Golden]:
 
 
 def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]) -> Recall:
-    """What this version finds among the first k hits of a search; k is the declared one. `embed_queries` gives unit vectors, shape (n, dimension)."""
+    """Measures the recall of a version on golden questions, among the first `retrieve.k` hits.
+
+    Args:
+        declaration: The declaration, whose `retrieve` section applies. Query expansion does not take part.
+        opened: The version.
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension).
+        golden: The questions.
+
+    Returns:
+        Recall over the answerable questions, with those missed, and the numbers of questions that pass the score threshold for answers.
+    """
     declared = declaration.retrieve
     texts = [compose_query(declared.query, one.question) for one in golden]
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
@@ -129,7 +145,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _refuse_other_keys(row: dict[str, Any], where: str) -> None:
-    """A misspelt expectation would make a question without an answer of it."""
+    """Raises DeclarationError for an unknown key: a misspelt expectation would turn an answerable question into an unanswerable one."""
     unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS}]
     if unknown:
         close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)

@@ -1,1 +1,1 @@
-"""The models that a query asks: generators, rerankers, and a cache of embedded questions."""
+"""Models used at query time: generators, rerankers, and an embedding cache."""

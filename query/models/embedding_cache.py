@@ -1,4 +1,4 @@
-"""Vectors of texts that were embedded before: the same passages answer many questions, and embedding their sentences is most of an answer's time."""
+"""Embedding cache: the same passages answer many questions, and embedding their sentences takes most of the time of an answer."""
 
 import threading
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.manifest import EmbedderInfo
 
-_KEPT = 8192  # vectors; 13 MB of 384 dimensions
+_KEPT = 8192  # vectors, 13 MB at 384 dimensions
 
 
 class CachingEmbedder:
-    """An embedder that keeps the vectors of the texts that it embedded last. Safe to share among threads where the wrapped one is."""
+    """Embedder with an LRU cache of 8192 document vectors around another embedder. Safe to share among threads if that one is."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -33,12 +33,12 @@ class CachingEmbedder:
         with self._lock:
             known = {text: self._kept[text] for text in texts if text in self._kept}
         if missing := list(dict.fromkeys(text for text in texts if text not in known)):
-            # A copy of each: a view would keep all that were embedded with it.
+            # Copies: a view would keep the vectors of the whole batch in memory.
             known.update((text, vector.copy()) for text, vector in zip(missing, self._embedder.embed_documents(missing), strict=True))
         with self._lock:
             self._kept.update(known)
         return np.stack([known[text] for text in texts]) if texts else self._embedder.embed_documents([])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Not kept: hardly any question is asked twice in the same words."""
+        """Vectors of questions, which are not cached: hardly any question is asked twice in the same words."""
         return self._embedder.embed_queries(texts)

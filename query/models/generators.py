@@ -1,4 +1,4 @@
-"""Models that write answers: what one is, and Mistral's API, or a server that speaks it."""
+"""Generators, the models that write answers: their interface, and the one for Mistral's API or a compatible server."""
 
 from collections.abc import Generator as PythonGenerator
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,30 +15,37 @@ if TYPE_CHECKING:
     from mistralai.client import Mistral
 
 
-_FAILED = "error"  # a reason for which a model stops
-Messages = Sequence[Mapping[str, str]]  # {role: system, user or assistant; content}, the oldest first
+_FAILED = "error"  # finish reason of a failed reply
+Messages = Sequence[Mapping[str, str]]  # {role: system | user | assistant, content}, oldest first
 
 
 class Generator(Protocol):
-    """Both methods may raise OperationalError and what follows from it; `temperature` from 0 on, at most `max_tokens` are written."""
+    """A model that writes replies to messages.
+
+    Both methods take a `temperature` from 0 on and the maximum number of tokens to write. They raise OperationalError or one of its subclasses, and
+    DeclarationError where the server redirects or has no such address or model.
+    """
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
-        """The reply as a whole. Never empty."""
+        """The complete reply, never empty."""
 
     def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
-        """The reply in parts, as they are written; an error may come after some of them."""
+        """The reply in parts, as they are written. Errors may be raised after some parts."""
 
 
 def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> Generator | None:  # noqa: B008  # frozen
-    """The declared model; None where answers are extracted. Raises CredentialRefused where its key is missing.
+    """The declared generator; None where the provider is `extractive`. Raises CredentialRefused where MISTRAL_API_KEY is missing or malformed.
 
-    Who has the same `data` keeps its declared limits together; None is the one that the environment names.
+    Args:
+        generate: The declared `generate` section.
+        data: Data directory, whose processes share the declared rate limit. Default: the one of the environment.
+        retry: Number of attempts, and delays between them.
     """
     return MistralGenerator(generate, data, retry=retry) if generate.provider == "mistral" else None
 
 
 class MistralGenerator:
-    """Chat completions. Safe to share among threads."""
+    """Chat completions of Mistral's API or a compatible server. Safe to share among threads."""
 
     def __init__(self, generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
         assert generate.model is not None
@@ -62,7 +69,7 @@ class MistralGenerator:
             raise failure.error from None
 
     def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
-        """Tried again as long as nothing was handed out; after that a break is an error, for the reader has seen the beginning."""
+        """The reply in parts. Failures before the first part are retried; later ones are raised, since the reader has seen the beginning."""
 
         def send(client: "Mistral") -> tuple[str, PythonGenerator[str, None, None]]:
             asked: Any = list(messages)
@@ -81,7 +88,7 @@ class MistralGenerator:
 
 
 def _parts_of(events: Any) -> PythonGenerator[str, None, None]:
-    """The text of a stream's events. Raises AnswerMalformed where it ends without saying why, or without a word."""
+    """The text of a stream's events. Raises AnswerMalformed where the stream ends without a finish reason, or without text."""
     is_finished = has_text = False
     with events:
         for event in events:
@@ -97,7 +104,7 @@ def _parts_of(events: Any) -> PythonGenerator[str, None, None]:
 
 
 def _text_of(content: Any) -> str:
-    """What is to be read of a message: it is a text, or a list of parts, some of which (thoughts, references) are not the reply."""
+    """The text of a message, whose content is a text or a list of parts; parts of other types (thoughts, references) are left out."""
     if isinstance(content, str):
         return content
     return "".join(part.text for part in content if getattr(part, "type", None) == "text") if isinstance(content, list) else ""

@@ -1,6 +1,6 @@
-"""A second look at the best candidates: a model that reads question and text together.
+"""Rerankers: models that score a question and a text together, to reorder the best candidates.
 
-A cross-encoder reads so many tokens of a pair and no more: of a longer text its end plays no part in the score, and how many there were is told.
+A cross-encoder reads a limited number of tokens per pair. The end of a longer text does not influence its score; the trace counts such texts.
 """
 
 import json
@@ -15,31 +15,32 @@ import numpy.typing as npt
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError, OperationalError
 
-_REQUEST = 32  # pairs in one forward pass
+_REQUEST = 32  # pairs per forward pass
 
 
 class Reranker(Protocol):
-    """Safe to share among threads."""
+    """A model that scores texts against a question. Safe to share among threads."""
 
     def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """How well each text answers the question, shape (n,), in their order, on a scale of the model's own; higher is better."""
+        """Scores of the texts, float32 (n,), in their order, on the model's own scale; higher is better. Raises OperationalError for unusable scores."""
         ...
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
-        """How many of the texts are read beside the question only in part."""
+        """Number of texts that are too long to be read completely together with the question."""
         ...
 
 
 def load_reranker(declaration: Declaration) -> Reranker | None:
-    """The declared reranker, ready to use; None where none is. Raises DeclarationError where its folder holds no cross-encoder."""
+    """Loads the declared reranker; None where none is declared. Raises DeclarationError where its folder contains no cross-encoder or cannot be loaded."""
     folder = find_reranker(declaration)
     return None if folder is None else CrossEncoderReranker(folder)
 
 
 def find_reranker(declaration: Declaration) -> Path | None:
-    """The declared cross-encoder's folder, which is not loaded; None where none is declared. Raises DeclarationError where it holds none.
+    """Folder of the declared cross-encoder, checked but not loaded; None where none is declared. Raises DeclarationError where it contains none.
 
-    sentence-transformers would make one of any model, with weights by chance: scores that look like scores.
+    The check is needed because sentence-transformers loads any model as a cross-encoder, with randomly initialized weights where it has none: its scores look
+    plausible.
     """
     declared = declaration.retrieve.rerank
     if declared is None:
@@ -57,7 +58,7 @@ def find_reranker(declaration: Declaration) -> Path | None:
 
 
 class CrossEncoderReranker:
-    """A cross-encoder of sentence-transformers in a folder on this machine, on a GPU where there is one; nothing is downloaded."""
+    """A sentence-transformers cross-encoder in a local folder, on a GPU where there is one. Nothing is downloaded."""
 
     def __init__(self, folder: Path) -> None:
         from almanac.core.settings import quiet_engines

@@ -1,1 +1,1 @@
-"""From a question to hits: candidates of both retrievers, fusion, filters, tags, relevance, selection."""
+"""Retrieval, from a query to its hits: dense and lexical candidates, fusion, filters, tags, relevance, selection."""

@@ -1,11 +1,14 @@
-"""A chunk that may become a hit, and what each side of the search says of it."""
+"""Candidates: chunks that the dense or the lexical retriever proposes as hits, with their scores."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Candidate:
-    """`score` decides the order; the others are its parts, None where a side was not asked: cosine, BM25, shares of tags, a reranker's own scale."""
+    """A chunk that may become a hit. `score` decides its order; the other scores are the parts of it, None where they were not computed.
+
+    `dense` is a cosine, `lexical` a BM25 score, `tag` and `cluster` are shares from 0 to 1, `rerank` is on the reranker's own scale.
+    """
 
     chunk_id: str
     score: float
@@ -17,5 +20,5 @@ class Candidate:
 
     @property
     def order(self) -> tuple[float, str]:
-        """Best first, equal ones by id."""
+        """Sort key: highest score first, equal scores by ascending chunk id."""
         return (-self.score, self.chunk_id)

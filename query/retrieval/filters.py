@@ -1,8 +1,12 @@
-"""Metadata filters, resolved to chunk ids by ourselves: Chroma's own `where` takes about a second where this takes milliseconds.
+"""Metadata filters, evaluated here into masks over the rows of a version: Chroma's own `where` takes about a second where this takes milliseconds.
 
-The grammar is Chroma's: `{"field": value}`, `{"field": {"$gte": 3}}`, `{"$and": [...]}`, `{"$or": [...]}`, and `{"$not": {...}}`. Two differences:
-a row without the field matches no operator (`$not` turns its filter's answer round), and a dotted name reaches into nested values (`price.amount`;
-any entry of a list may match). Amounts are decimal strings: a text that is a number compares with numbers as one.
+The grammar is Chroma's: `{"field": value}`, `{"field": {"$gte": 3}}`, `{"$and": [...]}`, `{"$or": [...]}`, and `{"$not": {...}}`. Operators of a field: $eq,
+$ne, $gt, $gte, $lt, $lte, $in, $nin, and $contains (a substring of a text). Keys of one object are combined by "and". Two differences from Chroma:
+
+- A row without the field matches no operator, $ne and $nin included; `$not` inverts the result of its filter, so such a row passes it.
+- A dotted name addresses nested values (`price.amount`). Where a value is a list, one matching entry is enough.
+
+Metadata holds amounts as decimal strings, so a text that is a number is compared as a number with numbers.
 """
 
 import operator
@@ -17,9 +21,9 @@ from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
 
 Mask = npt.NDArray[np.bool_]
-_DEEPEST = 50  # levels; what is deeper was not written by anybody, and ends in Python's own limit
-_SHOWN = 200  # characters of a value in an error
-_EXACT = 2**53  # up to here each integer is a float of its own
+_DEEPEST = 50  # levels; no practical filter is deeper, and far deeper ones would exceed Python's recursion limit
+_SHOWN = 200  # maximum characters of a value in an error message
+_EXACT = 2**53  # up to this magnitude, floats represent every integer exactly
 
 
 def _numeric(value: Any) -> Any:
@@ -57,7 +61,10 @@ _NEGATED = {"$ne": "$eq", "$nin": "$in"}
 
 
 class Column:
-    """A field's values over all rows, each distinct one once: a filter tests those, whatever the number of rows."""
+    """Values of a field over all rows, dictionary-encoded: a filter tests each distinct value once, whatever the number of rows.
+
+    `codes` is int32 (n_rows,), the index of each row's value in `distinct`.
+    """
 
     def __init__(self, values: Sequence[Any]) -> None:
         numbers: dict[Any, int] = {}
@@ -67,7 +74,7 @@ class Column:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64] | None:
-        """The distinct values as numbers, NaN for a missing one; None where another is no number, or an integer that no float tells from its neighbours."""
+        """The distinct values as float64, NaN for a missing one; None where a value is not a number, or is an integer beyond the exact range of floats."""
         found = [_numeric(value) for value in self.distinct]
         if not all(value is None or _is_float_enough(value) for value in found):
             return None
@@ -75,7 +82,10 @@ class Column:
 
 
 def filter_key(workspace: Any, where: Any) -> str:
-    """The same text for the same filter. Raises UsageError, with the place, for a value that no filter can hold."""
+    """Cache key of a workspace and a filter: the same text for equal ones.
+
+    Raises UsageError, with the path in the filter, for a value of a type that JSON lacks, for a key that is not a text, and for more than 50 levels.
+    """
     if workspace is not None and not isinstance(workspace, str):
         raise UsageError(f"a workspace is a text; found {_shown(workspace)}", where="--workspace")
     _require_json(where, "")
@@ -104,7 +114,20 @@ def _shown(value: Any) -> str:
 
 
 def matching_rows(where: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
-    """A mask over the version's rows. `column` gives the values of a field, or of a dotted path into it; `names` are the fields there are."""
+    """Evaluates a filter over the rows of a version.
+
+    Args:
+        where: The filter, a non-empty object in the grammar of this module.
+        column: Gives the values of a field, or of a dotted path into one.
+        size: Number of rows.
+        names: Fields that a filter may name.
+
+    Returns:
+        The mask of matching rows, bool (size,).
+
+    Raises:
+        UsageError: The filter is malformed, or names an unknown field or operator.
+    """
     if not isinstance(where, dict) or not where:
         raise UsageError(f'a filter is an object such as {{"field": value}}; found {where!r}', where="--where")
     mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size, names) for key, wanted in where.items()])
@@ -141,9 +164,9 @@ def _require_operator(name: str, wanted: Any) -> None:
 
 
 def _tested(name: str, values: Column, wanted: Any) -> Mask:
-    """Which of the distinct values pass."""
+    """Tests the distinct values of a column against one operator: bool (n_distinct,)."""
     if name in _AT_ONCE and _is_float_enough(wanted) and values.numbers is not None:
-        compared: Mask = _AT_ONCE[name](values.numbers, wanted)  # a missing one is NaN, which passes no test
+        compared: Mask = _AT_ONCE[name](values.numbers, wanted)  # a missing value is NaN, which passes none of these comparisons
         return compared
     return np.array([_test(name, value, wanted) for value in values.distinct], dtype=np.bool_)
 
@@ -161,12 +184,12 @@ def _test(name: str, value: Any, wanted: Any) -> bool:
 
 
 def _any(test: Callable[[Any, Any], bool], value: Any, wanted: Any) -> bool:
-    """A list matches when one of its entries does."""
+    """Tests a value; a list passes if one of its entries does."""
     return any(test(v, wanted) for v in value) if isinstance(value, list) else test(value, wanted)
 
 
 def reach(value: Any, path: Sequence[str]) -> Any:
-    """What lies at a path within a nested value; of a list, what lies there in any of its entries."""
+    """The value at a path within nested mappings, None where there is none; for a list, the list of the values found in its entries."""
     for number, key in enumerate(path):
         if isinstance(value, list):
             found = [reach(entry, path[number:]) for entry in value]
@@ -176,5 +199,5 @@ def reach(value: Any, path: Sequence[str]) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """Distinguishes what Python counts as equal (1, 1.0 and True), and makes nested values hashable."""
+    """Hashable key of a value. It distinguishes values that Python considers equal (1, 1.0 and True)."""
     return (type(value), value) if value is None or isinstance(value, str | int | float | bool) else canonical_json(value)

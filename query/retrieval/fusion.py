@@ -1,19 +1,25 @@
-"""Two sides of one search: dense cosines and lexical scores of the same chunks, joined into one score.
+"""Hybrid fusion: dense cosines and lexical BM25 scores of the same chunks, combined into one score.
 
-Convex fusion with theoretical minima (TM2C2: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 2023): each side is
-scaled from the least that it can be to the best that it found, so that a side which tells nothing apart moves nothing. Ranks play no part: a list of
-equal dense scores is no list of better and worse.
+Convex fusion with theoretical minima (TM2C2: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 2023): the scores of each
+retriever are scaled from their theoretical minimum to the best score found, so that a retriever whose scores are all alike does not change the order. Ranks
+are not used: they would order chunks of equal scores.
 """
 
 from collections.abc import Mapping
 
-_LEAST_COSINE = -1.0  # of BM25 it is 0
+_LEAST_COSINE = -1.0  # the minimum of BM25 is 0
 
 
 def fuse(dense: Mapping[str, float], lexical: Mapping[str, float], dense_weight: float) -> dict[str, float]:
-    """Chunk id → score from 0 to 1, for every id of either side; a side that lacks an id gives it nothing.
+    """Fuses dense and lexical scores into scores from 0 to 1, higher is better.
 
-    `dense` holds cosines, `lexical` BM25 scores of 0 or more, `dense_weight` the share of the dense side from 0 to 1.
+    Args:
+        dense: Cosines by chunk id.
+        lexical: BM25 scores, 0 or more, by chunk id.
+        dense_weight: Weight of the dense score, 0 to 1; the lexical score has the rest.
+
+    Returns:
+        Fused scores, rounded to 6 decimals, for the chunk ids of both mappings together. An id that is missing in one of them contributes 0 there.
     """
     near, said = _scaled(dense, _LEAST_COSINE), _scaled(lexical, 0.0)
     return {one: round(dense_weight * near.get(one, 0.0) + (1 - dense_weight) * said.get(one, 0.0), 6) for one in {**near, **said}}

@@ -1,4 +1,4 @@
-"""How much of a question's words a text has: what stands beside the embedding where that does not know the language."""
+"""Word overlap of a question and a text, weighted by rarity: a complement to embeddings, above all in languages that the embedder does not cover."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,9 +7,9 @@ from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded,
 
 
 class Words:
-    """The words of texts as they compare with those of one question, or of one statement.
+    """Extracts the words of texts in the form in which they are compared with those of one question, or of one statement.
 
-    They are the terms of the lexical index; a Vietnamese question that was typed without diacritics finds words that have them.
+    Words are the terms of the lexical index. If a question has no diacritics at all, Vietnamese texts are compared without theirs.
     """
 
     def __init__(self, question: str) -> None:
@@ -17,19 +17,20 @@ class Words:
         self._is_folded = is_folded(question)
 
     def asked(self, language: str) -> list[str]:
-        """The question's, read as one in the text's language."""
+        """Words of the question, analyzed by the rules of `language`, a BCP 47 tag."""
         return self.of(self.question, language)
 
     def of(self, text: str, language: str) -> list[str]:
+        """Words of a text, in order, analyzed by the rules of `language`, a BCP 47 tag."""
         return folded_tokens(text) if self._is_folded and has_folded(language) else tokens(text, language)
 
 
-# Among a few sentences "the" may be rarer than what they are about; in any language the short words are the ones that tell least.
-_TELLING = 7  # letters
+# Among a few sentences "the" may be rarer than their subject; in any language, short words distinguish texts least.
+_TELLING = 7  # letters from which on a word has its full weight
 
 
 def rarity(texts: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Word → how much it tells among these texts, above 0: the inverse document frequency of BM25, less for short words."""
+    """Weights of the words of these texts, above 0: the inverse document frequency of BM25, reduced for words of less than 7 letters without a digit."""
     counts: dict[str, int] = {}
     total = 0
     for text in texts:
@@ -44,9 +45,12 @@ def _weight(word: str) -> float:
 
 
 def coverage(asked: Sequence[str], found: Mapping[str, float], rare: Mapping[str, float]) -> float:
-    """The share, 0 to 1, of the asked words' weight that `found` has; `found` says for each word how fully it counts.
+    """Share, 0 to 1, of the weight of the question's words that a text covers.
 
-    Words that stand in none of the texts compared weigh nothing: they favour none of them.
+    Args:
+        asked: Words of the question.
+        found: Words of the text with the degree, 0 to 1, to which each counts.
+        rare: Weights of words, as from `rarity`. A word without a weight, which occurs in none of the compared texts, is ignored.
     """
     weights = {word: rare.get(word, 0.0) for word in asked}
     total = sum(weights.values())

@@ -1,7 +1,7 @@
-"""Other wordings of a question, by the model that writes answers; each is searched for, and a chunk counts by the wording that suits it best.
+"""Query expansion: the declared model writes other wordings of a query, each is searched, and a chunk gets its best score over all wordings.
 
-They are an addition: where the model cannot be reached, is overloaded or answers nonsense, the question alone is searched for, and the trace and the
-log say why. What the operator has to mend (a key, a model's name, an address) is raised: it would otherwise never be noticed.
+Expansion is optional at run time: where the model is unreachable, overloaded or returns nothing usable, the query alone is searched, and the trace and
+the log contain the reason. Errors that the operator has to fix (key, model name, address) are raised, since they would otherwise go unnoticed.
 """
 
 import re
@@ -21,26 +21,29 @@ if TYPE_CHECKING:
     from almanac.query.models.generators import Generator
 
 _NUMBERING = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_LONGEST = 300  # characters; what is longer is no wording of a question but an answer to it
-_TOKENS = 60  # for each wording
-PATIENCE = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)  # somebody waits for what the question alone finds, too
+_LONGEST = 300  # characters; a longer line is an answer, not a wording
+_TOKENS = 60  # maximum of tokens for each wording
+PATIENCE = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)  # short: a user is waiting, and the query alone finds something, too
 _log = structlog.get_logger("almanac.expand")
 
 
 class Expansion(NamedTuple):
-    """Other wordings, and where the model wrote none, why."""
+    """Other wordings of a query; `failure` is the reason where the model failed."""
 
     wordings: list[str]
     failure: str | None = None
 
     @property
     def told(self) -> dict[str, Any]:
-        """For the trace."""
+        """The entries for the trace."""
         return {"wordings": self.wordings, **({"failure": self.failure} if self.failure else {})}
 
 
 def expand(generator: "Generator", question: str, count: int) -> Expansion:
-    """At most `count` other wordings; none, and the reason, where the model does not answer. Raises CredentialRefused and DeclarationError."""
+    """Asks the model for at most `count` other wordings. If the model fails, the result has no wordings, and the reason.
+
+    Raises CredentialRefused, and DeclarationError where the server redirects or has no such address or model.
+    """
     try:
         return Expansion(other_wordings(generator, question, count))
     except CredentialRefused:
@@ -51,7 +54,7 @@ def expand(generator: "Generator", question: str, count: int) -> Expansion:
 
 
 def other_wordings(generator: "Generator", question: str, count: int) -> list[str]:
-    """At most `count`, none of them the question itself. Raises what the generator raises."""
+    """At most `count` distinct wordings, in the order written, none equal to the question. Raises the errors of the generator."""
     prompt = Template((Path(__file__).parent / "prompts" / "expand.txt").read_text(encoding="utf-8"))
     written = generator.generate([{"role": "user", "content": prompt.substitute(count=count, question=question)}], temperature=0.0, max_tokens=_TOKENS * count)
     lines = [_NUMBERING.sub("", line).strip().strip("\"'«»“”").strip() for line in written.splitlines()]
@@ -60,7 +63,7 @@ def other_wordings(generator: "Generator", question: str, count: int) -> list[st
 
 
 def merge(founds: Sequence[Retrieved], k: int) -> Retrieved:
-    """The k best hits of all, each once, with its best score; the roads one after the other."""
+    """Merges results: the k best distinct hits, each with its best score, equal scores by chunk id, ranks counted anew; traces are concatenated."""
     best: dict[str, Hit] = {}
     for hit in (hit for found in founds for hit in found.hits):
         if hit.chunk_id not in best or hit.score > best[hit.chunk_id].score:

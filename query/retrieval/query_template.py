@@ -1,4 +1,4 @@
-"""What is searched for: a question and the parts that a caller names, put together in the same way each time."""
+"""Query templates: the text to search for, composed of a question and of the parts that a caller passes by name."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,18 @@ from almanac.schemas.errors import UsageError
 
 
 def compose_query(template: str | None, question: str, parts: Mapping[str, str] | None = None) -> str:
-    """The declared template filled; a part that is missing takes the text after it along. Without a template the parts go before the question.
+    """Composes the text to search for.
 
-    Raises UsageError for a part that the template has no place for.
+    Args:
+        template: The declared `retrieve.query`, such as `{product} {question}`. None: the parts, in their order, then the question, separated by spaces.
+        question: The question; it takes precedence over a part named `question`.
+        parts: Texts for the placeholders, by name. A missing or empty part is left out, with the literal text after its placeholder.
+
+    Returns:
+        The filled template; the question where that is empty.
+
+    Raises:
+        UsageError: A part has no placeholder in the template.
     """
     given = parts or {}
     if template and (unknown := [name for name in given if f"{{{name}}}" not in template]):

@@ -1,6 +1,6 @@
-"""The trace of a query through one open version: filter, both sides, fusion, tags, reranking, floor, selection.
+"""Retriever of one open version: filter, dense and lexical candidates, fusion, tags, reranking, score threshold, selection.
 
-What a search, an answer, an evaluation and the gate's golden questions share. Each step notes what it did, for whoever asks why.
+Search, answers, evaluation and the gate's golden questions share it. Each step adds an entry with its results and duration to the trace of the query.
 """
 
 import threading
@@ -32,18 +32,26 @@ Mode = Literal["dense", "lexical", "hybrid"]
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "ordinal", "start", "end", "metadata", "fetched_at")
-_KNOWN_WELL = 0.5
-_FILTERS = 16
-_UNLIKE = 3  # times k candidates among which unlike ones are chosen
+_KNOWN_WELL = 0.5  # share from which on the embedder is considered to cover a language
+_FILTERS = 16  # filters whose matching ids are cached
+_UNLIKE = 3  # times k: candidates for the selection by diversity
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for. `text` is what is searched for, `vector` its unit vector (None where only words count and no floor is asked for).
+    """One search request.
 
-    Hits stay from a dense cosine of `floor` on; with `default_floor`, the embedder's calibrated one, also where enough words of the question stand in them,
-    and in a language that the embedder does not know by their words alone.
-    With `ranking`, all k are returned in the order of their scores: no selection among them, no neighbours.
+    Args:
+        text: Text to search for.
+        vector: Unit vector of the text, float32 (dimension,). None is allowed in mode `lexical` without `floor`; tags are then matched by their words alone.
+        k: Maximum number of hits.
+        mode: Retrievers to use.
+        where: Metadata filter, in the grammar of `query.retrieval.filters`.
+        floor: Minimum dense cosine of a hit.
+        default_floor: Calibrated score threshold of the embedder, applied together with the term coverage of a hit (`query.retrieval.relevance`): in a language
+            that the embedder does not cover, term coverage decides alone.
+        workspace: Value that the declared workspace field of a hit must have.
+        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document, diversity, share) and neighbours.
     """
 
     text: str
@@ -59,14 +67,14 @@ class Request:
 
 @dataclass(slots=True)
 class Retrieved:
-    """Hits, best first, and the trace on which they were found: {step, ms, …} each."""
+    """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and what the step adds."""
 
     hits: list[Hit] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """Times a step; what it finds out goes into the dictionary."""
+        """Times a step and appends it to the trace. The block puts its results into the yielded dictionary."""
         start = time.perf_counter()
         told: dict[str, Any] = {"step": name, "ms": None}
         yield told
@@ -77,7 +85,11 @@ class Retrieved:
 class Retriever:
     """Searches one open version as declared. Safe to share among threads.
 
-    `embed_queries` is asked for tags' names only, and only where these are compared by meaning.
+    Args:
+        declaration: The declaration, whose `retrieve` section applies.
+        opened: The version. The caller closes it.
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Called only to embed tag names; a request carries its own vector.
+        reranker: Reranker to use where `retrieve.rerank` is declared.
     """
 
     def __init__(self, declaration: Declaration, opened: OpenVersion, embed_queries: EmbedQueries, reranker: Reranker | None = None) -> None:
@@ -86,14 +98,29 @@ class Retriever:
         self._declaration, self._declared = declaration, declaration.retrieve
         self._embed_queries, self._reranker = embed_queries, reranker
         self._columns: dict[str, Column] = {}
-        self._tags: dict[str | None, TagIndex] = {}  # by workspace, as their vectors
+        self._tags: dict[str | None, TagIndex] = {}  # by workspace, as `_tag_vectors`
         self._tag_vectors: dict[str | None, Vectors] = {}
         self._documents_in: dict[str | None, list[ListedDocument]] = {}
-        self._filters: dict[str, KnownIds] = {}  # what passed, of the last few: callers ask with the same one again
+        self._filters: dict[str, KnownIds] = {}  # matching ids by filter key: callers repeat the same filters
         self._filters_lock = threading.Lock()
 
     def find(self, request: Request) -> Retrieved:
-        """Raises UsageError for a filter that cannot be understood, and for a workspace where none is declared."""
+        """Searches the version.
+
+        Args:
+            request: The request. Its mode must be one of the three; its vector must be that of its text.
+
+        Returns:
+            At most k hits, best first, and the trace. `query.published.PublishedIndex.search` documents order and scores.
+
+        Raises:
+            UsageError: The filter is malformed or names an unknown field or operator, or a workspace is given and none is declared.
+            DamagedVersion: Files of the version are missing or unreadable.
+            EmbedderMismatch: The vector has another dimension than those of the version.
+            DeclarationError, CredentialRefused: From embedding the names of tags.
+            OperationalError: From the reranker, or from embedding the names of tags.
+            ValueError: The request needs a vector and has none.
+        """
         found = Retrieved()
         with found.step("filter") as told:
             ids = self._allowed(request)
@@ -118,7 +145,7 @@ class Retriever:
         return found
 
     def _allowed(self, request: Request) -> KnownIds | None:
-        """Ids that may be returned; None where all may. The workspace holds below the filter: nothing that it says lets another one in."""
+        """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so that no filter can widen it."""
         if request.workspace is None and request.where is None:
             return None
         asked = filter_key(request.workspace, request.where)
@@ -147,18 +174,18 @@ class Retriever:
         return self.opened.ids_where(np.logical_and.reduce(masks))
 
     def _column(self, path: str) -> Column:
-        """Made once of each field, or place in one, that a filter asks for."""
+        """The column of a field, or of a dotted path into one; built on first use and kept."""
         if path not in self._columns:
             name, *inner = path.split(".")
             self._columns[path] = Column([reach(value, inner) for value in self._values(name)] if inner else self._values(name))
         return self._columns[path]
 
     def _values(self, name: str) -> Sequence[Any]:
-        is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a declared field goes before a column of its name
+        is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a metadata field takes precedence over a column of the same name
         return self.opened.column(name) if is_own else self.opened.metadata_column(name)
 
     def _both_sides(self, request: Request, ids: KnownIds | None, found: Retrieved) -> list[Candidate]:
-        """Candidates of the sides that the mode asks for, each with both scores where both sides can give one."""
+        """Candidates of the retrievers of the mode, best first. In mode `hybrid` each has its dense and, where a term matches, its lexical score."""
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
         lexical: dict[str, float] = {}
@@ -188,13 +215,13 @@ class Retriever:
 
     @cached_property
     def dense_weight(self) -> float:
-        """The declared share of the dense side, or the one that its vocabulary earns it in this content."""
+        """Weight of the dense score in hybrid fusion: the declared one, else by how well the embedder covers the content."""
         declared = self._declared.dense_weight
         return dense_weight(self.known) if declared is None else declared
 
     @cached_property
     def known(self) -> float:
-        """How well the embedder knows the content, from 0 to 1: of several languages, the one that it knows least."""
+        """How well the embedder covers the content, 0 to 1: the minimum over its languages."""
         return min(self._known.values(), default=1.0)
 
     @cached_property
@@ -202,21 +229,24 @@ class Retriever:
         return known_shares(self._declaration.embed, self.opened)
 
     def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
-        """Those that may be answered from."""
+        """The candidates that are relevant enough to be answered from, in their order."""
         found = self.relevance(text, {one.chunk_id: one.dense for one in candidates})
         return [one for one in candidates if found[one.chunk_id].is_enough(floor)]
 
     def warm(self, dimension: int) -> None:
-        """Reads what the first search would otherwise have to read."""
+        """Runs a search, so that the files and caches of the version are loaded before the first request. `dimension` is that of the version's vectors."""
         self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.is_warm = True
 
     def visible(self, workspace: str | None) -> KnownIds | None:
-        """The chunks of a workspace; None where all may be seen. Raises UsageError for a workspace where none is declared."""
+        """Chunk ids of a workspace; None for no workspace, which means all chunks. Raises UsageError for a workspace where none is declared."""
         return self._allowed(Request("", None, 1, "lexical", workspace=workspace))
 
     def documents(self, workspace: str | None = None) -> list[ListedDocument]:
-        """The documents and records of a workspace, or all, by URL and title. Raises UsageError for a workspace where none is declared."""
+        """Lists the documents and records of a workspace, or all, in the order of URL and title; the list is cached, do not change it.
+
+        Raises UsageError for a workspace where none is declared.
+        """
         if workspace not in self._documents_in:
             ids = self.visible(workspace)
             counts: dict[tuple[str, str], ListedDocument] = {}
@@ -228,11 +258,11 @@ class Retriever:
         return self._documents_in[workspace]
 
     def require_filter(self, request: Request) -> None:
-        """Raises UsageError for a filter or a workspace that `find` would refuse; what they let through is kept for it."""
+        """Raises UsageError for a filter or a workspace that `find` would refuse. The matching ids are cached for `find`."""
         self._allowed(request)
 
     def relevance(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Relevance]:
-        """How near chunks are to a question: by their ids, which are those of `cosines`."""
+        """Relevance of chunks to a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
         rows = self.opened.rows(list(cosines))
         shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
@@ -240,7 +270,7 @@ class Retriever:
         return {one: Relevance(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
-        """Scores with the share of tags in them; as they are where the question names no tag."""
+        """Candidates in the order of their scores after tags are weighed in. Unchanged where the question names no tag."""
         declared = self._declared.tags
         if declared is None:
             return candidates
@@ -265,7 +295,7 @@ class Retriever:
         return tags.tags_of(request.text, None if vector is None else lambda: self._vectors_of_tags(workspace) @ vector, floor)
 
     def _tags_in(self, workspace: str | None) -> TagIndex:
-        """The tags of a workspace, or of all chunks: not even the names of another one's are told."""
+        """Tag index of a workspace, or of all chunks. It is built by workspace, so that a trace does not reveal the tags of another one."""
         if workspace not in self._tags:
             assert self._declared.tags is not None
             rows = zip(self.opened.chunk_ids, self._values(self._declared.tags.field), strict=True)
@@ -288,7 +318,7 @@ class Retriever:
             for one, score in zip(first, self._reranker.scores(request.text, texts), strict=True):
                 one.rerank = round(float(score), 6)
             told.update(candidates=len(first), cut=self._reranker.count_cut(request.text, texts))
-            # Its scale is its own: those that it read go first, in its order, and keep the scores of the search.
+            # A reranker's scale is not that of the search. Reranked candidates come first, in its order; the search's scores are handed out anew, descending.
             ordered = sorted(first, key=lambda one: (-(one.rerank or 0.0), one.chunk_id))
             for one, score in zip(ordered, sorted((one.score for one in first), reverse=True), strict=True):
                 one.score = score
@@ -312,7 +342,7 @@ class Retriever:
         return [_hit(rank, one, row, near) for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)]
 
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
-        """Chunks of the same document, up to `reach` before and after, in reading order."""
+        """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without the chunk itself."""
         near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
         ids = [self._at.get((row["source"], row["document_id"], ordinal)) for ordinal in near if ordinal != row["ordinal"]]
         rows = self.opened.rows([one for one in ids if one is not None])
@@ -320,7 +350,7 @@ class Retriever:
 
     @cached_property
     def _at(self) -> dict[tuple[str, str, int], str]:
-        """Where a document's chunks are: source, document and ordinal → id."""
+        """Chunk ids by (source, document id, ordinal)."""
         columns = (self.opened.column(name) for name in ("source", "document_id", "ordinal", "chunk_id"))
         return {(source, document, ordinal): chunk_id for source, document, ordinal, chunk_id in zip(*columns, strict=True)}
 
@@ -337,6 +367,6 @@ def _required(vector: Vectors | None) -> Vectors:
 
 
 def _as_tags(value: Any) -> list[str]:
-    """Tags as a list, from a list or from a text in which commas part them."""
+    """Tags as a list of texts, from a list or from a comma-separated text."""
     found = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
     return [text for one in found if (text := str(one).strip())]

@@ -1,4 +1,4 @@
-"""From candidates in order to the hits that are returned: as many as are worth it, not twice the same."""
+"""Selection of the returned hits among ordered candidates: one per document, diversity, and a relative score threshold."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ Vectors = Callable[[Sequence[str]], np.ndarray]
 
 
 def one_of_each_document(candidates: Sequence[Candidate], document_of: Callable[[Sequence[str]], Sequence[tuple[str, str]]]) -> list[Candidate]:
-    """The best chunk of each document, in the order given."""
+    """The first candidate of each document, in the order given. `document_of` gives (source, document id) for each chunk id."""
     seen: set[tuple[str, str]] = set()
     kept = []
     for candidate, document in zip(candidates, document_of([one.chunk_id for one in candidates]), strict=True):
@@ -21,9 +21,16 @@ def one_of_each_document(candidates: Sequence[Candidate], document_of: Callable[
 
 
 def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vectors) -> list[Candidate]:
-    """The k that tell most together (maximal marginal relevance; Carbonell and Goldstein, SIGIR 1998): `diversity` 0 asks for the best, 1 for the unlike.
+    """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
 
-    `vectors` gives unit vectors of shape (n, dimension).
+    Args:
+        candidates: Candidates, best first.
+        k: Maximum number of candidates to select.
+        diversity: Weight of the dissimilarity, 0 to 1. 0 selects the first k; 1 considers only the cosine to those already selected.
+        vectors: Gives the unit vectors of chunk ids, float32 (n, dimension). Called once, unless `diversity` is 0.
+
+    Returns:
+        The selected candidates in order of selection.
     """
     if diversity == 0 or len(candidates) <= 1:
         return list(candidates[:k])
@@ -38,7 +45,7 @@ def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vect
 
 
 def drop_below_score_share(candidates: Sequence[Candidate], share: float | None, least: int) -> list[Candidate]:
-    """Those whose score is at least `share` of the best one's, and the first `least` anyway."""
+    """Keeps the candidates whose score is at least `share` times the best one's, and the first `least` in any case; all of them where `share` is None."""
     if share is None or not candidates:
         return list(candidates)
     limit = share * max(one.score for one in candidates)

@@ -1,4 +1,4 @@
-"""How much of a question stands in a text: its words, weighed by how much they tell. It tells, in any language, what is asked about and not there."""
+"""Term coverage: the share of a question's terms that a text contains, weighted by rarity. In any language, low coverage reveals that a subject is missing."""
 
 import math
 from bisect import bisect_left
@@ -14,21 +14,29 @@ from almanac.query.retrieval.overlap import coverage
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
 
-# In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So each counts as if the version held so many more texts of
-# so many words, in general language (Dirichlet prior); from some thousand texts on, its own counts decide.
+# In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So frequencies are smoothed with _PRIOR further texts of
+# _PRIOR_WORDS words each in general language (Dirichlet prior); from some thousand texts on, the version's own counts dominate.
 _PRIOR, _PRIOR_WORDS = 200, 100
-_PAIR = 0.2  # how often two syllables of Vietnamese stand together, by the rarer one
-_HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # what Japanese writes so is grammar for the most part
-_STEM, _ALIKE = 5, 0.6  # characters at the start of both that make two terms akin, and what such a term counts: `Straßenbahn` and `Straßenbahnlinie`
+_PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to that of the rarer syllable
+_HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
+_STEM, _ALIKE = 5, 0.6  # minimum length of a term that is a prefix of another, and the degree to which such a match counts: `Straßenbahn`, `Straßenbahnlinie`
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _IS_HIRAGANA = regex.compile(r"[\u3041-\u309f]+")
 
 
 def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[float]:
-    """For each text the share of the question, 0 to 1, that stands in it, in the language that suits it best.
+    """Computes the term coverage of each text: the weighted share, 0 to 1, of the question's terms that it contains.
 
-    A term weighs by the square of its inverse frequency: of what is asked about, the rare words tell, and one that stands nowhere tells most.
+    A term is weighted by the square of its inverse document frequency, so that rare words dominate, and a word that occurs nowhere has the most weight.
+
+    Args:
+        analyzed: The question as analyzed by the rules of each language of the version, with document frequencies.
+        question: The question itself, for the frequencies of its words in general language.
+        texts: Texts to compare.
+
+    Returns:
+        One value per text, in their order, rounded to 6 decimals: the maximum over the languages.
     """
     best = [0.0] * len(texts)
     for query in analyzed:
@@ -39,7 +47,7 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
 
 
 def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
-    """How fully each term of the question counts in a text: those that it holds, and less, those that are akin to one of its own."""
+    """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
     ordered: list[str] = []
     counted: dict[str, float] = {}
     for term in weights:
@@ -52,7 +60,7 @@ def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
 
 
 def _has_kin(term: str, terms: set[str], ordered: list[str]) -> bool:
-    """Whether one of the terms goes on where this one ends, or this one where one of them ends."""
+    """Whether the term is a prefix of one of the terms, or one of them, of at least 5 characters, is a prefix of it."""
     after = bisect_left(ordered, term)
     return (after < len(ordered) and ordered[after].startswith(term)) or any(term[:end] in terms for end in range(_STEM, len(term)))
 
@@ -65,7 +73,7 @@ def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
 
 
 def _usual(query: "AnalyzedQuery", question: str) -> dict[str, float]:
-    """How often each term comes among words in general, where that is known."""
+    """Frequency of each term in general language, as a share of all words; 0 where it is not known."""
     known = _frequencies(primary_tag(query.language))
     found: dict[str, float] = {}
     for word in _WORD.findall(question):
@@ -85,8 +93,8 @@ def _usual(query: "AnalyzedQuery", question: str) -> dict[str, float]:
 
 @cache
 def _frequencies(tag: str) -> dict[str, float]:
-    """Word → its share of all words; empty for a language without a list. Reads a file of the package, in 40 ms at most."""
-    from wordfreq import available_languages, get_frequency_dict  # 0.3 s
+    """Frequency of words in a language, as shares of all words; empty for a language without a word list. Reads a package file, in 40 ms at most."""
+    from wordfreq import available_languages, get_frequency_dict  # the import takes 0.3 s
 
     tag = "nb" if tag == "no" else tag
     return get_frequency_dict(tag, "small") if tag in available_languages("small") else {}

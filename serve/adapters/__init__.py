@@ -1,4 +1,4 @@
-"""Retrievers for other frameworks, over the query module: one module for each framework, which is an extra and not imported anywhere else."""
+"""Retrievers for other frameworks on top of `query`. Each framework has a module and an extra, and is imported nowhere else."""
 
 from typing import Any
 
@@ -6,6 +6,6 @@ from almanac.schemas.reports import Hit, SearchResult
 
 
 def metadata_of(found: SearchResult, hit: Hit) -> dict[str, Any]:
-    """A hit's declared metadata, and where it comes from; a declared field does not hide what every hit has."""
+    """Metadata of a framework's document: the declared fields of a hit, its own attributes, `kb` and `version`. Attributes take precedence over fields."""
     own = {name: getattr(hit, name) for name in ("url", "title", "score", "chunk_id", "document_id", "source", "fetched_at")}
     return {**hit.metadata, **own, "kb": found.kb, "version": found.version}

@@ -12,9 +12,10 @@ from almanac.serve.adapters import metadata_of
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Documents are passages of the version that is live when it is asked, best first, with url, title, score, chunk_id and version in their metadata.
+    """Retriever over an open index. Documents are hits, best first, with url, title, score, chunk_id, version and more in their metadata.
 
-    What is None is as the knowledge base declares. Errors are those of `PublishedIndex.search`. The index stays its owner's to close.
+    Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
+    defaults and its errors. The caller closes the index.
     """
 
     index: PublishedIndex

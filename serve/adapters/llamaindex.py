@@ -11,13 +11,14 @@ from almanac.query.retrieval.retriever import Mode
 from almanac.schemas.reports import Hit, SearchResult
 from almanac.serve.adapters import metadata_of
 
-_FOR_THE_MODEL = {"title", "url"}  # what stands above a passage in a prompt; the rest of the metadata is for programs
+_FOR_THE_MODEL = {"title", "url"}  # metadata that a prompt shows above a passage; the rest is for programs
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Nodes are passages of the version that is live when it is asked, best first, with url, title, score, chunk_id and version in their metadata.
+    """Retriever over an open index. Nodes are hits, best first, with url, title, score, chunk_id, version and more in their metadata.
 
-    What is None is as the knowledge base declares. Errors are those of `PublishedIndex.search`. The index stays its owner's to close.
+    Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
+    defaults and its errors. The caller closes the index.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The chat page: one HTML file and what it loads, all from here."""
+"""Chat page: one HTML file with its scripts and styles, all served from this folder."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ _POLICY = {
     "base-uri": "'none'",
     "form-action": "'none'",
     "frame-ancestors": "'none'",
-    # The page makes its elements one by one; with this the browser refuses a script that would parse HTML.
+    # The page creates its elements one by one; with this the browser blocks any script that would parse HTML.
     "require-trusted-types-for": "'script'",
     "trusted-types": "'none'",
 }
@@ -31,13 +31,13 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    # Asked for again each time, so that page, script and style are of one release.
+    # Revalidated by each request, so that page, script and style are of the same release.
     "Cache-Control": "no-cache",
 }
 
 
 def page_routes() -> list[BaseRoute]:
-    """Routes for `/` and `/static/…`, to be put into an application; they ask for no key and read nothing but this folder."""
+    """Routes of the chat page, `/` and `/static/…`. They need no API key and serve nothing but files of this folder."""
     return [Route("/", _index, name="page", include_in_schema=False), Mount("/static", _Static(directory=_FOLDER / "static"), name="static")]
 
 
