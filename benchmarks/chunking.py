@@ -23,7 +23,7 @@ from ruamel.yaml import YAML
 
 from almanac.core.logs import log_through_stdlib
 from almanac.query import PublishedIndex, open_index
-from almanac.query.retrieval.retriever import Mode, Request
+from almanac.query.retrieval.retriever import Request, SearchMode
 from almanac.schemas.hashing import file_sha256
 from benchmarks.evaluation import retriever_for, run_below_prefect
 
@@ -88,7 +88,7 @@ def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
     return path
 
 
-def _row(index: PublishedIndex, configuration: str, mode: Mode, share: float | None, asked: Sequence[tuple[Question, Request]]) -> str:
+def _row(index: PublishedIndex, configuration: str, mode: SearchMode, share: float | None, asked: Sequence[tuple[Question, Request]]) -> str:
     opened = index.version()
     columns = (opened.column(name) for name in ("document_id", "start", "end"))
     chunks = [Span(document, start, end) for document, start, end in zip(*columns, strict=True)]

@@ -22,7 +22,7 @@ from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
 from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.query_expansion import PATIENCE, expand, merge
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import Mode, Request, Retrieved, Retriever
+from almanac.query.retrieval.retriever import SEARCH_MODES, Request, Retrieved, Retriever, SearchMode
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import EmbedderMismatch, UsageError
@@ -182,7 +182,7 @@ class PublishedIndex:
         query: str,
         *,
         k: int | None = None,
-        mode: Mode | None = None,
+        mode: SearchMode | None = None,
         where: dict[str, Any] | None = None,
         floor: float | None = None,
         version: str | None = None,
@@ -274,7 +274,7 @@ class PublishedIndex:
         question: str,
         *,
         k: int | None,
-        mode: Mode | None = None,
+        mode: SearchMode | None = None,
         where: dict[str, Any] | None = None,
         floor: float | None = None,
         workspace: str | None = None,
@@ -286,10 +286,12 @@ class PublishedIndex:
         """
         _require_text(question, "question")
         if k is not None and k < 1:
-            raise UsageError(f"k is {k}: that asks for no hit", where="-k", hint="1 or more; without it, as many as declared")
+            raise UsageError(f"k must be at least 1; found {k}", where="-k", hint="1 or more; without it, as many as declared")
         declared = self.declaration.retrieve
         text = compose_query(declared.query, question, parts)
         asked = mode or declared.mode
+        if asked not in SEARCH_MODES:
+            raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
         needs_vector = asked != "lexical" or floor is not None or declared.tags is not None
         request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
         retriever.require_filter(request)

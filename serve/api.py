@@ -235,7 +235,9 @@ def _free(request: Request) -> Caller:
     """The caller. Raises ProblemDetails 403 for the key of a workspace, since the response covers all workspaces."""
     caller = _caller(request)
     if caller.workspace is not None:
-        raise ProblemDetails(403, "this key is held to one workspace, and what is asked for tells of all", hint="ask with a key without a workspace")
+        raise ProblemDetails(
+            403, "this key is restricted to one workspace, and the response would cover all of them", hint="ask with a key without a workspace"
+        )
     return caller
 
 

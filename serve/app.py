@@ -35,7 +35,7 @@ _REFUSALS = {
     413: "The body is too long.",
     415: "The body is not application/json.",
     421: "The Host header names another machine.",
-    422: "A value cannot be meant, or is too long.",
+    422: "A value is invalid or too long.",
     429: "Too many requests of this key.",
     503: "Busy, too slow, not ready, or a service is out of reach.",
 }

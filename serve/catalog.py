@@ -113,9 +113,7 @@ class Catalog:
         if self._default is not None:
             found = self._find(self._default)
             if found is None or found.name not in names:
-                raise UsageError(
-                    f"no knowledge base '{self._default[:_SHOWN]}' is published, which is the one to ask where none is named", where="kb", hint=_choices(names)
-                )
+                raise UsageError(f"no knowledge base '{self._default[:_SHOWN]}' is published; it is the default", where="kb", hint=_choices(names))
             return found.name
         if not names:
             raise NothingPublished("no knowledge base is published yet", where="kb", hint=_choices(names))

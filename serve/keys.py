@@ -44,7 +44,7 @@ class ApiKeys:
                 raise UsageError(f"the key of entry {number} has characters that no header can carry", where="ALMANAC_API_KEYS", hint=_FORM)
             digest = _digest(key)
             if digest in found:
-                raise UsageError(f"the key of entry {number} is there twice", where="ALMANAC_API_KEYS", hint="a key is held to one workspace, or to none")
+                raise UsageError(f"the key of entry {number} is there twice", where="ALMANAC_API_KEYS", hint="a key is restricted to one workspace, or to none")
             found[digest] = Caller(f"key {number}", workspace or None)
         return cls(list(found.items()))
 

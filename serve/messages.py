@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from almanac.query.answering.pathways import Mode as AnswerMode
-from almanac.query.retrieval.retriever import Mode as SearchMode
+from almanac.query.answering.pathways import AnswerMode
+from almanac.query.retrieval.retriever import SearchMode
 from almanac.schemas.reports import ListedDocument
 from almanac.serve.problems import ProblemDetails
 
@@ -207,5 +207,5 @@ def require_small_filter(where: Any, depth: int, size: int) -> None:
         if number > depth or count > size:
             raise ProblemDetails(422, f"a filter of more than {depth} levels or {size} names and values", kind="filter-too-large", where="where")
         if any(isinstance(one, float) and not math.isfinite(one) for one in level):
-            raise ProblemDetails(422, "a filter with a number beyond all bounds", kind="invalid-request", where="where")
+            raise ProblemDetails(422, "a filter with a number that is not finite", kind="invalid-request", where="where")
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())]

@@ -30,7 +30,7 @@ class Settings(BaseSettings):
     max_request_bytes: _Count = Field(512 * 1024, validation_alias="ALMANAC_MAX_REQUEST_BYTES", description="bytes of a request's body")
     body_timeout_s: _Seconds = Field(10.0, validation_alias="ALMANAC_BODY_TIMEOUT_S", description="seconds in which a request's body has to arrive")
     max_k: int = Field(100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that may be asked for")
-    max_filter_depth: _Count = Field(8, validation_alias="ALMANAC_MAX_FILTER_DEPTH", description="levels of a filter, one within the other")
+    max_filter_depth: _Count = Field(8, validation_alias="ALMANAC_MAX_FILTER_DEPTH", description="nested levels of a filter")
     max_filter_size: _Count = Field(200, validation_alias="ALMANAC_MAX_FILTER_SIZE", description="names and values in a filter")
     deadline_s: _Seconds = Field(60.0, validation_alias="ALMANAC_DEADLINE_S", description="seconds in which a request is answered")
     max_concurrent: int = Field(8, ge=1, le=256, validation_alias="ALMANAC_MAX_CONCURRENT", description="requests that are worked on at once")

@@ -15,7 +15,7 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import evaluate
-from almanac.query.retrieval.retriever import Mode
+from almanac.query.retrieval.retriever import SearchMode
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.reports import EvalResult
 from tests.conftest import ROOT, Almanac
@@ -78,7 +78,7 @@ def _declared(language: str, path: Path) -> str:
     return str(path)
 
 
-def _found(index: PublishedIndex, language: str, mode: Mode, qrels: Path) -> EvalResult:
+def _found(index: PublishedIndex, language: str, mode: SearchMode, qrels: Path) -> EvalResult:
     """Of every fifth question."""
     qrels.write_text("".join((_XQUAD / language / "qrels.tsv").read_text().splitlines(keepends=True)[::5]))
     return evaluate(index, _XQUAD / language / "queries.jsonl", qrels, mode=mode)
@@ -99,7 +99,7 @@ def test_both_sides_together_are_no_worse_than_the_better_one(xquad: Callable[[s
     pinned = _SETS[language]
     corpus = file_sha256(_XQUAD / language / "corpus.jsonl")[:8]
     assert corpus == pinned.corpus, f"the corpus is not that of the floor (now {corpus}): measure and pin anew"
-    modes: tuple[Mode, ...] = ("dense", "lexical", "hybrid")
+    modes: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
     found = {mode: _found(xquad(language), language, mode, tmp_path / "qrels.tsv").metrics["ndcg@10"] for mode in modes}
     assert found["hybrid"] >= max(found["dense"], found["lexical"]), found
     assert found["hybrid"] >= pinned.floor, found

@@ -5,7 +5,7 @@ from typing import Literal
 from almanac.query.answering.refusal import UNKNOWN
 from almanac.schemas.errors import UsageError
 
-Mode = Literal["kb-only", "kb-llm"]
+AnswerMode = Literal["kb-only", "kb-llm"]
 Pathway = Literal["kb-only", "kb-augmented", "llm-fallback"]
 MODES = ("kb-only", "kb-llm")
 
@@ -19,7 +19,7 @@ _NOTICES = {
     "de": "Das steht nicht in {title}; es ist, was das Modell weiß:",
 }
 
-__all__ = ["MODES", "UNKNOWN", "Mode", "Pathway", "choose_pathway", "fallback_notice", "require_mode"]
+__all__ = ["MODES", "UNKNOWN", "AnswerMode", "Pathway", "choose_pathway", "fallback_notice", "require_mode"]
 
 
 def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:

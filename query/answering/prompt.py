@@ -35,13 +35,13 @@ class Passage(NamedTuple):
     text: str
 
 
-def estimate_tokens(text: str) -> int:
+def estimate_prompt_tokens(text: str) -> int:
     """Estimated number of tokens, at four bytes of UTF-8 a token: four characters of English, two of Hebrew, somewhat more than one of Chinese."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def select_passages(
-    question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS, count_tokens: Callable[[str], int] = estimate_tokens
+    question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS, count_tokens: Callable[[str], int] = estimate_prompt_tokens
 ) -> list[Passage]:
     """Selects passages for a prompt within a token budget.
 

@@ -9,7 +9,7 @@ import pytrec_eval
 
 from almanac.query.published import PublishedIndex, best_documents
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import Mode, Request
+from almanac.query.retrieval.retriever import Request, SearchMode
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import EvalResult
 
@@ -18,7 +18,7 @@ _DEPTH = 300
 _DOCUMENTS = 100
 
 
-def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: Mode | None = None, run_file: Path | None = None) -> EvalResult:
+def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: SearchMode | None = None, run_file: Path | None = None) -> EvalResult:
     """Evaluates the version that the index reads on every question with a relevant document.
 
     Args:
@@ -36,17 +36,19 @@ def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: Mode | 
         AlmanacError: The errors of `PublishedIndex.search` about versions, models and services.
     """
     judged = {query: docs for query, docs in read_qrels(qrels).items() if any(score > 0 for score in docs.values())}
-    run = rank_documents(index, queries, judged, mode)
+    version = index.version().manifest.version  # of one version, also where another is published meanwhile
+    run = rank_documents(index, queries, judged, mode, version=version)
     if not run:
         raise UsageError("no question of the queries file is judged in the qrels file", where=str(qrels), hint="the ids of both files must be the same ones")
-    version = index.version().manifest.version
     if run_file is not None:
         write_run(run_file, run, version)
     return EvalResult(kb=index.declaration.name, version=version, queries=len(judged), metrics=measure(judged, run))
 
 
-def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str], mode: Mode | None = None) -> dict[str, dict[str, float]]:
-    """Ranks documents for the questions whose ids are `wanted`.
+def rank_documents(
+    index: PublishedIndex, queries: Path, wanted: Container[str], mode: SearchMode | None = None, *, version: str | None = None
+) -> dict[str, dict[str, float]]:
+    """Ranks documents for the questions whose ids are `wanted`, in `version`, else in the live one.
 
     Returns:
         By question id: the scores of the best 100 documents at most, best first, by document id. A document has the score of its best chunk.
@@ -58,7 +60,7 @@ def rank_documents(index: PublishedIndex, queries: Path, wanted: Container[str],
     asked = mode or declared.mode
     vectors = None if asked == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
     run = {}
-    with index.reading() as retriever:
+    with index.reading(version) as retriever:
         depth = min(_DEPTH, len(retriever.opened.chunk_ids))
         for number, (query, text) in enumerate(texts.items()):
             vector = None if vectors is None else vectors[number]

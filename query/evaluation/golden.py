@@ -149,5 +149,7 @@ def _refuse_other_keys(row: dict[str, Any], where: str) -> None:
     unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS}]
     if unknown:
         close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)
-        hint = f"did you mean {close[0]}?" if close else f"what tells the answer: {', '.join(_EXPECTED)}; a question that nothing here answers has none of them"
-        raise DeclarationError(f"unknown key {unknown[0]}, and nothing that tells the answer", where=where, hint=hint)
+        hint = (
+            f"did you mean {close[0]}?" if close else f"expected answers: {', '.join(_EXPECTED)}; leave all of them out for a question without an answer here"
+        )
+        raise DeclarationError(f"unknown key {unknown[0]}, and no expected answer", where=where, hint=hint)

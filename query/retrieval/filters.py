@@ -94,7 +94,7 @@ def filter_key(workspace: Any, where: Any) -> str:
 
 def _require_json(value: Any, place: str, depth: int = 0) -> None:
     if depth > _DEEPEST:
-        raise UsageError(f"a filter of more than {_DEEPEST} levels, one within the other", where="--where", hint="write it flat, with $and or $in")
+        raise UsageError(f"a filter of more than {_DEEPEST} nested levels", where="--where", hint="write it flat, with $and or $in")
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):

@@ -22,6 +22,6 @@ def compose_query(template: str | None, question: str, parts: Mapping[str, str] 
     """
     given = parts or {}
     if template and (unknown := [name for name in given if f"{{{name}}}" not in template]):
-        raise UsageError(f"retrieve.query has no place for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}")
+        raise UsageError(f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}")
     names = [*given, "question"]
     return fill(template or " ".join(f"{{{name}}}" for name in names), {**given, "question": question}) or question

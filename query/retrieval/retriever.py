@@ -28,7 +28,8 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import Hit, ListedDocument, Neighbour
 
-Mode = Literal["dense", "lexical", "hybrid"]
+SearchMode = Literal["dense", "lexical", "hybrid"]
+SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "ordinal", "start", "end", "metadata", "fetched_at")
@@ -57,7 +58,7 @@ class Request:
     text: str
     vector: Vectors | None
     k: int
-    mode: Mode
+    mode: SearchMode
     where: dict[str, Any] | None = None
     floor: float | None = None
     default_floor: float | None = None

@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from almanac.query import PublishedIndex
-from almanac.query.retrieval.retriever import Mode
+from almanac.query.retrieval.retriever import SearchMode
 from almanac.serve.adapters import metadata_of
 
 
@@ -20,7 +20,7 @@ class AlmanacRetriever(BaseRetriever):
 
     index: PublishedIndex
     k: int | None = None
-    mode: Mode | None = None
+    mode: SearchMode | None = None
     where: dict[str, Any] | None = None
     floor: float | None = None
     workspace: str | None = None

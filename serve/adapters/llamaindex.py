@@ -7,7 +7,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from almanac.query import PublishedIndex
-from almanac.query.retrieval.retriever import Mode
+from almanac.query.retrieval.retriever import SearchMode
 from almanac.schemas.reports import Hit, SearchResult
 from almanac.serve.adapters import metadata_of
 
@@ -26,7 +26,7 @@ class AlmanacRetriever(BaseRetriever):
         index: PublishedIndex,
         *,
         k: int | None = None,
-        mode: Mode | None = None,
+        mode: SearchMode | None = None,
         where: dict[str, Any] | None = None,
         floor: float | None = None,
         workspace: str | None = None,

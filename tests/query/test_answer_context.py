@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from almanac.query.answering.answer import UNKNOWN
 from almanac.query.answering.pathways import Pathway
-from almanac.query.answering.prompt import Message, estimate_tokens, make_messages, select_passages
+from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
 from almanac.schemas.reports import Hit
 from tests.query.answering import Says, ask, make_hit
 
@@ -91,7 +91,7 @@ def test_a_long_document_does_not_crowd_out_the_others() -> None:
     assert "A refund takes fourteen days." in passages[0].text
     assert passages[0].text.startswith("…")
     assert passages[0].text.endswith("…")
-    assert 300 < sum(estimate_tokens(p.text) for p in passages) <= 400
+    assert 300 < sum(estimate_prompt_tokens(p.text) for p in passages) <= 400
 
 
 def test_tokens_are_counted_as_the_caller_says() -> None:
@@ -105,6 +105,6 @@ def test_tokens_are_counted_as_the_caller_says() -> None:
 def test_the_budget_holds_for_any_text(texts: list[tuple[str, int]], budget: int, language: str) -> None:
     hits = [make_hit(n, text, document_id=str(document), start=None) for n, (text, document) in enumerate(texts, start=1)]
     passages = select_passages("what?", hits, language, budget=budget)
-    assert sum(estimate_tokens(p.text) for p in passages) <= budget
+    assert sum(estimate_prompt_tokens(p.text) for p in passages) <= budget
     assert [p.hit.rank for p in passages] == sorted(p.hit.rank for p in passages)
     assert all(p.text.strip("…") in p.hit.text for p in passages)

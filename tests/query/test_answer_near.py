@@ -140,10 +140,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     [
         ({"mode": "kb-llm"}, "needs a generating model"),
         ({"mode": "chat"}, "no mode 'chat'"),
-        ({"k": 0}, "asks for no hit"),
+        ({"k": 0}, "at least 1"),
         ({"workspace": "people"}, "no workspaces"),
         ({"where": {"colour": "red"}}, "colour"),
-        ({"parts": {"prodct": "Kettle"}}, "no place for the part 'prodct'"),
+        ({"parts": {"prodct": "Kettle"}}, "no placeholder for the part 'prodct'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_the_embedder_is_loaded(opened: OpenVersion, asked: dict[str, Any], finding: str) -> None:

@@ -84,7 +84,7 @@ def test_lines_are_read_as_people_write_them(tmp_path: Path) -> None:
         ({"question": 3}, "the question is no text"),
         ({"question": "a", "query": "b"}, "asks more than once"),
         ({"question": "a", "documentid": "b"}, "did you mean document_id?"),
-        ({"question": "a", "expected": "b"}, "nothing that tells the answer"),
+        ({"question": "a", "expected": "b"}, "no expected answer"),
         ({"question": "a", "document_id": ""}, "document_id: is no text"),
         ({"question": "a", "document_id": []}, "document_id: is no text"),
         ({"question": "a", "url": {"is": "b"}}, "url: is no text"),
