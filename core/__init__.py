@@ -1,1 +1,1 @@
-"""Ground that every room stands on: declarations read from YAML, settings, tables, files that survive a crash, child processes, logs."""
+"""Shared infrastructure: loading of declarations, settings, Parquet tables, durable file operations, child processes and logging."""

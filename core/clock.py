@@ -1,8 +1,8 @@
-"""The one way in which moments are written down."""
+"""The time format used throughout the package."""
 
 from datetime import UTC, datetime
 
 
 def utc_now() -> str:
-    """This moment in UTC, ISO 8601, to the second."""
+    """Returns the current time in UTC as ISO 8601 text, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

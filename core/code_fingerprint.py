@@ -1,8 +1,8 @@
-"""What computes a result, as one hash: the modules of ours that do it, and the libraries that these call.
+"""Fingerprints of the code that computes a stage's results: its own modules and the libraries that they import.
 
-From a stage's entry modules, imports are followed through the code itself, so no list has to be kept by hand. Modules count by their syntax trees without
-comments, docstrings and descriptions: to reword something changes no result. Libraries count by their versions, as far as our modules import them directly.
-What takes part in no result is listed below, once, with the reason.
+Imports are followed from the stage's entry modules, so that no list has to be maintained by hand. Modules are hashed by their syntax trees without comments,
+docstrings and descriptions, because rewording changes no result. Libraries count by version, if the package's modules import them directly. Modules and
+libraries that affect no result are excluded below, each with the reason.
 """
 
 import ast
@@ -17,7 +17,7 @@ from almanac.core.settings import installation
 from almanac.schemas.hashing import canonical_json, sha256
 
 _PACKAGE = "almanac"
-# Folders and modules of ours that compute nothing that is kept, although what computes imports them.
+# Own folders and modules that are imported by computing modules but affect no stored result.
 EXCLUDED_MODULES = {
     "core.code_fingerprint": "is this module",
     "core.durable": "writes bytes as they are given",
@@ -25,7 +25,7 @@ EXCLUDED_MODULES = {
     "schemas.errors": "words errors",
     "spiders.store": "keeps pages as they came; their hashes are part of what is compared",
 }
-# Distributions that our computing modules import and that decide no result.
+# Distributions that are imported by computing modules but affect no result.
 EXCLUDED_LIBRARIES = {
     "pydantic": "checks what is declared, which is hashed as it stands",
     "pydantic_core": "as pydantic",
@@ -33,27 +33,30 @@ EXCLUDED_LIBRARIES = {
     "cronsim": "reads schedules",
     "structlog": "writes log lines",
 }
-# Import names whose distribution is called otherwise.
+# Import names that differ from the name of their distribution.
 DISTRIBUTIONS = {"Stemmer": "PyStemmer", "markdown_it": "markdown-it-py", "ruamel": "ruamel.yaml"}
 
 
 class _Module(NamedTuple):
-    """A module: the others of ours that it imports, the import names of libraries, and the hash of its code."""
+    """What a module contributes to a fingerprint."""
 
-    own: frozenset[str]
-    libraries: frozenset[str]
-    code: str
+    own: frozenset[str]  # modules of the package that it imports
+    libraries: frozenset[str]  # import names of third-party libraries
+    code: str  # SHA-256 of its syntax tree
 
 
 @cache
 def code_fingerprint(*entries: str) -> str:
-    """A short hash of everything that computes what the entry modules do. `entries` are names of ours without the package's: `transforms.mapped`."""
+    """Returns a 16-character hash of all code that the entry modules depend on, cached for the process.
+
+    `entries` are module names without the package's, such as `transforms.mapped`.
+    """
     modules = computing_modules(*entries)
     return sha256(canonical_json([{name: _read(name).code for name in modules}, libraries_of(modules)]))[:16]
 
 
 def computing_modules(*entries: str) -> list[str]:
-    """The entry modules and all that they import of ours, directly or through one another, but for what is excluded; sorted."""
+    """Returns the entry modules and all modules of the package that they import, directly or indirectly, without the excluded ones; sorted."""
     found: set[str] = set()
     waiting = list(entries)
     while waiting:
@@ -65,7 +68,7 @@ def computing_modules(*entries: str) -> list[str]:
 
 
 def libraries_of(modules: Iterable[str]) -> dict[str, str]:
-    """Distribution → installed version, of the libraries that these modules import directly, but for what is excluded."""
+    """Returns distribution → installed version of the libraries that these modules import directly, without the excluded ones; sorted by name."""
     names = {DISTRIBUTIONS.get(library, library) for module in modules for library in _read(module).libraries}
     return {name: metadata.version(name) for name in sorted(names - EXCLUDED_LIBRARIES.keys())}
 
@@ -90,12 +93,12 @@ def _imported(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module:
-        # `from PACKAGE import NAME` names a module where there is one.
+        # NAME in `from PACKAGE import NAME` may be a module.
         yield from (name if _path((name := f"{node.module}.{alias.name}").removeprefix(f"{_PACKAGE}.")) else node.module for alias in node.names)
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under `if TYPE_CHECKING:`."""
+    """Yields all nodes that are executed, that is, without those under `if TYPE_CHECKING:`."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             continue
@@ -104,7 +107,7 @@ def _running(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _without_prose(tree: ast.Module) -> ast.Module:
-    """The same tree without docstrings and without the descriptions of declared keys; comments are not in it anyway."""
+    """Removes docstrings and `description=` arguments from a syntax tree, in place; it contains no comments."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]

@@ -1,7 +1,7 @@
-"""Durable writes: whatever of ours has to outlive a crash is written, moved and removed through here.
+"""Crash-safe file operations: everything that has to survive a crash is written, moved and removed with these functions.
 
-A file appears whole or not at all: temporary name beside it, sync, rename, sync of the folder. A folder is taken away under a hidden name
-first, so that nobody meets half of it. `watched` tells each moment at which a crash would leave another state of the disk.
+A file is written atomically: to a temporary name beside it, synced, renamed, and the folder synced. A folder is renamed to a hidden name before it is
+removed, so that no reader sees half of it. `watched` reports each moment at which a crash would leave a different state on disk, for crash tests.
 """
 
 import ctypes
@@ -18,15 +18,18 @@ Moment = Literal["before", "middle", "after"]
 Watcher = Callable[[Moment, str, Path], None]
 
 _watcher: Watcher | None = None
-REMOVED = ".*.removed"  # what is left of a folder that was being removed
-TEMPORARY = ".*.tmp"  # what a file is called until it is whole: .NAME.PID.tmp
+REMOVED = ".*.removed"  # glob of folders whose removal was interrupted
+TEMPORARY = ".*.tmp"  # glob of files that are being written: .NAME.PID.tmp
 _EXCHANGE = 2  # renameat2's RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
 
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Calls `watcher(moment, deed, path)` before, in the middle of and after each deed of this module, in this process."""
+    """Calls `watcher(moment, operation, path)` before, in the middle of and after each operation of this module, in this process, inside the block.
+
+    Operations are write, append, move, exchange, remove and sync.
+    """
     global _watcher
     _watcher, before = watcher, _watcher
     try:
@@ -41,7 +44,13 @@ def _reached(moment: Moment, deed: str, path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object], *, synced: bool = True) -> None:
-    """Puts `content` at `path`, replacing what was there; a callable writes into the open file. Without `synced` a power cut may undo it."""
+    """Writes a file atomically and durably, replacing an existing one; creates its folder.
+
+    Args:
+        path: Path of the file.
+        content: Bytes, text (written as UTF-8), or a function that writes into the open binary file.
+        synced: Whether to sync file and folder; without it, a power failure may undo the write.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     _reached("before", "write", path)
@@ -64,7 +73,7 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
 
 
 def append(file: IO[bytes], line: bytes) -> None:
-    """Adds a line to a file that is open unbuffered. It is the system's at once: killing this process loses nothing of it."""
+    """Appends a line to a file opened without buffering. The line survives a kill of this process, but is not synced against a power failure."""
     path = Path(file.name)
     _reached("before", "append", path)
     if _watcher is not None:
@@ -77,13 +86,13 @@ def append(file: IO[bytes], line: bytes) -> None:
 
 
 def _write_all(file: IO[bytes], content: bytes) -> None:
-    """A disk that is nearly full takes a part without a word."""
+    """Writes all of `content`: on a nearly full disk, an unbuffered write may silently write only a part."""
     while content:
         content = content[file.write(content) :]
 
 
 def move(source: Path, target: Path) -> None:
-    """Renames a file, replacing `target`, or a folder to where nothing is."""
+    """Renames a file, replacing `target`, or a folder, whose `target` must not exist; synced."""
     target.parent.mkdir(parents=True, exist_ok=True)
     _reached("before", "move", target)
     source.replace(target)
@@ -92,7 +101,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Two folders beside each other take each other's places, in one step: at no moment is there none."""
+    """Exchanges two sibling folders atomically, so that both names always exist. Linux only: OSError (ENOSYS) on other systems."""
     _reached("before", "exchange", one)
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, "folders cannot be exchanged in one step on this system", str(one))
@@ -105,9 +114,9 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def remove(path: Path, *, synced: bool = True) -> None:
-    """Takes a file or a folder away; without `synced` a power cut may bring a file back.
+    """Removes a file, if it exists, or a folder with its content. Without `synced`, a file may reappear after a power failure.
 
-    What a crash leaves of a folder has a name that begins with a dot and ends with `.removed`.
+    A folder is first renamed to `.NAME.removed`, under which a crash may leave the rest of it.
     """
     _reached("before", "remove", path)
     if path.is_dir() and not path.is_symlink():
@@ -126,17 +135,17 @@ def remove(path: Path, *, synced: bool = True) -> None:
 
 
 def is_removed(path: Path) -> bool:
-    """Whether a folder is what a crash left of one that was being removed."""
+    """Whether a path is that of a folder whose removal was interrupted."""
     return path.name.startswith(".") and path.name.endswith(".removed")
 
 
 def sweep(temporaries: Iterable[Path]) -> int:
-    """Removes those of these temporary files whose process is no more, and says how many bytes they took. For `folder.glob(TEMPORARY)`."""
+    """Removes temporary files whose writing process has died; returns the bytes freed. Call it with `folder.glob(TEMPORARY)`."""
     freed = 0
     for path in temporaries:
         pid = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
         if pid.isdecimal() and not _lives(int(pid)):
-            with suppress(FileNotFoundError):  # it had just become a file
+            with suppress(FileNotFoundError):  # renamed to its final name meanwhile
                 freed += path.stat().st_size
                 remove(path)
     return freed
@@ -153,7 +162,7 @@ def _lives(pid: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes renames in `folder` outlive a power cut."""
+    """Syncs a folder, so that renames in it survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -162,7 +171,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(root: Path) -> None:
-    """Syncs every file and folder below `root`, and `root` itself: for files that an engine wrote without syncing."""
+    """Syncs every file and folder below `root`, and `root` itself. For files written by engines that do not sync them."""
     _reached("before", "sync", root)
     for folder, _, names in os.walk(root, topdown=False):
         for name in names:

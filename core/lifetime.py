@@ -1,4 +1,4 @@
-"""A child process that is told its job by its parent, and ends with it, however that one ends."""
+"""Child processes that receive their job on stdin and end with their parent, however it ends."""
 
 import os
 import signal
@@ -12,15 +12,18 @@ _PR_SET_PDEATHSIG = 1
 
 
 def tell_job(process: "subprocess.Popen[Any]", job: str) -> None:
-    """Writes the job, one line of JSON, to a child's stdin, which stays open. No file holds it: a job may hold secrets, and a kill leaves files."""
+    """Writes the job, one line of JSON, to a child's stdin, which stays open.
+
+    It is not passed in a file, because it may contain secrets and a kill would leave the file behind.
+    """
     assert process.stdin is not None
-    # It may have died already; whoever reads its output learns why.
+    # The child may have died already; its output shows the reason.
     with suppress(BrokenPipeError), os.fdopen(os.dup(process.stdin.fileno()), "wb") as pipe:
         pipe.write(f"{job}\n".encode())
 
 
 def job_of_parent() -> str:
-    """The child's side of `tell_job`. From here on it ends with its parent."""
+    """Reads the job in the child; the counterpart of `tell_job`. From here on the child ends with its parent. Exits if no complete line arrives."""
     _die_with_parent()
     job = sys.stdin.buffer.readline().decode()
     if not job.endswith("\n"):
@@ -30,9 +33,9 @@ def job_of_parent() -> str:
 
 
 def end_with_parent() -> None:
-    """SIGKILL when the parent dies (Linux), and a watch on stdin where that is not to be had or came too late.
+    """Makes this process end with its parent: by SIGKILL from the kernel (Linux), and by watching stdin where that is unavailable or was set too late.
 
-    The parent holds the child's stdin open as a pipe and writes nothing, or nothing more.
+    The parent must keep the child's stdin open as a pipe without writing to it any more.
     """
     _die_with_parent()
     _watch_stdin()

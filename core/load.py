@@ -1,4 +1,4 @@
-"""Reads declarations from YAML. Errors name file, line, key, what was found and what is allowed."""
+"""Loads declarations from YAML. Errors report file, line, key, the value found and the allowed ones."""
 
 import difflib
 import os
@@ -15,12 +15,15 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 
-# What stands below these is shown to nobody, even where it is written the wrong way.
+# Values below these keys are never shown in errors, even in an invalid form.
 _SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
 
 
 def find_declaration(kb: str, project: Project | None = None) -> Path:
-    """The file of a knowledge base: a name under the project's `knowledge/`, or a path to a YAML file. Raises NotFound that says where it was looked for."""
+    """Returns the declaration file of `kb`: a name under the project's `knowledge/`, or a path to a YAML file.
+
+    Raises NotFound with the place that was searched, UsageError for an overlay or an unusable project folder.
+    """
     is_path = kb.endswith(SUFFIXES) or os.sep in kb
     if is_path:
         path = Path(kb)
@@ -47,15 +50,23 @@ def _find_by_name(kb: str, project: Project) -> Path:
 
 
 def is_declared(kb: str) -> bool:
-    """Whether there is a declaration of that name, or at that path."""
+    """Whether a declaration of that name, or at that path, exists."""
     try:
         return find_declaration(kb).is_file()
-    except (UsageError, OSError):  # such as a name that no file can have
+    except (UsageError, OSError):  # OSError: for example a name that is not a valid file name
         return False
 
 
 def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> Declaration:
-    """Reads and checks the declaration of `kb`, a name or a path, with the overlay of `env`, else of ALMANAC_ENV; an empty `env` asks for none."""
+    """Loads and validates the declaration of a knowledge base.
+
+    Args:
+        kb: Name of the knowledge base, or path of a YAML file.
+        env: Environment whose overlay to apply; None takes ALMANAC_ENV, an empty text applies none.
+        project: Folder that contains `knowledge/`; None locates it.
+
+    Raises DeclarationError with all problems of the declaration, NotFound for an unknown name, path or overlay, UsageError as `find_declaration`.
+    """
     project = project or Project.locate()
     path = find_declaration(kb, project)
     tree = read_tree(path)
@@ -77,12 +88,12 @@ def _lies_in(project: Project, path: Path) -> bool:
 
 
 def load_as_served(path: Path, env: str) -> Declaration:
-    """A declaration as a server of many reads it: with the overlay of `env` where it has one, and else without."""
+    """Loads a declaration with the overlay of `env` if it has one, else without: for servers of several declarations, not all of which have that overlay."""
     return load_declaration(str(path), env if env in overlays_of(path) else "")
 
 
 def _beside(path: Path, declared: Any) -> Any:
-    """The model's folder is relative to the declaration, as a glob is; what is no path is a model's name."""
+    """Makes a local `embed.model` path absolute, relative to the declaration as globs are. Text without a slash is a model's name and stays."""
     embed = declared.get("embed")
     is_local = isinstance(embed, dict) and embed.get("provider", "local") == "local"
     if is_local and isinstance(model := embed.get("model"), str) and os.sep in model:
@@ -91,7 +102,7 @@ def _beside(path: Path, declared: Any) -> Any:
 
 
 def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: list[ErrorDetails]) -> DeclarationError:
-    """One error for all findings, each with its file, line, key, value and what is allowed."""
+    """Combines all validation errors into one DeclarationError, each with file, line, key, value found and allowed values."""
     findings = sorted(
         ((tree.nearest(_keys(d, declared)), _finding(d, declared)) for d in details), key=lambda found: (found[0].path != path, found[0].line or 0)
     )
@@ -110,7 +121,7 @@ def _at_line(node: Node, path: Path) -> str:
 
 def _finding(detail: ErrorDetails, declared: Any) -> str:
     keys = _keys(detail, declared)
-    # The name of a header may hold the value by mistake.
+    # Names of headers and cookies are not shown: they may contain the secret value by mistake.
     at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
     if kind == "extra_forbidden":
         key = str(detail["loc"][-1])
@@ -141,7 +152,7 @@ def _without_names(keys: Keys) -> Keys:
 
 
 def _keys(detail: ErrorDetails, declared: Any) -> Keys:
-    """The error's location as keys of the file; the tags of pydantic's unions are left out."""
+    """Returns the location of a validation error as keys of the YAML file, without the tags of pydantic's unions."""
     keys: list[str | int] = []
     node = declared
     for part in detail["loc"]:

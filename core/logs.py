@@ -1,4 +1,4 @@
-"""Logging: one event a line, through the standard library, so that the terminal, Prefect and a test each take what they want."""
+"""Logging: one event per line, through the standard library, so that the terminal, Prefect and tests can each handle it in their way."""
 
 import logging
 
@@ -6,7 +6,7 @@ import structlog
 
 
 def log_through_stdlib() -> None:
-    """Sends structlog's events to the standard library's loggers as `event key=value …`. Without it structlog prints on stdout."""
+    """Routes structlog's events to the standard library's loggers as `event key=value …`. Without this call, structlog prints to stdout."""
     logging.getLogger("almanac").setLevel(logging.INFO)
     structlog.configure(
         processors=[

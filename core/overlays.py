@@ -1,7 +1,7 @@
-"""Overlays: `<file>.<env>.yaml` beside a declaration says what is different in one environment, such as dev, staging or production.
+"""Overlays: `<file>.<env>.yaml` beside a declaration lists what differs in one environment, such as dev, staging or production.
 
-Mappings are merged key by key, `sources` by their names; other lists and values take the place of the declaration's. `null` takes a key back to its
-default; only for a share of the gate it is itself a value: it switches that check off.
+Mappings are merged key by key, `sources` by name; other lists and values replace those of the declaration. `null` resets a key to its default, except for
+`gate.max_failed` and `gate.max_lost`, where it is a value and switches the check off.
 """
 
 import glob
@@ -13,12 +13,12 @@ from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 
 _ENV = re.compile(r"[a-z0-9][a-z0-9_-]*")
 SUFFIXES = (".yaml", ".yml")
-# Where null is a value of its own.
+# Keys for which null is a value.
 _NULL_MEANS_OFF: frozenset[Keys] = frozenset({("gate", "max_failed"), ("gate", "max_lost")})
 
 
 def overlays_of(base: Path) -> dict[str, Path]:
-    """The environments that have an overlay beside this declaration, by name."""
+    """Returns the overlays beside a declaration: name of the environment → path."""
     found: dict[str, Path] = {}
     for path in sorted(base.parent.glob(f"{glob.escape(base.stem)}.*")):
         env = path.stem.removeprefix(f"{base.stem}.")
@@ -28,7 +28,7 @@ def overlays_of(base: Path) -> dict[str, Path]:
 
 
 def base_of(path: Path) -> tuple[Path, str] | None:
-    """The declaration that this file is an overlay of, and for which environment; None where it is none."""
+    """Returns the declaration and the environment that an overlay file belongs to; None where the file is not an overlay."""
     stem, dot, env = path.stem.rpartition(".")
     if not dot or not stem or not _ENV.fullmatch(env):
         return None
@@ -37,7 +37,11 @@ def base_of(path: Path) -> tuple[Path, str] | None:
 
 
 def find_overlay(base: Path, env: str, *, asked_by: str) -> Path:
-    """The overlay's file. `asked_by` names the option or variable that wants it."""
+    """Returns the overlay file of an environment.
+
+    `asked_by` is the option or variable that selected the environment, for messages. Raises NotFound where there is no such overlay, UsageError for an
+    invalid name.
+    """
     if not _ENV.fullmatch(env):
         raise UsageError(f"'{env}' cannot be an environment's name", where=asked_by, hint="lower-case letters, digits, - and _, such as dev or staging")
     known = overlays_of(base)
@@ -49,10 +53,10 @@ def find_overlay(base: Path, env: str, *, asked_by: str) -> Path:
 
 
 def with_overlay(base: Node, path: Path) -> Node:
-    """The declaration with the overlay's values; each still knows its place."""
+    """Merges the overlay file at `path` into a declaration; each value keeps its own file and line. Raises DeclarationError for an invalid overlay."""
     over = read_tree(path)
     if over.value is None:
-        return base  # nothing is different there, yet
+        return base  # an empty file
     if not isinstance(over.value, dict):
         raise DeclarationError("is not a mapping of keys", where=str(path), hint="write what is different there, such as: embed: {model: ./model}")
     return _merge(base, over, ())
@@ -73,7 +77,7 @@ def _merge(base: Node, over: Node, at: Keys) -> Node:
 
 
 def _merge_sources(base: Node, over: Node) -> Node:
-    """A source whose name the declaration has is changed; another one is new, and has to be complete."""
+    """Merges sources by name: a known name changes that source, an unknown one adds a source, which has to be complete."""
     sources: list[Node] = list(base.value)
     met: set[str] = set()
     for number, node in enumerate(over.value):

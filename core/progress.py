@@ -1,16 +1,16 @@
-"""How long work says how far it has come, without knowing who watches."""
+"""Progress reporting for long operations, independent of how the progress is displayed."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-OnProgress = Callable[[int, int], None]  # how much is done, and of how much as far as that is known; 0 where it is not
-Show = Callable[[str], AbstractContextManager[OnProgress]]  # shows a step of that name for as long as the block runs
+OnProgress = Callable[[int, int], None]  # called with (done, total); total is 0 where it is not known
+Show = Callable[[str], AbstractContextManager[OnProgress]]  # displays a step of the given name while the block runs
 
 
 def ignore(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Progress callback that does nothing."""
 
 
 def silent(_step: str) -> AbstractContextManager[OnProgress]:
-    """Shows nothing."""
+    """Display that shows nothing."""
     return nullcontext(ignore)

@@ -1,4 +1,7 @@
-"""Places and environment: the one module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own variables in flows/."""
+"""Folders and environment variables.
+
+This is the only module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own variables in flows/.
+"""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +11,7 @@ from pathlib import Path
 from almanac.core.overlays import SUFFIXES, base_of
 from almanac.schemas.errors import NotFound, StorageError, UsageError
 
-# Everything here answers offline and reports to nobody. It has to be set before an engine is imported.
+# Disables network access and telemetry of the engines. Has to be set before an engine is imported.
 _QUIET_ENGINES = {
     "ANONYMIZED_TELEMETRY": "False",
     "DO_NOT_TRACK": "1",
@@ -29,27 +32,27 @@ _PROJECT = "ALMANAC_PROJECT"
 
 
 def installation() -> Path:
-    """The folder of the package: its code, examples, documentation and lock. Only ever read; in a checkout it is a project as well."""
+    """Returns the folder of the installed package: code, examples, documentation and lock file. It is only read, except that a checkout is also a project."""
     return Path(__file__).resolve().parent.parent
 
 
 def document(name: str) -> str:
-    """The path of a page of the documentation, for messages that point to it."""
+    """Returns the path of a documentation page for messages, relative to the current folder where possible."""
     path = installation() / "docs" / name
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder of the user's: `knowledge/` with the declarations, and `data/` where that lies nowhere else."""
+    """A user's project folder: `knowledge/` contains the declarations, and `data/` is the default data directory."""
 
     root: Path
 
     @classmethod
     def locate(cls, option: Path | str | None = None) -> "Project":
-        """The option, else ALMANAC_PROJECT, else the nearest folder whose `knowledge/` holds a declaration, else the current folder.
+        """Returns the project given by the option, else by ALMANAC_PROJECT, else the nearest one with a declaration, else the current folder.
 
-        The nearest is looked for from the current folder upwards, and not beyond the home directory.
+        The nearest project is searched from the current folder upwards, up to the home directory.
         """
         chosen = option or os.environ.get(_PROJECT)
         if chosen:
@@ -66,12 +69,12 @@ class Project:
         return self.root / "data"
 
     def declarations(self) -> list[Path]:
-        """The files under `knowledge/` that declare a knowledge base, sorted by name; overlays are left out."""
+        """Returns the declaration files in `knowledge/`, sorted by name, without overlays and hidden files."""
         found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
         return sorted((path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None), key=lambda path: path.name)
 
     def require(self) -> None:
-        """Raises NotFound where there is no such folder, UsageError where it is the installation and no checkout."""
+        """Raises NotFound where the folder does not exist, UsageError where it is an installation of the package that is not a checkout."""
         if _is_only_installed(self.root):
             raise UsageError("is where Almanac is installed, and only read", where=str(self.root), hint="take another folder: --project DIR")
         if not self.root.is_dir():
@@ -80,7 +83,7 @@ class Project:
     def _and_above(self) -> Iterator["Project"]:
         try:
             home = Path.home().resolve()
-        except RuntimeError:  # this user has none
+        except RuntimeError:  # this user has no home directory
             home = None
         for folder in (self.root, *self.root.parents):
             if not _is_only_installed(folder):
@@ -90,7 +93,7 @@ class Project:
 
 
 def use_project(root: Path | str) -> None:
-    """Makes a folder the project of this process and of its children."""
+    """Makes a folder the project of this process and of its child processes, by setting ALMANAC_PROJECT."""
     os.environ[_PROJECT] = str(_absolute(root))
 
 
@@ -107,13 +110,13 @@ def _is_only_installed(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """Where everything that is not code lies."""
+    """The data directory: raw pages, processed tables, vectors, indexes, rate limits and Prefect's database."""
 
     root: Path
 
     @classmethod
     def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
-        """The option, else ALMANAC_DATA, else `data/` of the project."""
+        """Returns the data directory given by the option, else by ALMANAC_DATA, else `data/` of the project."""
         chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
         return cls(_absolute(chosen))
 
@@ -131,7 +134,7 @@ class DataDir:
         return self.root / "vectors"
 
     def raw_folders(self, kb: str) -> list[Path]:
-        """The raw folders of all sources, also those that are declared no longer; sorted."""
+        """Returns the raw folders of all sources of a knowledge base, including sources that are no longer declared; sorted."""
         return sorted(path for path in self.raw(kb, "_").parent.glob("*") if path.is_dir())
 
     def index(self, kb: str) -> Path:
@@ -149,7 +152,7 @@ class DataDir:
         return self.root / "prefect"
 
     def require_writable(self) -> None:
-        """Raises StorageError unless files can be made here."""
+        """Raises StorageError unless files can be created in the data directory; creates it if necessary."""
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             probe = self.root / f".writable-{os.getpid()}"
@@ -164,22 +167,22 @@ class DataDir:
 
 
 def environment(option: str | None = None) -> tuple[str, str]:
-    """The environment whose overlay is asked for, and by what: the option, else ALMANAC_ENV. Empty where there is none."""
+    """Returns the environment whose overlay is selected, empty for none, and the option or variable that selected it: `--env`, else ALMANAC_ENV."""
     return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")
 
 
 def index_name() -> str | None:
-    """INDEX_NAME: the knowledge base that is asked where a request names none."""
+    """Returns INDEX_NAME, the default knowledge base for requests that name none."""
     return os.environ.get("INDEX_NAME", "").strip() or None
 
 
 def mistral_api_key() -> str | None:
-    """MISTRAL_API_KEY. Read at every request and kept by nobody, so that no object, log or traceback can show it."""
+    """Returns MISTRAL_API_KEY. It is read for every request and never stored, so that no object, log or traceback can reveal it."""
     return os.environ.get("MISTRAL_API_KEY", "").strip() or None
 
 
 def quiet_engines() -> None:
-    """Switches off telemetry, downloads and notices of the engines. Call before importing any of them."""
+    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, Great Expectations, Prefect). Call it before importing any of them."""
     os.environ.update(_QUIET_ENGINES)
     for name in [n for n in os.environ if n.startswith("GX_CLOUD_")]:
         del os.environ[name]

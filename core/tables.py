@@ -1,6 +1,6 @@
-"""The Parquet tables under `data/processed` and in each version: their columns, and items in and out of them.
+"""The Parquet tables under `data/processed` and in each version: their schemas, reading and writing, and conversion of items and chunks.
 
-Nested values (`fields`, `metadata`) are canonical JSON in one text column: their shape is the declaration's, not ours.
+Nested values (`fields`, `metadata`) are stored as canonical JSON in one text column, because their structure depends on the declaration.
 """
 
 import errno
@@ -41,12 +41,12 @@ CHUNK_SCHEMA = pa.schema(
 
 
 def write_table(path: Path, table: pa.Table) -> None:
-    """Writes a Parquet file, whole or not at all."""
+    """Writes a Parquet file atomically."""
     write_file(path, lambda file: pq.write_table(table, file, compression="zstd"))
 
 
 class TableWriter:
-    """A Parquet file that grows by batches and appears, whole, when the block ends well."""
+    """Writes a Parquet file in batches; a context manager. The file appears atomically when the block ends without an exception, else not at all."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class TableWriter:
         self.rows = 0
 
     def write(self, table: pa.Table) -> None:
-        """Adds a batch, as a row group of its own."""
+        """Writes a batch as a row group of its own; an empty batch is ignored."""
         if table.num_rows:
             self._writer.write_table(table)
             self.rows += table.num_rows
@@ -76,7 +76,7 @@ class TableWriter:
 
 
 def read_table(path: Path, columns: list[str]) -> pa.Table:
-    """Columns of a table of a version. Raises DamagedVersion where it is missing or cannot be read."""
+    """Reads columns of a table. Raises DamagedVersion where it is missing or damaged, StorageError where the disk fails."""
     try:
         return pq.read_table(path, columns=columns)
     except _UNREADABLE as error:
@@ -84,7 +84,7 @@ def read_table(path: Path, columns: list[str]) -> pa.Table:
 
 
 def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int = 2000) -> Iterator[pa.Table]:
-    """A table some rows at a time, so that it need not fit into memory. Raises DamagedVersion where it is missing or cannot be read."""
+    """Yields a table in batches of at most `rows` rows, so that it need not fit into memory. `columns`: None reads all. Raises as `read_table`."""
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns)):
@@ -94,7 +94,7 @@ def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int 
 
 
 def read_texts(chunks: Path, keys: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Key and embedded text of the chunks with one of these keys, each key once, in the order of the table. Raises as `read_batches`."""
+    """Yields (text_sha256, embedded_text) for the given keys from a chunks table, each key once, in row order. Raises as `read_table`."""
     left = set(keys)
     for batch in read_batches(chunks, ["text_sha256", "embedded_text"]) if left else ():
         for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -104,7 +104,7 @@ def read_texts(chunks: Path, keys: Collection[str]) -> Iterator[tuple[str, str]]
 
 
 def damaged_table(path: Path, error: Exception) -> AlmanacError:
-    """A table that cannot be read, by its own fault or by the disk's."""
+    """Returns the error for an unreadable table: StorageError where the operating system failed, DamagedVersion where the table is missing or damaged."""
     if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
         return StorageError(f"a table cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk")
     hint = "almanac verify says what is wrong; almanac rollback publishes an older version; almanac run builds a new one"
@@ -112,7 +112,7 @@ def damaged_table(path: Path, error: Exception) -> AlmanacError:
 
 
 class StoredItems:
-    """The items of a table, in its order; may be walked through again and again. No more than some of them are in memory."""
+    """The items of a table, in row order. Can be iterated repeatedly; only one batch is in memory at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -123,7 +123,7 @@ class StoredItems:
 
 
 def item_of(row: dict[str, Any]) -> Item:
-    """An item as it was written; a language that was detected stands in its metadata."""
+    """Converts a row of an items table back to an item. `language` is not restored: a detected one is in the metadata."""
     kept = {name: row[name] for name in ("source", "kind", "document_id", "url", "title", "text", "raw_sha256", "fetched_at")}
     return Item(**kept, fields=json.loads(row["fields"]), metadata=json.loads(row["metadata"]))
 

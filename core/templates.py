@@ -1,4 +1,4 @@
-"""Templates over field values, such as `"{tour_name}. {description}"`: ids, titles, texts and bodies are made with them."""
+"""Templates over field values, such as `"{tour_name}. {description}"`, for ids, titles, texts and bodies."""
 
 import re
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def fill(template: str, values: Mapping[str, Any]) -> str:
-    """The template with its values put in, stripped.
+    """Fills in a template and strips white space from the result.
 
-    A value that is missing or empty takes the literal text after its placeholder with it, so that "{title}. {text}"
-    without a title gives the text alone and not ". " before it.
+    Where a value is missing or empty, the literal text after its placeholder is left out too: "{title}. {text}" without a title gives the text alone, not
+    ". " before it.
     """
     literals_and_names = _PLACEHOLDER.split(template)
     filled = [literals_and_names[0]]
@@ -23,7 +23,7 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
 
 
 def render(value: Any) -> str:
-    """A field value as a reader would write it: `51.77 £`, `red, blue`, `yes`."""
+    """Formats a field value for readers: `51.77 £`, `red, blue`, `yes`; None gives an empty text."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""A declaration's YAML as a tree in which every value knows the file and line that it comes from."""
+"""Parses a declaration's YAML into a tree in which every value has its file and line, for error messages."""
 
 import os
 import re
@@ -19,18 +19,18 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`value` is a mapping of names to nodes, a list of nodes, or what stands there. `line` is that of the key; None for the whole file."""
+    """A value in a YAML file, with its position."""
 
-    value: Any
+    value: Any  # a dict of nodes by key, a list of nodes, or a scalar
     path: Path
-    line: int | None = None
+    line: int | None = None  # line of the key, from 1; None for the whole file
 
     @property
     def place(self) -> str:
         return f"{self.path}:{self.line}" if self.line else str(self.path)
 
     def nearest(self, keys: Sequence[str | int]) -> "Node":
-        """The node at `keys`, or the last one on the way to where there is none."""
+        """Returns the node at `keys`, or its nearest existing ancestor."""
         if not keys:
             return self
         first, rest = keys[0], keys[1:]
@@ -39,7 +39,7 @@ class Node:
 
 
 def read_tree(path: Path) -> Node:
-    """The file's YAML. Raises DeclarationError where it is none."""
+    """Parses a YAML file. Raises DeclarationError where it cannot be read or is not valid YAML in UTF-8."""
     try:
         return _node(YAML(typ="rt").load(path.read_text(encoding="utf-8-sig")), path, None)
     except UnicodeDecodeError as error:
@@ -63,19 +63,22 @@ def _node(raw: Any, path: Path, line: int | None) -> Node:
         return Node({str(key): _node(value, path, _line(raw, key) or line) for key, value in raw.items()}, path, line)
     if isinstance(raw, list):
         return Node([_node(value, path, _line(raw, number) or line) for number, value in enumerate(raw)], path, line)
-    return Node(raw.isoformat() if isinstance(raw, date | time) else raw, path, line)  # a datetime is a date, too
+    return Node(raw.isoformat() if isinstance(raw, date | time) else raw, path, line)  # `date` includes datetime
 
 
 def _line(raw: Any, key: Any) -> int | None:
     try:
         marks = raw.lc  # ruamel's line and column marks
         return int((marks.key(key) if isinstance(raw, dict) else marks.item(key))[0]) + 1
-    except (AttributeError, KeyError, IndexError, TypeError):  # what an anchor brought along has no mark here
+    except (AttributeError, KeyError, IndexError, TypeError):  # keys merged in by an anchor have no mark
         return None
 
 
 def plain(node: Node, at: Keys = ()) -> Any:
-    """Plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string."""
+    """Converts a tree to plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string.
+
+    `at` is the node's position in the file, for messages. Raises DeclarationError for a variable that is not set and has no default.
+    """
     if isinstance(node.value, dict):
         return {key: plain(value, (*at, key)) for key, value in node.value.items()}
     if isinstance(node.value, list):
@@ -94,5 +97,5 @@ def plain(node: Node, at: Keys = ()) -> Any:
 
 
 def dotted(keys: Sequence[str | int]) -> str:
-    """`sources[0].fields.title`."""
+    """Formats a position as `sources[0].fields.title`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")

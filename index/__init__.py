@@ -1,1 +1,1 @@
-"""Embeds, keeps vectors, builds a version, verifies, publishes and rolls back. `index.reader` is what `query` uses."""
+"""Embedding, vector storage, and the building, verification, publication and rollback of versions. Queries read a version through `index.reader`."""

@@ -1,4 +1,7 @@
-"""The read side: one published version, opened for queries. A reader never changes what a version means."""
+"""Read access to one version of an index: dense search, lexical search, and the columns of its chunks.
+
+`OpenVersion` is what queries use. It never changes the content of a version.
+"""
 
 import json
 import threading
@@ -30,24 +33,32 @@ if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
     from almanac.index.lexical.reader import AnalyzedQuery, LexicalIndex
 
-_SPARE = 10  # rows asked for beyond k, so that equal scores at the end are cut by id and not by chance
-_FEW = 20_000  # vectors that are compared one by one, in some 5 ms; among more, so many of the nearest of all are wanted ones that these are asked for
-_DEEPER = 2  # times as many as should do
+_SPARE = 10  # extra rows requested beyond k, so that ties at the cut-off are broken by id and not by chance
+# Filters that allow up to this many rows are searched exactly, in about 5 ms. Wider filters let so many of the overall nearest rows pass that HNSW is
+# queried without the filter and its hits are filtered afterwards.
+_FEW = 20_000
+_DEEPER = 2  # safety factor on the number of HNSW hits that should be enough after filtering
 _COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
 
 
 class KnownIds(frozenset[str]):
-    """Ids that a version has, with the numbers of their rows: nobody need look them up again."""
+    """Chunk ids known to exist in a version, with their row numbers, so that searches need not look them up again."""
 
-    rows: RowNumbers
+    rows: RowNumbers  # ascending row numbers in chunks.parquet
 
 
 class OpenVersion:
-    """A version's Chroma, lexical index and chunks, each opened when first needed. Safe to share among threads; close it when done.
+    """A version opened for queries; Chroma, the lexical index and the chunks are loaded on first use. Safe to share among threads; close it when done.
 
-    It is held until then: nobody prunes it, and it stays as it is although another folder may take its name (`rebuild`, `forget`).
-    With `manifest` it is a candidate: a directory that is built, and no version yet, since its manifest is not written; nothing is held.
-    Raises NotFound, or DamagedVersion when something of it cannot be read.
+    The version is pinned until `close`: `prune` leaves it alone, and its files stay the same even when `rebuild` or `forget` put another folder under its
+    name.
+
+    Args:
+        index_dir: The knowledge base's index directory, which contains `versions/`.
+        version: The version's name, such as `v0001`.
+        manifest: Given for a candidate, a built directory whose manifest is not written yet. A candidate is not pinned.
+
+    Raises NotFound for an unknown version, and DamagedVersion here or in any method when a file of the version cannot be read.
     """
 
     def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None) -> None:
@@ -61,7 +72,7 @@ class OpenVersion:
 
     @property
     def folder(self) -> Path:
-        """Where its files are to be read: the folder that is held, whatever it is called by now."""
+        """The folder to read the version's files from: the pinned folder, even after it was renamed. Pins the version again after `close`."""
         if self._is_candidate:
             return version_dir(self._index_dir, self._version)
         with self._lock:
@@ -72,7 +83,7 @@ class OpenVersion:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether this still is what its name stands for. Where it is not, open it anew: something was forgotten or mended since."""
+        """Whether the version's name still refers to the pinned folder. When False, `rebuild` or `forget` has replaced it: open the version again."""
         return self._is_candidate or (self._pin is not None and self._pin.is_in_place())
 
     def _hold(self) -> Manifest:
@@ -84,10 +95,16 @@ class OpenVersion:
             raise
 
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
-        """The k nearest chunks as (chunk_id, cosine), best first, equal ones by id; among `ids` only, where given.
+        """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
 
-        `vector` has the shape (dimension,). Ids that the version does not have are ignored. Where HNSW would lose rows (`index.vectors.exact`),
-        every vector is compared.
+        The search is exact where HNSW is not reliable (`index.vectors.exact`) or at most 20,000 rows are allowed. Cosines are rounded to 6 decimals.
+
+        Args:
+            vector: The query's vector, of shape (dimension,).
+            k: Maximum number of hits; fewer are returned where fewer chunks are available.
+            ids: Restricts the search to these chunks; unknown ids are ignored. None searches all chunks.
+
+        Raises EmbedderMismatch for a vector of another shape, DamagedVersion when the version cannot be read.
         """
         if vector.shape != (self.manifest.embedder.dimension,):
             raise EmbedderMismatch(
@@ -117,22 +134,28 @@ class OpenVersion:
         return known
 
     def _query_hnsw(self, vector: "Vectors", k: int) -> list[tuple[str, float]]:
-        """The k nearest of all, and some more."""
+        """Queries HNSW over all chunks; returns a few more hits than k, so that ties can be broken by id."""
         from almanac.index.chroma.client import panics_told
 
         wanted = np.asarray(vector, dtype=np.float32)[None, :]
         with panics_told():
             answer = self._collection.query(query_embeddings=wanted, n_results=min(k + _SPARE, self.manifest.counts.chunks), include=["distances"])
         distances = (answer["distances"] or [[]])[0]
-        # Equal vectors come back a few last bits apart, depending on their place in the index.
+        # The distances of equal vectors differ in their last bits, depending on their position in the index.
         hits = [(chunk_id, max(-1.0, min(1.0, round(1.0 - float(distance), 6)))) for chunk_id, distance in zip(answer["ids"][0], distances, strict=True)]
         return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
     def lexical(self, query: str, k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
-        """The k best chunks as (chunk_id, BM25 score), best first, equal ones by id; among `ids` only, where given, which is quicker if they are a set.
+        """Returns the k best chunks as (chunk_id, BM25 score), highest score first, ties by id; an empty list where no term matches.
 
-        Any word of the query may match, in the title too; nothing in it is an operator, and where nothing matches there are no hits. Ids that the
-        version does not have are ignored. Raises DamagedVersion where the version has no lexical index, or it cannot be read.
+        Terms are combined with OR and match the text and the title. The query has no operator syntax.
+
+        Args:
+            query: The words to search for.
+            k: Maximum number of hits.
+            ids: Restricts the search to these chunks, fastest as a set; unknown ids are ignored. None searches all chunks.
+
+        Raises DamagedVersion where the lexical index is missing or cannot be read.
         """
         from almanac.index.lexical.writer import damage_told
 
@@ -140,7 +163,7 @@ class OpenVersion:
             return self._lexical.search(query, k, ids)
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
-        """A query as each language of the version reads it, with the number of chunks that have each of its terms."""
+        """Returns the query analyzed for each language of the version, with the document frequency of each term."""
         with self._telling_damage():
             return self._lexical.readings(query)
 
@@ -150,13 +173,13 @@ class OpenVersion:
         return self.column("chunk_id")
 
     def ids_where(self, mask: "npt.NDArray[np.bool_]") -> KnownIds:
-        """The chunk ids at which a mask over all chunks, in their order, is true."""
+        """Returns the chunk ids selected by a boolean mask of shape (n_chunks,), in the order of chunks.parquet."""
         known = KnownIds(compress(self.chunk_ids, mask.tolist()))
         known.rows = np.flatnonzero(mask)
         return known
 
     def rows(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
-        """The chunks in the order asked for: columns of chunks.parquet but `embedded_text`, with `metadata` parsed. KeyError for an unknown id."""
+        """Returns chunks in the order of `chunk_ids`: all columns of chunks.parquet but `embedded_text`, `metadata` parsed. KeyError for an unknown id."""
         numbers = [self._row_of[chunk_id] for chunk_id in chunk_ids]
         rows: list[dict[str, Any]] = self._chunks.take(pa.array(numbers, pa.int64())).to_pylist()
         for row in rows:
@@ -164,23 +187,23 @@ class OpenVersion:
         return rows
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
-        """The unit vectors of these chunks, float32 (n, dimension), in the order asked for. KeyError for an unknown id."""
+        """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for an unknown id."""
         return self._vectors[[self._row_of[chunk_id] for chunk_id in chunk_ids]]
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:
-        """Chunk id → cosine to a unit vector, of any chunks. KeyError for an unknown id."""
+        """Returns chunk id → cosine to `vector`, a unit vector of shape (dimension,), rounded to 6 decimals. KeyError for an unknown id."""
         if not chunk_ids:
             return {}
         found = np.clip(self.vectors(chunk_ids) @ vector, -1.0, 1.0)
         return {chunk_id: round(float(cosine), 6) for chunk_id, cosine in zip(chunk_ids, found, strict=True)}
 
     def column(self, name: str) -> list[Any]:
-        """A column of chunks.parquet as Python values, in chunk order; made anew at each call."""
+        """Returns a column of chunks.parquet as Python values, in row order. Not cached: each call converts the column again."""
         values: list[Any] = self._chunks.column(name).to_pylist()
         return values
 
     def metadata_column(self, key: str) -> list[Any]:
-        """The value of a declared metadata key for each chunk, in chunk order, None where it is absent; parsed once. Do not change it."""
+        """Returns the value of a declared metadata key for each chunk, in row order, None where absent. The list is cached: do not modify it."""
         with self._lock:
             if key not in self._metadata:
                 self._metadata[key] = [json.loads(text).get(key) for text in self.column("metadata")]
@@ -188,11 +211,11 @@ class OpenVersion:
 
     @cached_property
     def metadata_keys(self) -> list[str]:
-        """The declared metadata keys that any chunk has, sorted."""
+        """The declared metadata keys that occur in at least one chunk, sorted."""
         return sorted({key for text in set(self.column("metadata")) for key in json.loads(text)})
 
     def close(self) -> None:
-        """Closes Chroma and the lexical index, which frees their memory and files, and lets go of the version. Queries open it again."""
+        """Closes Chroma and the lexical index, frees their memory and files, and releases the pin. A later query opens the version again."""
         with self._lock:
             self._opened = None
             self._open.close()
@@ -201,7 +224,7 @@ class OpenVersion:
                 self._pin = None
             self._metadata = {}
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, cached_property)]:
-                self.__dict__.pop(name, None)  # what it holds when it is opened again may be something else
+                self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
 
     def __enter__(self) -> Self:
         return self
@@ -230,7 +253,7 @@ class OpenVersion:
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
-        """Says which version is damaged; what is read knows only the folder that is held."""
+        """Adds the version's name and path to a DamagedVersion: the code that raised it knows only the pinned folder."""
         try:
             yield
         except DamagedVersion as error:

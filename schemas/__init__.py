@@ -1,1 +1,1 @@
-"""The nouns: what is declared, what travels between the rooms, what is reported, what can go wrong."""
+"""Data models: declarations, the items passed between packages, manifests, reports and errors."""

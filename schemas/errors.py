@@ -1,22 +1,22 @@
-"""Everything that can go wrong, as one tree that branches by what the operator should do.
+"""All errors of the package, as one tree that branches by what the operator should do.
 
 AlmanacError
 ├── UsageError              2  correct the command or the declaration
-│   ├── DeclarationError       a file says something that cannot be meant
+│   ├── DeclarationError       the declaration is invalid
 │   ├── NotFound               no such knowledge base, version or URL
 │   ├── NothingPublished       ask for a run first
 │   └── EmbedderMismatch       the query's embedder is not the version's
 ├── NoRecords               3  look at the site or at the selectors
-├── GateRefused             4  look at the verdict; the live version serves on
+├── GateRefused             4  look at the verdict; the live version stays in service
 ├── RunLocked               6  wait for the other run
-└── OperationalError        7  mend the world outside
-    ├── CredentialRefused      a site wants another user, password, header or cookie, an API another key
-    ├── StorageError           disk, permission
+└── OperationalError        7  fix the environment: network, server, disk, credentials
+    ├── CredentialRefused      a site requires another user, password, header or cookie, or an API another key
+    ├── StorageError           disk full or failing, missing permission
     ├── DamagedVersion         roll back, or run again
-    └── Retriable              try again; the only kind that flows retry
+    └── Retriable              try again; the only errors that flows retry
         └── Unreachable        a host does not answer
 
-The number is the exit code. An exception that is none of these is a defect: exit code 1.
+The number is the exit code, inherited by subclasses. Any other exception is a defect: exit code 1.
 """
 
 import re
@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 
 
 class AlmanacError(Exception):
-    """An error with a place and a next step; `kind`, `where` and `hint` go into the JSON document as they are."""
+    """Base of all errors: a message, optionally with the place of the problem (`where`) and the next step (`hint`)."""
 
     exit_code: ClassVar[int] = 1
 
@@ -36,10 +36,10 @@ class AlmanacError(Exception):
         self.message = message
         self.where = where
         self.hint = hint
-        self.report: dict[str, Any] | None = None  # of the run that it ended, where there was one
+        self.report: dict[str, Any] | None = None  # report of the run that the error ended, if any
 
     def about(self, kb: str) -> None:
-        """Puts the knowledge base where a hint says KB: rooms that do not know what it is called write that."""
+        """Replaces KB in the hint by the knowledge base's name: code that does not know the name writes KB."""
         if self.hint:
             self.hint = re.sub(r"\bKB\b", lambda _: kb, self.hint)
 
@@ -122,7 +122,7 @@ class Unreachable(Retriable):
 
 @contextmanager
 def as_storage_error(root: Path) -> Iterator[None]:
-    """Whatever the operating system refuses below `root` becomes a StorageError that says so."""
+    """Converts an OSError inside the block into StorageError. `root` is the folder concerned, for the message."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What travels down the road: page → draft → item → chunk, and rejects beside it."""
+"""Data passed along the pipeline: page → draft → item → chunk, and rejects for quarantined items."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -11,19 +11,18 @@ Markup = Literal["html", "markdown", "plain"]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What was fetched, as it was. `url` is where the content came from, after redirects; `canonical` the right address of the page as
-    it states it itself; `aliases` are further URLs that redirect to it."""
+    """A fetched page or file, unchanged."""
 
-    url: str
+    url: str  # after redirects
     body: bytes
     status: int = 200
     content_type: str = ""
-    fetched_at: str = ""
+    fetched_at: str = ""  # ISO 8601
     requested_url: str = ""
     etag: str | None = None
     last_modified: str | None = None
-    canonical: str | None = None
-    aliases: tuple[str, ...] = ()
+    canonical: str | None = None  # canonical URL as stated by the page itself
+    aliases: tuple[str, ...] = ()  # other URLs that redirect to this page
 
     @property
     def sha256(self) -> str:
@@ -32,10 +31,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An item as mapped from a page, before cleaning. `body` is a document's text, None for records; `markup` is the body's, for records the page's.
-
-    `language` is the primary BCP 47 tag that was detected; None where the declaration names the language.
-    """
+    """An item as mapped from a page, before cleaning."""
 
     source: str
     kind: Kind
@@ -43,18 +39,18 @@ class Draft:
     url: str
     title: str
     fields: dict[str, Any]
-    body: str | None
-    markup: Markup
-    raw_sha256: str
+    body: str | None  # text of a document; None for records
+    markup: Markup  # of the body; for records, of the page
+    raw_sha256: str  # hash of the page's body
     fetched_at: str
-    language: str | None = None
+    language: str | None = None  # detected primary BCP 47 tag; None where the declaration sets the language
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record or a document, cleaned. `text` is what is embedded (records) or cut into chunks (documents).
+    """A cleaned record or document.
 
-    A `language` that was detected is part of the metadata, so that filters know it.
+    `text` is embedded as it is (records) or split into chunks (documents). A detected `language` is also in the metadata, so that filters can use it.
     """
 
     source: str
@@ -71,13 +67,13 @@ class Item:
 
     @property
     def content_sha256(self) -> str:
-        """Hash of everything a reader can see of it but the time; two runs that find the same content agree on it."""
+        """Hash of everything visible to a reader except `fetched_at`: equal in two runs that find the same content."""
         return sha256(canonical_json([self.source, self.kind, self.document_id, self.url, self.title, self.text, self.fields, self.metadata]))
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A row of the index: a span of a document (`document.text[start:end] == text`), or a whole record (no span)."""
+    """A row of the index: a span of a document, with `document.text[start:end] == text` (characters), or a whole record, with `start` and `end` None."""
 
     document_id: str
     source: str
@@ -94,19 +90,19 @@ class ChunkRow:
 
     @property
     def text_sha256(self) -> str:
-        """Hash of the embedded text: the vector's key, together with the embedder's fingerprint."""
+        """Hash of the embedded text; with the embedder's fingerprint, the key of its vector."""
         return sha256(self.embedded_text)
 
     @property
     def chunk_id(self) -> str:
-        """Content-addressed: any visible difference gives another id, so a stored row is never rewritten."""
+        """Content-addressed id of 32 hex digits: any visible difference gives another id, so a stored row is never rewritten."""
         place = [self.source, self.document_id, self.url, self.title, self.kind, self.ordinal, self.start, self.end]
         return sha256(canonical_json([*place, self.text, self.text_sha256, self.metadata]))[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """An item that was quarantined, and why."""
+    """A quarantined item, with the reason."""
 
     source: str
     url: str
@@ -123,9 +119,9 @@ class Reject:
 
 @dataclass(slots=True)
 class Extraction:
-    """What a page yields. `matched` counts, per field, the items in which its rule found something; not `whole` where stored bytes were damaged."""
+    """Result of mapping one page."""
 
     drafts: list[Draft] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    matched: dict[str, int] = field(default_factory=dict)
-    whole: bool = True
+    matched: dict[str, int] = field(default_factory=dict)  # field → number of items in which its rule matched
+    whole: bool = True  # False where the stored page was damaged

@@ -1,4 +1,4 @@
-"""The manifest of a version: what it holds, where it came from, how to tell that it is whole."""
+"""The manifest of a version: its content, its origin, and the hashes by which its integrity is verified."""
 
 from typing import Any, Literal
 
@@ -12,10 +12,10 @@ class _Stored(BaseModel):
 
 
 class EmbedderInfo(_Stored):
-    """What made a version's vectors. Vectors of one fingerprint compare; `document_prompt` is in it.
+    """Identity of the embedder that made a version's vectors. Only vectors of the same fingerprint are comparable.
 
-    `query_prompt` is not: it changes no text's vector. But it decides what is found, so a version whose gate was asked with another one is not the same
-    version: a run makes a new one of the kept vectors, and judges it.
+    `document_prompt` is part of the fingerprint. `query_prompt` is not, since it does not change the vectors of texts; but it affects which hits are found,
+    so a run with another one builds a new version from the stored vectors and passes it through the gate.
     """
 
     provider: str
@@ -24,24 +24,28 @@ class EmbedderInfo(_Stored):
     dimension: int
     metric: Literal["cosine"] = "cosine"
     fingerprint: str
-    query_prompt: str = ""  # put before each question
-    document_prompt: str = ""  # put before each text
+    query_prompt: str = ""  # prepended to each query
+    document_prompt: str = ""  # prepended to each text
 
 
 class Counts(_Stored):
+    """Numbers of records, documents and chunks in a version."""
+
     records: int
     documents: int
     chunks: int
 
 
 class StoredFile(_Stored):
+    """A file of a version that never changes; `path` is relative to the version's directory."""
+
     path: str
     bytes: int
     sha256: str
 
 
 class Check(_Stored):
-    """One line of the gate's verdict. `value` is None where there is nothing to compare with, `limit` where the check is off."""
+    """One check of the gate. `value` is None where there is nothing to compare with, `limit` is None where the check is switched off."""
 
     name: str
     value: float | int | None
@@ -50,12 +54,14 @@ class Check(_Stored):
 
 
 class Verdict(_Stored):
+    """The gate's decision on a version, with the checks that it is based on."""
+
     verdict: Literal["passed", "refused"]
     checks: list[Check]
 
 
 class Manifest(_Stored):
-    """`manifest.json` of a version. A version directory without one is not a version."""
+    """Content of a version's `manifest.json`. A version directory without this file is not a version."""
 
     format: int = FORMAT
     kb: str
@@ -69,7 +75,7 @@ class Manifest(_Stored):
     embedder: EmbedderInfo
     declaration_sha256: str
     collection: str
-    language: str = "auto"  # as declared; where it is `auto`, each chunk's own stands in its metadata
+    language: str = "auto"  # as declared; for `auto`, each chunk's language is in its metadata
     gate: Verdict
     lineage: dict[str, Any]
     software: dict[str, str]

@@ -1,4 +1,4 @@
-"""What the commands print as JSON: the shapes that programs may rely on."""
+"""JSON output of the commands and the API: a stable format for programs."""
 
 from typing import Any, Literal
 
@@ -6,24 +6,23 @@ from pydantic import BaseModel, Field
 
 from almanac.schemas.manifest import Counts, Verdict
 
-# `kept`: complete and verified, and not made the live one because the run was told so.
+# `kept`: the version is complete and verified, but was not published, as requested.
 Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]
 
 
 class PageCounts(BaseModel):
-    """What became of the pages that a run asked for. `fetched` arrived, or had arrived in a crawl that was cut off; `unchanged` ones the server did not
-    send again (304); `gone` answered 404 or 410; `vanished` ones the last run had, and no way leads to them any more; what `failed` keeps its place."""
+    """Outcome of the pages of a run."""
 
-    fetched: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    gone: int = 0
-    vanished: int = 0
-    refused: int = 0
+    fetched: int = 0  # received now, or earlier in a crawl that was interrupted
+    unchanged: int = 0  # not sent again by the server (304)
+    failed: int = 0  # carried over from the previous crawl
+    gone: int = 0  # answered 404 or 410
+    vanished: int = 0  # in the last run's crawl, but not reachable by any link any more
+    refused: int = 0  # excluded by the declaration or a limit, with the reason among the failures
 
     @property
     def present(self) -> int:
-        """Pages that there are, fetched now or known to be unchanged."""
+        """Number of pages available: fetched or unchanged."""
         return self.fetched + self.unchanged
 
     def __add__(self, other: "PageCounts") -> "PageCounts":
@@ -31,7 +30,7 @@ class PageCounts(BaseModel):
 
 
 class ItemCounts(BaseModel):
-    """`in_` = added + changed + moved + unchanged + deduplicated + quarantined."""
+    """Items of a run, compared with the live version. `in_` = added + changed + moved + unchanged + deduplicated + quarantined."""
 
     in_: int = Field(0, alias="in")
     added: int = 0
@@ -46,20 +45,22 @@ class ItemCounts(BaseModel):
 
 
 class ChunkCounts(BaseModel):
-    """Chunks of the version. `truncated` are longer than what the embedder reads, which is their beginning; None where its limit is not known."""
+    """Chunks of the version, and the cost of embedding them."""
 
     total: int = 0
-    embedded: int = 0
-    cached: int = 0
-    truncated: int | None = None
-    tokens: int | None = None  # that an API billed for embedding; None where nothing is billed
-    cost: float | None = None  # of these, where a price is declared
+    embedded: int = 0  # texts embedded by this run
+    cached: int = 0  # chunks that needed no embedding
+    truncated: int | None = None  # chunks longer than the embedder's limit, which reads only their beginning; None where the limit is not known
+    tokens: int | None = None  # billed by an API for embedding; None where nothing is billed
+    cost: float | None = None  # of these tokens; None where no price is declared
 
 
 class FailedPage(BaseModel):
-    """A page or a sitemap that did not arrive, or a page whose links could not be read. `reason` is one of gone, server_error, timeout,
-    unreachable, error, and for what was not wanted: refused_by_robots, denied, off_site, private_address, forgotten, too_large, not_text,
-    "unsupported format .xyz" (files)."""
+    """A page or sitemap that could not be fetched, or a page whose links could not be read.
+
+    `reason` is one of gone, server_error, timeout, unreachable and error, or, for a page excluded by the declaration or a limit, refused_by_robots, denied,
+    off_site, private_address, forgotten, too_large, not_text or "unsupported format .xyz" (files).
+    """
 
     url: str
     reason: str
@@ -68,39 +69,39 @@ class FailedPage(BaseModel):
 
 
 class CrawlOutcome(BaseModel):
-    """What became of one source's acquisition. `finish` says why it ended: finished, or the limit that ended it (pages, bytes, seconds); `partial` where only
-    named pages were asked for; `reused` where the pages of an earlier crawl were read again, without a request.
+    """Outcome of the acquisition of one source.
 
-    The declared depth ends nothing, it is how far the road goes: links that lead beyond it are counted in `beyond_depth`.
+    `finish` is `finished`; the limit that ended the crawl (`pages`, `bytes`, `seconds`); `partial` where only given URLs were requested; or `reused` where
+    the pages of a previous crawl were used without any request. The declared depth does not end a crawl: links beyond it are counted in `beyond_depth`.
     """
 
     source: str
-    crawl: str = ""  # whose pages the run reads: its own, or an earlier one where nothing was asked for
+    crawl: str = ""  # id of the crawl whose pages the run reads: its own, or a previous one where nothing was requested
     finish: str = "finished"
     pages: PageCounts = PageCounts()
-    kept: int = 0  # pages that keep their place although this crawl did not get them
-    vanished: list[str] = []  # pages that lose theirs because no way leads to them any more
+    kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
+    vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
     failures: list[FailedPage] = []
-    without_text: int = 0  # pages in which there was nothing to read, where no `match` says that they are items
-    bytes: int = 0  # of the pages that there are
+    without_text: int = 0  # pages without any text, where no `match` declares that they are items
+    bytes: int = 0  # of the pages available
     beyond_depth: int = 0
-    unqueued: int = 0  # links that were met while far more pages were waiting than the limit lets through
+    unqueued: int = 0  # links dropped because the queue already had far more pages than the limit allows
 
 
 class Recall(BaseModel):
-    """What a version finds of the golden questions. `recall` is the share of the answerable ones whose answer is among the first k hits, None where
-    there is no such question. `answered` counts those for which a hit is near enough to answer from, right or wrong; of the others, which nothing here
-    answers, `abstained` counts those for which none is."""
+    """Result of the golden questions on a version."""
 
-    recall: float | None = None
-    questions: int = 0  # answerable ones
-    answered: int = 0
-    missed: list[str] = []
-    unanswerable: int = 0
-    abstained: int = 0
+    recall: float | None = None  # share of the answerable questions whose answer is among the first k hits; None without such questions
+    questions: int = 0  # answerable questions
+    answered: int = 0  # of these, questions with a hit good enough to answer from, right or wrong
+    missed: list[str] = []  # answerable questions whose answer is not among the first k hits
+    unanswerable: int = 0  # questions that the knowledge base has no answer to
+    abstained: int = 0  # of these, questions without a hit good enough to answer from
 
 
 class RunReport(BaseModel):
+    """Result of a run."""
+
     kb: str
     run_id: str
     outcome: Outcome
@@ -113,8 +114,8 @@ class RunReport(BaseModel):
     gate: Verdict | None = None
     recall: Recall | None = None
     seconds: dict[str, float] = {}
-    stages: dict[str, str] = {}  # fingerprints, as in the manifest
-    inputs: str = ""  # hash of the pages that the items were made from, and of the stages
+    stages: dict[str, str] = {}  # fingerprint of each stage, as in the manifest
+    inputs: str = ""  # hash of the pages that the items were made from, and of the stages' fingerprints
     rejects_file: str | None = None
     sources: list[CrawlOutcome] = []
     started_at: str = ""
@@ -123,7 +124,7 @@ class RunReport(BaseModel):
 
 
 class PlanResult(BaseModel):
-    """What a run would do now; the counts are those that it would report."""
+    """What a run would do now, with the counts that it would report."""
 
     kb: str
     outcome: Outcome
@@ -137,7 +138,7 @@ class PlanResult(BaseModel):
 
 
 class ItemChange(BaseModel):
-    """One item that differs between two versions; `was` is its earlier URL where it moved."""
+    """One item that differs between two versions; `was` is the earlier URL of a moved item."""
 
     change: Literal["added", "changed", "moved", "removed"]
     source: str
@@ -148,7 +149,7 @@ class ItemChange(BaseModel):
 
 
 class DiffResult(BaseModel):
-    """How version `to` differs from `since`. `stages` names the stages whose fingerprint changed."""
+    """Differences between the versions `since` and `to`. `stages` lists the stages whose fingerprint changed."""
 
     kb: str
     since: str
@@ -160,7 +161,7 @@ class DiffResult(BaseModel):
 
 
 class PruneResult(BaseModel):
-    """What retention took away. `held` are versions that a reader still has open."""
+    """What retention removed. `held` lists expired versions that were left because a reader has them open."""
 
     kb: str
     versions: list[str]
@@ -172,7 +173,7 @@ class PruneResult(BaseModel):
 
 
 class ForgetResult(BaseModel):
-    """A takedown: what of a URL was erased, and where."""
+    """Result of a takedown: the numbers of erased objects, and the versions that were cleaned."""
 
     kb: str
     url: str
@@ -184,6 +185,8 @@ class ForgetResult(BaseModel):
 
 
 class RebuildResult(BaseModel):
+    """Result of rebuilding a version; its digest stays the same."""
+
     kb: str
     version: str
     digest: str
@@ -193,16 +196,18 @@ class RebuildResult(BaseModel):
 
 
 class PromoteResult(BaseModel):
+    """Result of a promotion to another data directory."""
+
     kb: str
     version: str
-    promoted: str  # what it is called in the data directory `to`
+    promoted: str  # the version's name in the data directory `to`
     to: str
     published: bool
     digest: str
 
 
 class Neighbour(BaseModel):
-    """A chunk that stands beside a hit in its document."""
+    """A chunk before or after a hit in the same document."""
 
     chunk_id: str
     start: int | None
@@ -211,7 +216,10 @@ class Neighbour(BaseModel):
 
 
 class Hit(BaseModel):
-    """A chunk that was found. `score` orders hits and depends on the mode; `scores` has its parts, of which `dense` is the cosine that floors are about."""
+    """A chunk returned by a search.
+
+    `score` determines the order and depends on the search mode. `scores` has its components; `dense` is the cosine to which score thresholds apply.
+    """
 
     rank: int
     chunk_id: str
@@ -231,7 +239,7 @@ class Hit(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """`explain` is the road of the query, {step, ms, …} each, where it was asked for."""
+    """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested."""
 
     kb: str
     version: str
@@ -241,7 +249,7 @@ class SearchResult(BaseModel):
 
 
 class ListedDocument(BaseModel):
-    """A document or record that can be found. `source` is its URL, `chunks` how many pieces of it there are."""
+    """A searchable document or record. `source` is its URL, `chunks` the number of its chunks."""
 
     source: str
     title: str
@@ -249,8 +257,11 @@ class ListedDocument(BaseModel):
 
 
 class Citation(BaseModel):
-    """What a statement rests on. `quote` is the sentence of `text` that bears it, to the character; `confidence` follows from the dense cosine of the
-    chunk, and is low where no sentence of it is near the statement."""
+    """A chunk cited in a reply.
+
+    `quote` is the sentence of `text` that supports the statement, verbatim. `confidence` depends on the chunk's dense cosine, or on term coverage in a
+    language that the embedder does not cover, and is low where no sentence of the chunk is close to the statement.
+    """
 
     marker: str
     chunk_id: str
@@ -265,8 +276,11 @@ class Citation(BaseModel):
 
 
 class Answer(BaseModel):
-    """`sources` are the chunks that the reply cites, by their markers, in order of first mention. `citation` names the knowledge base where there are any.
-    `dropped_citations` counts the markers that a model wrote for what it was not shown; they are not in the reply."""
+    """Answer to a question.
+
+    `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the knowledge base, None without sources.
+    `dropped_citations` counts markers that a model invented for chunks that it was not shown; they are removed from the reply.
+    """
 
     kb: str
     version: str
@@ -279,6 +293,8 @@ class Answer(BaseModel):
 
 
 class EvalResult(BaseModel):
+    """Retrieval metrics of a version over a set of queries, by name of the metric."""
+
     kb: str
     version: str
     unit: Literal["document"] = "document"
@@ -287,6 +303,8 @@ class EvalResult(BaseModel):
 
 
 class VersionRow(BaseModel):
+    """One version in the list of versions."""
+
     version: str
     state: Literal["current", "kept", "refused"]
     created_at: str
@@ -297,12 +315,16 @@ class VersionRow(BaseModel):
 
 
 class Versions(BaseModel):
+    """The versions of a knowledge base, newest first; `current` is the published one."""
+
     kb: str
     current: str | None
     versions: list[VersionRow]
 
 
 class Status(BaseModel):
+    """State of a knowledge base. `running` is the current writer; `stale` and `next_scheduled` are None without a schedule."""
+
     kb: str
     env: str | None = None
     current: str | None
@@ -313,6 +335,8 @@ class Status(BaseModel):
 
 
 class Problem(BaseModel):
+    """One difference found by a verification; `verify_version` lists the kinds."""
+
     kind: str
     where: str
     found: Any = None
@@ -320,6 +344,8 @@ class Problem(BaseModel):
 
 
 class VerifyResult(BaseModel):
+    """Result of verifying a version; `ok` is True without problems."""
+
     kb: str
     version: str
     ok: bool

@@ -1,4 +1,4 @@
-"""What a run is asked to look at, checked against what is declared before anything starts."""
+"""Scope of a run, given by the options --source, --url and --full, and validated against the declaration before the run starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from almanac.schemas.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The sources named (all, where none is), of these the URLs named; `full` asks and reads everything anew."""
+    """What a run covers: the given sources (all if empty) and of these the given URLs (all if empty). `full` requests and maps every page again."""
 
     sources: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
@@ -19,7 +19,10 @@ class Scope:
 
     @classmethod
     def of(cls, declaration: Declaration, sources: Sequence[str] | None = None, urls: Sequence[str] | None = None, *, full: bool = False) -> "Scope":
-        """Raises UsageError for a source that is not declared, and for a URL that is no address or not of the one site that is named."""
+        """Returns a validated scope without duplicates.
+
+        Raises UsageError for a source that is not declared, for URLs without exactly one site as source, and for an invalid URL.
+        """
         known = [source.name for source in declaration.sources]
         for name in sources or ():
             if name not in known:

@@ -1,1 +1,1 @@
-"""Builds the directory of a new version: in full, or as a delta of its parent."""
+"""Builds the directory of a new version, in full or as a delta of its parent."""

@@ -1,8 +1,8 @@
-"""Builds a version directory from processed files and kept vectors, in a child process. Nothing is embedded here.
+"""Builds a version directory from processed tables and stored vectors, in a child process. Nothing is embedded here.
 
-Chroma's directory is made in full, or as a copy of the parent's and the difference (`index.build.delta`), and so is the lexical index
-(`index.lexical.writer`). A version is built in one go, in a fresh folder, or not at all: Chroma's index files are written in place, so whatever a killed
-builder left is thrown away, never resumed.
+Chroma's directory is built in full, or as a delta: a changed copy of the parent's (`index.build.delta`). The same applies to the lexical index
+(`index.lexical.writer`). A build always starts in an empty folder and is never resumed: Chroma writes its index files in place, so the leftovers of a
+killed builder are discarded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 
     from almanac.index.embedding.embedder import Vectors
 
-_EF_SEARCH = 200  # twice the default: better recall for .1 ms of a query of 1.5 ms, and nothing at building
+_EF_SEARCH = 200  # twice the default: better recall for 0.1 ms more in a query of 1.5 ms, at no cost for the build
 _BATCH = 1000  # rows in one `add` or `delete`; Chroma takes up to 5,461
-_NOBODY = "nobody"  # an id that no chunk has: theirs are hexadecimal
+_NOBODY = "nobody"  # an id that no chunk can have, since chunk ids are hexadecimal
 _log = structlog.get_logger("almanac.build")
 
 
 def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> BuildFacts:
-    """Builds `job.version_dir`, without a manifest, and says how; `on_progress(done, total)` counts rows added and removed.
+    """Builds `job.version_dir` in a child process, without a manifest; returns how it was built.
 
-    Raises OperationalError when the directory holds something, a vector is missing (DamagedVersion), or the builder dies.
+    `on_progress(done, total)` is called with numbers of rows added and removed. Raises OperationalError when the directory is not empty or the child dies,
+    DamagedVersion when a vector is missing, StorageError when the disk fails.
     """
     built: list[BuildFacts] = []
 
@@ -64,7 +65,7 @@ def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> Bu
 
 
 def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
-    """What the child does."""
+    """Builds the version in this process; called in the child. Arguments, result and errors as in `build_version`."""
     if job.version_dir.exists() and any(job.version_dir.iterdir()):
         raise OperationalError(
             "the directory of the new version is not empty", where=str(job.version_dir), hint="an unfinished version is discarded by the next almanac run"
@@ -72,9 +73,9 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     job.version_dir.mkdir(parents=True, exist_ok=True)
     for source, name in ((job.chunks, CHUNKS), (job.records, RECORDS), (job.documents, DOCUMENTS)):
         if source is not None:
-            copy_file(source, job.version_dir / name)  # a hard link would change with the original
+            copy_file(source, job.version_dir / name)  # not a hard link, which would change with the original
 
-    # Of the copy, so that the rows in Chroma are of the file beside it whatever becomes of the original.
+    # Read from the copy, so that Chroma's rows match the table beside them even if the original changes meanwhile.
     table = pq.read_table(job.version_dir / CHUNKS, columns=["chunk_id", "text_sha256", "fetched_at"])
     _refuse_duplicates(table)
     why: DeltaNotPossible | None = None
@@ -108,11 +109,11 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
 
 
 def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: OnProgress) -> BuildFacts:
-    """Raises DeltaNotPossible, and leaves no Chroma directory, where that is the better way, or the parent turns out to be damaged."""
+    """Builds the version as a delta. Raises DeltaNotPossible, without leaving a Chroma directory, where a full build is cheaper or the parent is damaged."""
     with ThreadPoolExecutor(1) as thread:
         copied = thread.submit(copy_chroma, parent.folder, parent.manifest, job.version_dir)
         try:
-            # While the disk is busy: what has to be changed, its rows, and a second of importing.
+            # In parallel with the copy: find the difference, read its rows, and import Chroma, which takes a second.
             difference = find_difference(parent, table)
             matrix = _changed_matrix(job, parent, difference.rows, table.column("text_sha256").to_pylist())
             rows = _Rows(job, matrix, difference.rows.added)
@@ -129,7 +130,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
         _change(job, difference.rows.removed, rows, on_progress)
     except OSError:
         raise
-    except Exception as error:  # Chroma raises what its Rust core raises; a fault that is not the copy's ends the full build, too
+    except Exception as error:  # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as well
         raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
     with disk_full_told(job.version_dir):
         _make_lexical(job, parent, difference.rows, table.num_rows)
@@ -137,7 +138,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
 
 
 def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) -> "Vectors":
-    """The parent's vectors, less and more; where those are damaged, all from the parts."""
+    """Writes the matrix from the parent's vectors and the added ones; where the parent's are damaged, from the vector parts alone."""
     store = VectorStore(job.vectors_root, job.embedder)
     try:
         return change_matrix(job.version_dir, keys, store, verified_matrix(parent.folder, parent.manifest), rows.kept, rows.places)
@@ -147,7 +148,10 @@ def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) 
 
 
 def _make_lexical(job: BuildJob, parent: Parent, changed: Rows, rows: int) -> None:
-    """A change of the parent's where it is of use, else all anew: it takes seconds, and Chroma's delta need not wait for it."""
+    """Builds the lexical index as a changed copy of the parent's where possible, else in full.
+
+    It is decided apart from Chroma's delta, which is worth keeping even if this one takes a few seconds more.
+    """
     from almanac.index.lexical.writer import COLUMNS, build_lexical, change_lexical
 
     if is_changeable(parent.folder, job.language, len(changed.removed), rows):
@@ -173,7 +177,7 @@ def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: O
     total = len(removed) + len(rows)
     with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
         collection = open_collection(client, job.collection)
-        # Before anything is read or written: an index that is loaded already keeps the settings of before.
+        # Has to come before any read or write: an index that is already loaded keeps its previous settings.
         collection.modify(configuration={"hnsw": _flushed_once_after(total)})
         for begin, end in _even_batches(len(removed), _BATCH):
             collection.delete(ids=list(removed[begin:end]))
@@ -186,7 +190,7 @@ def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: O
 
 
 class _Rows:
-    """Rows of the chunks table that go into Chroma, by number and in an order; `matrix` has the vectors of all rows."""
+    """Rows of the chunks table to add to Chroma, in the order of `numbers`. `matrix` is float32 (n_chunks, dimension), for all rows of the table."""
 
     def __init__(self, job: BuildJob, matrix: "Vectors", numbers: RowNumbers) -> None:
         self._rows = ChunkRows(job.version_dir / CHUNKS, numbers, STORED_COLUMNS)
@@ -206,28 +210,28 @@ class _Rows:
 
 
 def _even_batches(total: int, at_most: int) -> Iterator[tuple[int, int]]:
-    """Spans that cover `total` rows; their sizes differ by one at most."""
+    """Yields (begin, end) spans of at most `at_most` rows that cover `total` rows; their sizes differ by at most one."""
     count = -(-total // at_most)
     for number in range(count):
         yield total * number // count, total * (number + 1) // count
 
 
 def _flushed_by_each_add(rows: int) -> "CreateHNSWConfiguration":
-    """Cosine distance, and settings with which each `add` of `rows` or more rows is flushed, the last one too.
+    """HNSW settings for a full build: cosine distance, and a flush after each `add` of `rows` or more rows, the last one included.
 
-    What Chroma has not flushed is replayed from its log at every opening: 0.7 s for 5,000 rows against 0.03 s, and the log
-    stays in the database (37 against 20 MB). A kill between two flushes can wedge a collection, which is why nobody resumes.
-    The smallest threshold that Chroma takes is 2.
+    Rows that Chroma has not flushed are replayed from its log at every opening: 0.7 s for 5,000 rows instead of 0.03 s, and the log stays in the database
+    (37 instead of 20 MB). A kill between two flushes can leave a collection unusable, which is why builds are not resumed. The smallest threshold that
+    Chroma accepts is 2.
     """
     threshold = max(2, rows)
     return {"space": "cosine", "ef_search": _EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 
 def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":
-    """Settings with which the last of so many rows deleted and added is flushed with all before it.
+    """HNSW settings for a delta: one flush, after the last of `changes` deleted and added rows.
 
-    Chroma counts rows of its log, of all calls together and also those that name an id that it does not have: one row alone gets such
-    a companion, since the smallest threshold is 2.
+    Chroma counts the rows of its log over all calls, including deletions of unknown ids. Since the smallest threshold is 2, a single change is followed by
+    the deletion of an unknown id.
     """
     threshold = max(2, changes)
     return {"ef_search": _EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}

@@ -1,4 +1,4 @@
-"""A step in a process of its own, which ends with its parent. The protocol is one JSON object a line on the child's stdout."""
+"""Runs a step in a child process that ends with its parent. The child sends one JSON object per line on stdout."""
 
 import json
 import os
@@ -19,21 +19,28 @@ _TAIL = 2000  # characters of stderr in the error
 
 
 def run_child(module: str, job: str, on_message: Callable[[Message], None], *, on_signal: Callable[[str], None] | None = None) -> None:
-    """Runs `python -m module`, tells it the job, and hands on its messages as they come.
+    """Runs `python -m module`, sends it the job and passes on its messages as they arrive. The counterpart in the child is `serve_parent`.
 
-    Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr; a signal that ended it goes to
-    `on_signal`, where given. The child is killed when this process ends in whatever way, and when `on_message` raises.
+    The child is killed when this process ends in any way, and when `on_message` raises.
+
+    Args:
+        module: Full name of the module to run.
+        job: One line of JSON.
+        on_message: Called with each message of the child.
+        on_signal: Called with the signal's name, such as `SIGSEGV`, when one ended the child; without it, that raises OperationalError.
+
+    Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr.
     """
     with tempfile.TemporaryFile("w+b") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", module],
-            stdin=subprocess.PIPE,  # held open: its end tells the child that we are gone
+            stdin=subprocess.PIPE,  # kept open: end of file signals the parent's death to the child
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
             encoding="utf-8",
             start_new_session=True,
-            # HNSW writes memory as it finds it into its files, and so might a text that was taken down.
+            # HNSW writes uninitialised memory into its files, which might contain a text that was taken down. This makes glibc overwrite freed memory.
             env={**os.environ, "MALLOC_PERTURB_": "165"},
         )
         error: Message | None = None
@@ -61,12 +68,12 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
 
 
 def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
-    """The child's side: calls `work(job, send)` with what `run_child` was given, then exits. Never returns normally on failure."""
+    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits the process."""
     job = job_of_parent()
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
-    # Libraries print; the pipe to the parent carries messages only.
+    # Libraries print to stdout, which is therefore redirected to stderr; the pipe to the parent carries only messages.
     pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

@@ -1,4 +1,4 @@
-"""Some rows of a chunks table: what is held is what was asked for, and one batch of the others."""
+"""Reads selected rows of a chunks table, with only these rows and one batch of the table in memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ _BATCH = 10_000
 
 
 class ChunkRows:
-    """Rows of a table by number, in the order of `numbers`."""
+    """The rows of a Parquet table with the given row numbers, in the order of `numbers`; only `columns` are read."""
 
     def __init__(self, path: Path, numbers: npt.NDArray[np.int64], columns: Sequence[str]) -> None:
         in_file_order = np.sort(numbers)
@@ -23,7 +23,7 @@ class ChunkRows:
         return len(self._places)
 
     def slice(self, begin: int, end: int) -> pa.Table:
-        """Those from `begin` to `end`, of all that were asked for."""
+        """Returns the rows at positions `begin` to `end` of `numbers`, end excluded."""
         return self._table.take(pa.array(self._places[begin:end]))
 
 
@@ -36,4 +36,4 @@ def _read(path: Path, numbers: npt.NDArray[np.int64], columns: Sequence[str]) ->
             if last > first:
                 batches.append(batch.select(list(columns)).take(pa.array(numbers[first:last] - begin)))
             begin += len(batch)
-    return pa.Table.from_batches(batches, schema=schema).combine_chunks()  # else each `take` joins them anew
+    return pa.Table.from_batches(batches, schema=schema).combine_chunks()  # otherwise each `take` would combine them again

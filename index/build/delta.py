@@ -1,7 +1,7 @@
-"""What the next version has to change in a copy of its parent, and when building it in full is the better way.
+"""Delta builds: the difference between a new version and its parent, and the decision whether a full build is better.
 
-Chunk ids are content-addressed, so a row of the parent with the same id is the same row: the next version is a copy, less the rows whose
-ids are gone, and with the rows whose ids are new.
+Chunk ids are content-addressed, so rows with the same id are identical: the new version is a copy of the parent without the rows whose ids are gone, plus
+the rows whose ids are new.
 """
 
 from dataclasses import dataclass
@@ -25,35 +25,32 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion
 from almanac.schemas.hashing import file_sha256, short_hash
 from almanac.schemas.manifest import Manifest
 
-# Seconds, about, with Chroma 1.5.9 and rows of 1 KB and 384 dimensions, on a machine that had other things to do: a full build takes `_ADD` for each row;
-# a delta `_DELTA` whatever it does, and so much for each row of the parent (copied, loaded, written, synced), deleted and added.
+# Approximate seconds with Chroma 1.5.9, rows of 1 KB and 384 dimensions, on a busy machine. A full build takes `_ADD` per row. A delta takes `_DELTA` in
+# any case, `_COPY` per row of the parent (copied, loaded, written, synced), `_DELETE` per deleted and `_ADD` per added row.
 _ADD, _DELETE, _COPY, _DELTA = 1.2e-3, 0.6e-3, 0.03e-3, 0.3
-# Slots that deletion leaves in HNSW are not used again. With 2 % of 3,000 rows changed each time, files grew from 43 to 48 MB until half of the rows
-# had been added anew, and to 63 MB after 80 deltas; recall@10 stayed at .99. Beyond that, a full build now and then mends what no sample finds.
+# HNSW does not reuse the slots of deleted rows. With 2 % of 3,000 rows changed each time, files grew from 43 to 48 MB until half of the rows had been
+# replaced, and to 63 MB after 80 deltas; recall@10 stayed at .99. An occasional full build also repairs damage that no sample detects.
 _DUE_SHARE = 0.5
 _DUE_DELTAS = 50
 
 
 class BuildFacts(BaseModel):
-    """How a version's Chroma directory was made; the manifest keeps it as `lineage["build"]`.
-
-    `added` and `removed` count rows of Chroma. `layout` stands for all that decides how a row lies in Chroma: our code, and Chroma's.
-    """
+    """How a version's Chroma directory was built; recorded in the manifest as `lineage["build"]`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["full", "delta"]
-    added: int
-    removed: int
-    added_since_full: int
+    added: int  # rows added to Chroma
+    removed: int  # rows deleted from Chroma
+    added_since_full: int  # rows added by all deltas since the last full build
     deltas: int  # since the last full build
-    layout: str
-    why_full: str | None = None  # where there was a parent
+    layout: str  # `row_layout` at the time
+    why_full: str | None = None  # why there was no delta; None without a parent
     parent_damaged: bool = False
 
 
 class DeltaNotPossible(Exception):
-    """A delta is not possible, or not the better way; the message says why."""
+    """A delta build is not possible or not worthwhile; the message is the reason. `damaged`: the parent is damaged."""
 
     def __init__(self, why: str, *, damaged: bool = False) -> None:
         super().__init__(why)
@@ -62,7 +59,7 @@ class DeltaNotPossible(Exception):
 
 @dataclass(frozen=True)
 class Parent:
-    """A version that another one can be made from, as far as its manifest tells."""
+    """A version that, judging by its manifest, can be the base of a delta."""
 
     folder: Path
     manifest: Manifest
@@ -70,20 +67,17 @@ class Parent:
 
 
 class Rows(NamedTuple):
-    """Two tables compared. `added` are numbers of rows of the later one that the earlier lacks, in the order of their ids; `removed` are ids that go.
+    """Comparison of an earlier and a later chunks table."""
 
-    `kept` are the other rows of the later one, and `places` where these are in the earlier one.
-    """
-
-    added: RowNumbers
-    removed: list[str]
-    kept: RowNumbers
-    places: RowNumbers
+    added: RowNumbers  # rows of the later table that the earlier one lacks, ordered by chunk id
+    removed: list[str]  # chunk ids to delete, sorted
+    kept: RowNumbers  # the other rows of the later table, ascending
+    places: RowNumbers  # the row numbers of `kept` in the earlier table, one by one
 
 
 @dataclass(frozen=True)
 class Difference:
-    """From a parent to a table: rows to add, and ids to delete first."""
+    """The changes from a parent to a new table; ids are deleted before rows are added."""
 
     rows: Rows
     facts: BuildFacts
@@ -95,12 +89,12 @@ def full_facts(rows: int, why: DeltaNotPossible | None = None) -> BuildFacts:
 
 
 def row_layout() -> str:
-    """Changes when the code that makes a row of Chroma does, or Chroma itself: rows of before are then not what would be written today."""
+    """Fingerprint of the row format in Chroma: changes with the code that makes the rows and with Chroma's version, which rules out a delta."""
     return short_hash([code_fingerprint("index.chroma.rows"), version("chromadb")])
 
 
 def usable_parent(job: BuildJob, folder: Path) -> Parent:
-    """The version in `folder`. Raises DeltaNotPossible where its Chroma directory is no beginning for the job's."""
+    """Returns the version in `folder` as a base for the job. Raises DeltaNotPossible for another embedder, collection or row format."""
     try:
         manifest = manifest_in(folder, folder.parent.parent, folder.name)
     except AlmanacError as error:
@@ -112,7 +106,7 @@ def usable_parent(job: BuildJob, folder: Path) -> Parent:
         if was != wanted:
             raise DeltaNotPossible(f"another {what}")
     if f"{CHROMA}/" not in "".join(stored.path for stored in manifest.files):
-        raise DeltaNotPossible("too few rows before")  # fewer than two are never flushed to files of their own
+        raise DeltaNotPossible("too few rows before")  # Chroma never flushes fewer than two rows to index files
     return Parent(folder, manifest, _facts_of(manifest))
 
 
@@ -127,7 +121,7 @@ def _facts_of(manifest: Manifest) -> BuildFacts:
 
 
 def find_difference(parent: Parent, table: pa.Table) -> Difference:
-    """Compares ids and times of `table` with those of the parent. Raises DeltaNotPossible where no delta should be made."""
+    """Compares a new chunks table with the parent's by chunk id and `fetched_at`. Raises DeltaNotPossible where a full build is due, or cheaper."""
     manifest, earlier = parent.manifest, parent.facts
     try:
         before = pq.read_table(verified_chunks(parent.folder, manifest), columns=["chunk_id", "fetched_at"])
@@ -148,9 +142,9 @@ def find_difference(parent: Parent, table: pa.Table) -> Difference:
 
 
 def compare_rows(before: pa.Table, after: pa.Table) -> Rows:
-    """What has to change for rows that are as in `before` to be as in `after`.
+    """Compares two chunks tables by `chunk_id` and `fetched_at`.
 
-    The time at which a content was first seen is no part of its id and stands in Chroma: where it differs, a row goes and comes anew.
+    `fetched_at` is not part of the chunk id but is stored in Chroma: a row in which only it differs is deleted and added again.
     """
     ids, ids_before = _whole(after, "chunk_id"), _whole(before, "chunk_id")
     place = pc.index_in(ids, value_set=ids_before)
@@ -172,7 +166,7 @@ def _whole(table: pa.Table, name: str) -> pa.Array:
 
 
 def verified_chunks(folder: Path, manifest: Manifest) -> Path:
-    """The chunks table of a version, which is byte by byte the one that was published. Raises DamagedVersion where it is not."""
+    """Returns the path of a version's chunks table after comparing its SHA-256 with the manifest. Raises DamagedVersion where they differ."""
     path = folder / CHUNKS
     wanted = next((stored.sha256 for stored in manifest.files if stored.path == CHUNKS), None)
     if not path.is_file():

@@ -1,4 +1,4 @@
-"""What a builder is told, as it travels to the child process."""
+"""The input of a build, as it is sent to the child process."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,21 +11,17 @@ AbsolutePath = Annotated[Path, AfterValidator(lambda path: path.absolute())]  # 
 
 
 class BuildJob(BaseModel):
-    """All that a builder needs. `records` and `documents` are None where a knowledge base has no such file.
-
-    `language` is the declared one, a BCP 47 tag or `auto`. `parent` is the directory of a version that the new one may be made from; None asks for
-    a full build.
-    """
+    """Everything needed to build a version directory. Relative paths are made absolute."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version_dir: AbsolutePath
+    version_dir: AbsolutePath  # directory to build: empty or not there yet
     kb: str
-    collection: str
-    language: str
+    collection: str  # name of the Chroma collection
+    language: str  # as declared: a BCP 47 tag or `auto`
     chunks: AbsolutePath
-    records: AbsolutePath | None = None
-    documents: AbsolutePath | None = None
-    vectors_root: AbsolutePath
+    records: AbsolutePath | None = None  # None where the knowledge base has no such table
+    documents: AbsolutePath | None = None  # likewise
+    vectors_root: AbsolutePath  # folder of the vector store
     embedder: EmbedderInfo
-    parent: AbsolutePath | None = None
+    parent: AbsolutePath | None = None  # directory of a version to build a delta from; None for a full build

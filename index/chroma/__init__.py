@@ -1,1 +1,1 @@
-"""Chroma: opening it, the rows in it, and copying its files."""
+"""Chroma: client, row format and copies of its files."""

@@ -1,4 +1,4 @@
-"""Opening Chroma: the one place that knows its client. Importing this module imports Chroma (about 1 s)."""
+"""Chroma's client: the only module that uses it directly. Importing this module imports Chroma (about 1 s)."""
 
 import errno
 import os
@@ -16,16 +16,19 @@ from chromadb.config import Settings
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.schemas.errors import DamagedVersion
 
-_HARDLY_ANY = 16 << 20  # bytes
+_HARDLY_ANY = 16 << 20  # bytes of free space below which a failure is attributed to a full disk
 
 
 class ChromaPanic(Exception):
-    """Chroma's Rust core gave up, on a database that makes no sense to it."""
+    """A panic of Chroma's Rust core, usually caused by a damaged database."""
 
 
 @contextmanager
 def open_client(version_dir: Path) -> Iterator[ClientAPI]:
-    """A client on a version's Chroma directory, closed at the end: a client that is merely dropped keeps its files open."""
+    """Opens a client on a version's Chroma directory and closes it at the end of the block: a client that is only dereferenced keeps its files open.
+
+    Panics of Chroma, also those inside the block, are raised as ChromaPanic.
+    """
     path = str(version_dir / CHROMA)
     with panics_told():
         try:
@@ -41,7 +44,7 @@ def open_client(version_dir: Path) -> Iterator[ClientAPI]:
 
 @contextmanager
 def panics_told() -> Iterator[None]:
-    """A panic of Rust passes by `except Exception`; here it becomes one, ChromaPanic."""
+    """Converts panics of Chroma's Rust core, which `except Exception` does not catch, into ChromaPanic."""
     try:
         yield
     except BaseException as error:
@@ -51,14 +54,14 @@ def panics_told() -> Iterator[None]:
 
 
 def _forget_failed(path: str) -> None:
-    """Chroma keeps what it could not start, and hands it to the next client on that path: a whole version may have that path by then."""
+    """Drops a system that failed to start from Chroma's cache, which would otherwise pass it to the next client on that path, even for an intact version."""
     if path not in SharedSystemClient._identifier_to_refcount:
         SharedSystemClient._identifier_to_system.pop(path, None)
 
 
 @contextmanager
 def disk_full_told(folder: Path) -> Iterator[None]:
-    """Chroma says that it cannot go on, and not why: where hardly any space is left, OSError says so."""
+    """Converts a failure of Chroma into OSError (ENOSPC) where less than 16 MiB are free: Chroma itself does not report a full disk as the cause."""
     try:
         yield
     except Exception as error:
@@ -68,12 +71,12 @@ def disk_full_told(folder: Path) -> Iterator[None]:
 
 
 def open_collection(client: ClientAPI, name: str) -> Collection:
-    # Without this the default embedding function is made, which downloads a model.
+    """Returns an existing collection, without Chroma's default embedding function, which would download a model."""
     return client.get_collection(name, embedding_function=None)
 
 
 def require_database(version_dir: Path) -> None:
-    """Raises DamagedVersion where Chroma's database is missing: its client would make a new, empty one without a word."""
+    """Raises DamagedVersion where Chroma's database is missing: its client would silently create an empty one."""
     database = version_dir / CHROMA / DATABASE
     if not database.is_file():
         raise DamagedVersion("Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac run KB")

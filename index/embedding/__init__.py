@@ -1,1 +1,1 @@
-"""Embedders: a local model or an API, their identity, tokens and score thresholds."""
+"""Embedders, local or by API: their identity, token counts and score thresholds."""

@@ -1,4 +1,4 @@
-"""Text in, unit vectors out. What an embedder is, which one is declared, the local one, and the one check of what any of them returns."""
+"""The embedder interface, the local embedder, and the validation of vectors that every embedder returns."""
 
 import threading
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Ve
 
 Vectors = npt.NDArray[np.float32]
 _REQUEST = 32  # texts in one forward pass; longer ones gain nothing on a CPU
-_TOKENISED = 512  # texts whose lengths are found at once: padded to the longest, 3 MB
+_TOKENISED = 512  # texts tokenised at once to measure their lengths: padded to the longest, 3 MB
 
 
 class Embedder(Protocol):
-    """Both methods return float32 (n, dimension), unit length, in the order of `texts`; n may be 0."""
+    """Converts texts to vectors. Both methods return unit vectors, float32 (n, dimension), in the order of `texts`; n may be 0."""
 
     @property
     def info(self) -> EmbedderInfo: ...
@@ -39,26 +39,27 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class RemoteEmbedder(Embedder, Protocol):
-    """One that is asked over a network: it bills tokens, and may refuse single texts."""
+    """An embedder behind an API, which bills tokens and may refuse single texts."""
 
     @property
     def tokens(self) -> int:
-        """Billed by now."""
+        """Tokens billed so far."""
 
     def embed_each(self, texts: Sequence[str]) -> tuple[Vectors, dict[int, str]]:
-        """The vectors of the texts that are taken, in order, and by row why the others are not."""
+        """Returns the vectors of the accepted documents, float32 (n, dimension), in order, and row → reason for the refused ones."""
 
 
 def load_embedder(embed: Embed, data: DataDir | None = None) -> Embedder:
-    """The declared embedder, ready to use. Importing and loading a local model takes about 5 s. Raises CredentialRefused where an API's key is missing.
+    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s.
 
-    Who has the same `data` keeps an API's declared limits together; None is the one that the environment names.
+    An API's declared rate limits are shared by all processes with the same `data`; None stands for the data directory that the environment determines.
+    Raises DeclarationError where a local model cannot be loaded, CredentialRefused where an API's key is missing.
     """
     return MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed)
 
 
 class LocalEmbedder:
-    """A sentence-transformers model on this machine, on a GPU where there is one, in the declared precision. Safe to share among threads."""
+    """A sentence-transformers model on this machine, on a GPU where available, in the declared precision. Safe to share among threads."""
 
     def __init__(self, embed: Embed) -> None:
         self._info = describe_embedder(embed)
@@ -98,10 +99,10 @@ class LocalEmbedder:
         return out
 
     def _longest_first(self, texts: Sequence[str]) -> npt.NDArray[np.intp]:
-        """The order in which texts of a request need the least padding.
+        """Returns the order of texts, longest first in word pieces, that needs the least padding within requests.
 
-        `encode` itself sorts by characters, after which a fourth of what the model reads of mixed languages is padding, and an eighth
-        of English; by word pieces it is a hundredth. Counting them takes a hundredth of the time of embedding.
+        `encode` itself sorts by characters, which leaves a quarter of the model's input as padding for mixed languages, and an eighth for English; sorted by
+        word pieces it is a hundredth. Counting word pieces takes a hundredth of the time of embedding.
         """
         if len(texts) <= _REQUEST:
             return np.arange(len(texts))
@@ -112,14 +113,17 @@ class LocalEmbedder:
 
 def _word_pieces(features: Any, texts: Sequence[str]) -> npt.NDArray[np.int64]:
     mask = features.get("attention_mask")
-    if mask is None:  # a model of word vectors: it pads nothing
+    if mask is None:  # a model of static word vectors, which needs no padding
         return np.asarray([len(text) for text in texts], dtype=np.int64)
     counts: npt.NDArray[np.int64] = mask.sum(dim=1).numpy()
     return counts
 
 
 def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> Vectors:
-    """The vectors as float32 (n, dimension) of unit length. Raises OperationalError that names the hash of the text concerned."""
+    """Returns the vectors of `texts` as float32 (n, dimension) of unit length.
+
+    Raises OperationalError, with the hash of the text concerned, for a wrong number or dimension of vectors, and for a zero or non-finite vector.
+    """
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2 or len(array) != len(texts):
         first = f", the first with sha256 {sha256(texts[0])}" if texts else ""
@@ -141,7 +145,7 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
             where=info.model,
             hint="find the text in chunks.parquet by text_sha256",
         )
-    # What is already of unit length stays as it is, to the bit.
+    # Vectors that are already of unit length stay identical to the bit.
     off = np.abs(norms - 1) > 1e-6
     if off.any():
         array = array.copy()
@@ -159,7 +163,7 @@ def _load_model(embed: Embed) -> Any:
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    # NumPy's threads wait by turning, for a tenth of a second after each product, and torch's stand behind them: a query takes 110 ms instead of 20.
+    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block torch's: a query takes 110 ms instead of 20.
     threadpool_limits(1, user_api="blas")
     folder = find_model(embed)
     try:
@@ -178,7 +182,10 @@ def _load_model(embed: Embed) -> Any:
 
 
 def _pool_in_single_precision(_module: Any, _inputs: Any, features: Any) -> Any:
-    """The layers in half precision, what follows them in single: cosine .9999 to all in single. With the mean in half it is .996, and lengths are off."""
+    """Casts the layers' outputs to float32, so that only the layers run in bfloat16.
+
+    The cosine to vectors made in float32 throughout is .9999; with mean pooling in bfloat16 it is .996, and lengths are off.
+    """
     import torch
 
     return {name: value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value for name, value in features.items()}

@@ -1,4 +1,4 @@
-"""Embedding by Mistral's API, or by a server that speaks it. Every vector is checked, and a text that is refused keeps no other one back."""
+"""Embedding by Mistral's API or a compatible server. Every vector is validated, and a refused text does not block the others."""
 
 import threading
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from mistralai.client import Mistral
 
 _PROBE = "A text that every embedder takes."
-_PLAUSIBLE = (1e-6, 1e6)  # lengths of vectors; Mistral's are 1
-_ATTEMPTS_TO_DIVIDE = 2
-_ATTEMPTS_FOR_A_QUESTION = 3  # somebody waits for the answer
+_PLAUSIBLE = (1e-6, 1e6)  # accepted range of a vector's length; Mistral's are 1
+_ATTEMPTS_TO_DIVIDE = 2  # for a part of a failed request: it may have to be divided further
+_ATTEMPTS_FOR_A_QUESTION = 3  # fewer than for documents: a user is waiting
 _Row = tuple[int | None, list[float] | None]
 _Vectors = npt.NDArray[np.float32]  # (n, dimension)
 
 
 def describe_mistral(embed: Embed) -> EmbedderInfo:
-    """What a Mistral embedder is, without asking it.
+    """Returns the identity of a Mistral embedder, without a request.
 
-    The server is part of it: two servers may call different weights by the same name. `same_as` says that they do not.
+    The server is part of the fingerprint, since two servers may use one name for different weights; `same_as` declares that they are the same.
     """
     server = embed.same_as or embed.server_url or MISTRAL_URL
     assert embed.dimension is not None
@@ -46,7 +46,11 @@ def describe_mistral(embed: Embed) -> EmbedderInfo:
 
 
 class MistralEmbedder:
-    """Texts to a server, packed into requests; what it bills is counted in `tokens`. Safe to share among threads."""
+    """Embedder behind Mistral's API; texts are packed into requests. Safe to share among threads.
+
+    `tokens` counts the tokens billed so far, estimated where the server does not report them. Raises CredentialRefused where the key is missing, and in
+    its methods the errors of `MistralApi.call`.
+    """
 
     def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
         self._info = describe_mistral(embed)
@@ -68,7 +72,7 @@ class MistralEmbedder:
         return self._embed_all(texts, self._info.document_prompt)
 
     def embed_queries(self, texts: Sequence[str]) -> _Vectors:
-        """As documents, but for a declared prompt: mistral-embed makes no difference between the two."""
+        """Embeds queries like documents, except for a declared prompt and fewer attempts: mistral-embed does not distinguish the two."""
         return self._embed_all(texts, self._info.query_prompt, attempts=_ATTEMPTS_FOR_A_QUESTION)
 
     def _embed_all(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> _Vectors:
@@ -78,9 +82,9 @@ class MistralEmbedder:
         return vectors
 
     def embed_each(self, texts: Sequence[str]) -> tuple[_Vectors, dict[int, str]]:
-        """The vectors of the texts that the server takes, in order, and why it does not take the others, by row.
+        """Returns the vectors of the accepted texts, float32 (n, dimension), in order, and row → reason for the refused ones.
 
-        A text is refused when it fails alone, while another one passes; where nothing passes, the error is raised.
+        A text counts as refused when it fails in a request of its own while a known good text passes; where that fails as well, the error is raised.
         """
         return self._embed_each(texts, self._info.document_prompt)
 
@@ -98,7 +102,10 @@ class MistralEmbedder:
         return vectors[[row for row in range(len(texts)) if row not in refused]], refused
 
     def _divide(self, texts: Sequence[str], rows: list[int], failure: Unanswered, vectors: _Vectors, refused: dict[int, str]) -> None:
-        """Asks for the parts of a request that failed, down to single texts. Where the answer told which texts failed, the others go together."""
+        """Repeats a failed request in parts, down to single texts, and fills `vectors` and `refused`.
+
+        Where the response showed which rows failed, the remaining rows are sent together and each failed row alone; otherwise the request is halved.
+        """
         if len(rows) == 1:
             refused[rows[0]] = failure.finding
             return
@@ -110,12 +117,12 @@ class MistralEmbedder:
             try:
                 vectors[part] = self._request([texts[row] for row in part], attempts=None if len(part) == 1 else _ATTEMPTS_TO_DIVIDE)
             except Unanswered as inner:
-                if len(part) == 1:  # which takes long enough for a server to go down meanwhile
+                if len(part) == 1:  # checked again: by now the server itself may have gone down
                     self._require_that_others_pass(inner)
                 self._divide(texts, part, inner, vectors, refused)
 
     def _require_that_others_pass(self, failure: Unanswered) -> None:
-        """A server that refuses everything has something else against it: an unknown model, say. Then no text is to blame."""
+        """Embeds a known good text, and raises the original error if that fails too: the cause is then not the content, but for example an unknown model."""
         try:
             self._request([_PROBE])
         except Unanswered:
@@ -133,7 +140,10 @@ class MistralEmbedder:
         return self._api.call(send, tokens=counts, attempts=attempts)
 
     def _checked(self, rows: list[_Row], texts: Sequence[str]) -> _Vectors:
-        """The vectors by the order of the texts, float32 of unit length. Raises AnswerMalformed, and DeclarationError for another dimension."""
+        """Returns the vectors in the order of `texts`, float32 of unit length.
+
+        Raises AnswerMalformed with the rows whose vectors are unusable, and DeclarationError where all vectors have a dimension other than the declared one.
+        """
         vectors = _in_order(rows, len(texts))
         lengths = {len(vector) for vector in vectors if vector}
         if len(lengths) == 1 and lengths != {self._info.dimension}:
@@ -158,7 +168,7 @@ class MistralEmbedder:
 
 
 def _in_order(rows: list[_Row], count: int) -> list[list[float] | None]:
-    """By their index; a server may leave it out altogether, and then they come in the order of the texts."""
+    """Sorts vectors by their index; where a server omits the indexes, their order is taken to be that of the texts."""
     if len(rows) != count:
         raise AnswerMalformed(f"{count} texts were sent, and {len(rows)} vectors came back")
     numbers = [number for number, _ in rows]
@@ -171,7 +181,7 @@ def _in_order(rows: list[_Row], count: int) -> list[list[float] | None]:
 
 
 class _Lenient(BaseModel):
-    """What is needed of an answer. The client also wants an `id`, which OpenAI's answers and those of several compatible servers have not."""
+    """The required part of a response. The SDK also requires an `id`, which responses of OpenAI and of several compatible servers do not have."""
 
     model_config = ConfigDict(strict=True)
 
@@ -188,7 +198,7 @@ class _Lenient(BaseModel):
 
 
 def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row], int | None]:
-    """Vectors with their numbers, as they came, and the tokens billed, where the server says how many."""
+    """Sends one request; returns (index, vector) pairs in the order received, and the tokens billed, None where the server does not report them."""
     from mistralai.client.errors import ResponseValidationError
 
     try:
@@ -205,5 +215,5 @@ def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row
 
 
 def _billed(tokens: int | None) -> int | None:
-    """None also for what cannot be: a bill of nothing or less."""
+    """Returns the tokens billed; None where they are missing or implausible (zero or negative)."""
     return tokens if tokens is not None and tokens > 0 else None

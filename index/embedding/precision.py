@@ -1,4 +1,4 @@
-"""Half precision: only where the processor multiplies it natively. Elsewhere it is emulated, and slower than single precision."""
+"""Detects hardware support for bfloat16. Without native support it is emulated, and slower than float32."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ _NATIVE = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel from Cooper Lake and AMD 
 
 
 def require_bfloat16() -> None:
-    """Raises DeclarationError, with what was found, where this machine is no faster for it. Torch is imported only where a GPU's driver is."""
+    """Raises DeclarationError, with the processor or GPU found, where bfloat16 is not native. Torch is imported only where a GPU driver is installed."""
     name, is_native = _found()
     if not is_native:
         raise DeclarationError(

@@ -1,4 +1,4 @@
-"""How well an embedder's vocabulary fits a content: into how many pieces it has to cut the words. No model is loaded."""
+"""Subword fertility: how many pieces an embedder's tokenizer needs per word, a measure of how well its vocabulary fits a content. No model is loaded."""
 
 import re
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ _WORD = re.compile(r"\w+")
 
 
 class Fertility(NamedTuple):
-    """`pieces_per_word` is near 1 where words are known; `size` counts the pieces that there are."""
+    """Subword fertility of a tokenizer on some texts."""
 
-    pieces_per_word: float
-    size: int
+    pieces_per_word: float  # near 1 where the vocabulary contains the words
+    size: int  # pieces in the vocabulary
 
 
 def subword_fertility(embed: Embed, texts: Sequence[str]) -> Fertility | None:
-    """The fit over all words of `texts`; None where the embedder has no vocabulary here, or the texts no words."""
+    """Returns the fertility over all words of `texts`; None where the embedder's tokenizer is not available locally, or the texts contain no words."""
     tokenizer = load_tokenizer(embed)
     words = [word for text in texts for word in _WORD.findall(text)]
     if tokenizer is None or not words:

@@ -1,4 +1,4 @@
-"""The tokenizer of a local model, without the model."""
+"""Loads the tokenizer of a local model without loading the model."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load_tokenizer(embed: Embed) -> "Tokenizer | None":
-    """The declared model's own, which cuts nothing off and pads nothing; None for an API, or where none lies beside the model."""
+    """Returns the declared model's tokenizer, without truncation or padding; None for an API, or where the model's folder has no tokenizer.json."""
     path = find_model(embed).path / "tokenizer.json" if embed.provider == "local" else None
     return _load(path, path.stat().st_mtime_ns) if path is not None and path.is_file() else None
 

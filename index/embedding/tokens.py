@@ -1,4 +1,4 @@
-"""How many tokens an embedder will read, and of how many texts it reads only the beginning, without loading its model."""
+"""Counts tokens, and texts that an embedder truncates, without loading its model."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -15,9 +15,9 @@ _BATCH = 1000
 
 
 def count_tokens(embed: Embed, texts: Iterable[str]) -> int | None:
-    """Tokens of all texts as the model's own tokenizer cuts them, each with its prompt, whatever the model cuts off; None where it has no such tokenizer.
+    """Returns the total number of tokens of `texts`, each with its prompt and before truncation; None where the local model has no tokenizer.json.
 
-    Those of an API are estimated, from above: its tokenizer is not here.
+    For an API the number is an upper estimate, since its tokenizer is not available locally.
     """
     if embed.provider == "mistral":
         prompt = prompts_of(embed).document
@@ -27,14 +27,21 @@ def count_tokens(embed: Embed, texts: Iterable[str]) -> int | None:
 
 
 def count_truncated(embed: Embed, texts: Iterable[str]) -> int | None:
-    """Texts of which the model reads only the beginning; None where its limit or its tokenizer is not known. 1,000 chunks of 600 characters take .2 s."""
+    """Returns how many texts the model truncates; None where its limit or tokenizer is unknown. 1,000 chunks of 600 characters take 0.2 s."""
     limit = max_tokens(embed)
     lengths = None if limit is None else _lengths(embed, texts)
     return None if limit is None or lengths is None else sum(length > limit for length in lengths)
 
 
 def count_truncated_chunks(embed: Embed, chunks: Path, since: Path | None = None, known: int | None = None) -> int | None:
-    """The same for a table of chunks. Where `known` is how many another table `since` has, only texts are looked at by which the two differ."""
+    """Returns how many chunks of a table the model truncates; None where its limit or tokenizer is unknown.
+
+    Args:
+        embed: The declared embedder.
+        chunks: Path of the chunks table.
+        since: An earlier chunks table, whose count is `known`. Given both, only texts that differ between the tables are tokenised.
+        known: Number of truncated chunks in `since`.
+    """
     keys = _keys(chunks)
     if since is None or known is None:
         return count_truncated(embed, _texts(chunks, keys))
@@ -44,12 +51,12 @@ def count_truncated_chunks(embed: Embed, chunks: Path, since: Path | None = None
 
 
 def max_tokens(embed: Embed) -> int | None:
-    """Tokens that the model reads of a text, its own marks and the prompt among them; None where that is not known."""
+    """Returns the model's input limit in tokens, special tokens and prompt included; None where it is unknown."""
     return find_model(embed).max_seq_length() if embed.provider == "local" else None
 
 
 def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
-    """The characters of each token of a text, in order, without the marks that a model adds. DeclarationError where the tokenizer is not at hand."""
+    """Returns the (start, end) character offsets of each token of a text, in order, without special tokens. DeclarationError where there is no tokenizer."""
     tokenizer = load_tokenizer(embed)
     if tokenizer is None:
         hint = "unit: characters, or words"
@@ -81,6 +88,6 @@ def _keys(chunks: Path) -> Counter[str]:
 
 
 def _texts(chunks: Path, keys: Counter[str]) -> Iterator[str]:
-    """The embedded text of each key, as often as it is counted."""
+    """Yields the embedded text of each key, repeated by its count."""
     for key, text in read_texts(chunks, keys):
         yield from [text] * keys[key]

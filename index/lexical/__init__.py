@@ -1,1 +1,1 @@
-"""The lexical (BM25) index of a version: analysis of text, writing, reading."""
+"""Lexical (BM25) index of a version: text analysis, writing and reading."""

@@ -1,7 +1,7 @@
-"""The terms of a text, by which the lexical index finds it: made alike of chunks and of queries, in any script and language.
+"""Text analysis of the lexical index: splits chunks and queries into terms, for any script and language.
 
-A word becomes one term in most cases. A code, an address or a compound (`TO1101`, `80 km/h`, `e-mail`) becomes a term as a whole and one for each part,
-so that either finds it. Words of scripts that are written without spaces become their characters and pairs of characters.
+Most words become one term. A code, an address or a compound (`TO1101`, `80 km/h`, `e-mail`) becomes one term as a whole and one per part, so that either
+matches. Runs of text in scripts written without spaces become single characters and character bigrams.
 """
 
 import threading
@@ -14,12 +14,12 @@ import regex  # type: ignore[import-untyped]  # ships no types
 import Stemmer
 
 _SPACELESS = r"[[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー〇ﾞﾟ]&&[\p{L}〇]]"
-_LETTER = rf"[[\p{{L}}\p{{N}}]--{_SPACELESS}--[¼-¾⅐-⅟↉]]"  # a fraction would grow together with the number before it
+_LETTER = rf"[[\p{{L}}\p{{N}}]--{_SPACELESS}--[¼-¾⅐-⅟↉]]"  # without fractions: `½` would merge with the number before it
 _REST = rf"[{_LETTER}\p{{M}}\u00AD\u200D\u2060]"
 _JOINT = r"""(?:['’‘ʹ＇.@/&_+·\-‐‑\u200C׳״]|(?<=\p{Nd})[,:](?=\p{Nd})|(?<=\p{Hebrew})"(?=\p{Hebrew}))"""
 _WORDS = regex.compile(rf"(?V1)(?:{_SPACELESS}\p{{M}}*+){{1,256}}|{_LETTER}{_REST}{{0,255}}+(?:{_JOINT}{_LETTER}{_REST}{{0,63}}+){{0,15}}(?:\+\+|\#)?")
 _IS_SPACELESS = regex.compile(rf"(?V1){_SPACELESS}")
-_FIRST_SPACELESS = "\u0e00"  # no script without spaces comes before Thai; a quick way to tell most words
+_FIRST_SPACELESS = "\u0e00"  # code points below Thai belong to scripts with spaces, which settles most words quickly
 
 _CLUSTERS = regex.compile(r"\X")
 _IGNORED = regex.compile(r"[\u00AD\u200D\u2060\uFE00-\uFE0F]")
@@ -37,16 +37,16 @@ _HEBREW = regex.compile(r"\p{Hebrew}")
 _ARABIC = regex.compile(r"\p{Arabic}")
 _MARKS = regex.compile(r"\p{Mn}")
 _POINTS = regex.compile(r"[\u0591-\u05BD\u05BF\u05C1\u05C2\u05C4\u05C5\u05C7]")  # Hebrew vowels and accents
-_ARABIC_SIGNS = regex.compile(r"[\u0610-\u061A\u0640\u064B-\u065F\u0670\u06D6-\u06ED]")  # vowels, and the stroke that lengthens words
+_ARABIC_SIGNS = regex.compile(r"[\u0610-\u061A\u0640\u064B-\u065F\u0670\u06D6-\u06ED]")  # vowels, and the tatweel, which lengthens words
 _ARABIC_LETTERS = str.maketrans("أإآٱىیةک", "ااااييهك")
 _UNDECOMPOSED = str.maketrans({"đ": "d", "ð": "d", "ø": "o", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"})
-_PREFIXES = frozenset("משהוכלב")  # what Hebrew writes together with the next word: from, that, the, and, as, to, in
+_PREFIXES = frozenset("משהוכלב")  # Hebrew prefixes written together with the next word: from, that, the, and, as, to, in
 _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
 
-_LONGEST = 64  # characters of a term
-_MOST_PARTS = 8  # of a compound that is a term as a whole; an address has more
-_KEPT = 1 << 16  # lumps whose terms are remembered; some 25 MB
-_LUMP = 40  # characters of one; sentences without a space do not come again
+_LONGEST = 64  # characters of a term; longer terms are cut
+_MOST_PARTS = 8  # compounds with more parts, such as addresses, get no term as a whole
+_KEPT = 1 << 16  # cached lumps (runs of text without white space); about 25 MB
+_LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
 _STEMMERS = {
     "ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish", "nl": "dutch", "en": "english", "eo": "esperanto",
@@ -55,9 +55,9 @@ _STEMMERS = {
     "ru": "russian", "sr": "serbian", "es": "spanish", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he", "ji": "yi", "in": "id"}
-# In these, words in Latin letters are foreign, and most of them English.
+# Languages in which words in Latin letters are foreign, mostly English, and therefore stemmed as English.
 _NOT_LATIN = regex.compile("am|ar|as|be|bg|bn|dv|dz|el|fa|gu|he|hi|hy|ja|ka|kk|km|kn|ko|ky|lo|mk|ml|mn|mr|my|ne|or|pa|ps|ru|sd|si|ta|te|tg|th|ti|uk|ur|yi|zh")
-# What is written together with the next word, by the language.
+# Elided words that are joined to the next word by an apostrophe, per language: they are dropped.
 _ELISIONS = {
     "fr": regex.compile("[cdjlmnst]|(?:jus|lors|puis|quoi|pres)?qu"),
     "it": regex.compile("[cdlmnstv]|un|gl|(?:a|da|de|ne|su|co|be|que)ll|quest|(?:de|a|ne|su)gl|tutt|sant"),
@@ -68,67 +68,67 @@ _ELISIONS = {
 
 
 def tokens(text: str, language: str) -> list[str]:
-    """The terms of a query in the order of its words; none holds a space. `language` is a BCP 47 tag; one that is not known leaves words as they are.
+    """Returns the terms of a query, in the order of its words; no term contains a space.
 
-    Texts that Unicode holds to be equivalent (NFC and NFD), in whatever case, have the same terms.
+    `language` is a BCP 47 tag; words of a language without a stemmer are not stemmed. Case and canonical equivalence (NFC, NFD) make no difference.
     """
     tag = primary_tag(language)
     return _read(text, tag, _terms_of)
 
 
 def stored_tokens(text: str, language: str) -> list[str]:
-    """The terms of a chunk: those of `tokens`, and those that a query would have where people type no diacritics.
+    """Returns the terms of a chunk: those of `tokens`, and those of its Latin and Greek words typed without diacritics (for Vietnamese see `folded_tokens`).
 
-    A stemmer goes by them: French `musée` is `mus`, and `musee` is `muse`.
+    Both are needed because stemmers depend on diacritics: French `musée` becomes `mus`, and `musee` becomes `muse`.
     """
     tag = primary_tag(language)
     return _read(text, tag, _stored_terms_of)
 
 
 def folded_tokens(text: str) -> list[str]:
-    """The terms of a Vietnamese text without its diacritics, as they are typed where a keyboard has none."""
+    """Returns the terms and term pairs of a Vietnamese text with diacritics removed, to match queries typed without them."""
     found = tokens(text, "und")
     return [*found, *_pairs(found)]
 
 
 def is_folded(text: str) -> bool:
-    """Whether no word of a text carries a diacritic."""
+    """Whether a text contains no diacritics."""
     plain = unicodedata.normalize("NFC", text).casefold()
     return fold(plain) == unicodedata.normalize("NFD", plain)
 
 
 def has_folded(language: str) -> bool:
-    """Whether texts of the language are also indexed by `folded_tokens`: it tells words apart by marks that people leave out."""
+    """Whether texts of the language are also indexed by `folded_tokens`: true for Vietnamese, whose words differ by marks that people often omit."""
     return primary_tag(language) == "vi"
 
 
 def primary_tag(language: str) -> str:
-    """The first part of a BCP 47 tag: `pt` of `pt-BR`."""
+    """Returns the primary subtag of a BCP 47 tag, with deprecated codes replaced: `pt-BR` gives `pt`, `iw` gives `he`."""
     tag = language.partition("-")[0].partition("_")[0].lower()
     return _ALSO_CALLED.get(tag, tag)
 
 
 def fold(text: str) -> str:
-    """Without diacritics: `Điện` becomes `Dien`. Lower-case letters that have no decomposition are written as people do without them."""
+    """Removes diacritics: `điện` becomes `dien`. Lower-case letters without a Unicode decomposition are replaced by their usual spelling, `ø` by `o`."""
     bare: str = _MARKS.sub("", unicodedata.normalize("NFD", text))
     return bare.translate(_UNDECOMPOSED)
 
 
 def _read(text: str, tag: str, terms_of: Callable[[str, str], tuple[str, ...]]) -> list[str]:
     found: list[str] = []
-    # By lumps that come again and again, since a word has no space in it: 0.3 against 1.7 microseconds for a word.
+    # Lumps between white space repeat often and never split a word, so their terms are cached: 0.3 instead of 1.7 microseconds per word.
     for lump in unicodedata.normalize("NFC", text).split():
         found += terms_of(lump, tag) if len(lump) <= _LUMP else terms_of.__wrapped__(lump, tag)  # type: ignore[attr-defined]
     return [*found, *_pairs(found)] if tag == "vi" else found
 
 
 def _pairs(syllables: list[str]) -> list[str]:
-    """A word of Vietnamese is one or more syllables, written apart."""
+    """Returns bigrams of Vietnamese syllables: a word is one or more syllables, separated by spaces."""
     return [f"{one}_{two}" for one, two in pairwise(syllables)]
 
 
 def _grams(run: str) -> list[str]:
-    """Characters, with the marks that belong to them, and pairs of neighbours."""
+    """Returns the characters of a run, each with its combining marks, followed by all pairs of neighbours."""
     units = _CLUSTERS.findall(unicodedata.normalize("NFKC", run).casefold())
     return [*units, *map("".join, pairwise(units))]
 
@@ -158,12 +158,12 @@ def _words_of(lump: str) -> list[str]:
 
 
 def _is_run(word: str) -> bool:
-    """Whether it is written without spaces."""
+    """Whether a match of `_WORDS` is a run in a script written without spaces."""
     return word[0] >= _FIRST_SPACELESS and _IS_SPACELESS.match(word) is not None
 
 
 def _terms_of_word(word: str, tag: str) -> list[str]:
-    """The terms of what `_WORDS` takes for one word: a word, or several with something between them that is no space."""
+    """Returns the terms of one match of `_WORDS`: a word, or several words joined by something other than a space."""
     word = _plain(word, tag)
     if number := _THOUSANDS.fullmatch(word):
         return _terms_of_number(*number.groups())
@@ -178,23 +178,23 @@ def _terms_of_word(word: str, tag: str) -> list[str]:
 
 
 def _terms_of_number(whole: str, decimals: str | None, unit: str) -> list[str]:
-    """`1,000.50` and `1.000,50` are written by different people. What comes after it is a unit or a currency: `1.000.000đ`."""
+    """Normalises a number with separators: `1,000.50` and `1.000,50` give the same term. A unit or currency behind it (`1.000.000đ`) is a second term."""
     digits = "".join(character for character in whole if character.isdigit())
     number = f"{digits}.{decimals}" if decimals else digits
     return [number, fold(unit)] if unit else [number]
 
 
 def _plain(word: str, tag: str) -> str:
-    """As NFKC_Casefold of Unicode has it, and with one kind of apostrophe and of digits."""
+    """Normalises a word: Unicode NFKC_Casefold, ASCII apostrophes and ASCII digits."""
     if tag in ("tr", "az"):
         word = word.replace("I", "ı").replace("İ", "i")
     word = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", _IGNORED.sub("", word)).casefold())
-    word = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0], digit[0])), word)  # newer digits than Python knows stay
+    word = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0], digit[0])), word)  # digits newer than Python's Unicode data stay
     return str(_INSIDE_HEBREW.sub("", _APOSTROPHES.sub("'", word)))
 
 
 def _whole(word: str, parts: list[str], tag: str) -> str:
-    """The term of a compound as a whole; none where there is nothing that anybody would ask for."""
+    """Returns the term for a compound as a whole; empty where it would serve no query, as for compounds of more than 8 parts."""
     if _DECIMAL.fullmatch(word):
         return ".".join(parts)
     if _INITIALS.fullmatch(word):
@@ -215,7 +215,7 @@ def _terms_of_part(part: str, tag: str) -> list[str]:
         pieces = _PIECES.findall(part)
         return [fold(part.replace("'", "")), *(map(fold, pieces) if 1 <= len(pieces) <= 4 else ())]
     if apostrophe and len(head) <= 2 and len(tail) > 2:
-        return [_stemmed(part, tag), _stemmed(tail, tag)]  # d'Orsay, in a language that has no elision
+        return [_stemmed(part, tag), _stemmed(tail, tag)]  # a foreign name such as d'Orsay in a language without elision
     if _HEBREW.search(part):
         bare = _POINTS.sub("", part)
         return [bare, bare[1:]] if len(bare) > 3 and bare[0] in _PREFIXES else [bare]
@@ -226,7 +226,7 @@ def _stemmed(word: str, tag: str) -> str:
     is_latin = bool(_LATIN.search(word))
     stemmer = "en" if is_latin and _NOT_LATIN.fullmatch(tag) else tag
     if stemmer == "en":
-        word = fold(word)  # a diacritic is for those who can type it
+        word = fold(word)  # diacritics in English are optional
     if stemmer in _STEMMERS:
         with _STEMMING:
             word = _stemmer(_STEMMERS[stemmer]).stemWord(word)
@@ -239,13 +239,13 @@ def _stemmed(word: str, tag: str) -> str:
 
 
 def _with_tone_last(syllable: str) -> str:
-    """A syllable has one tone, and two schools of where to write it: `hòa` and `hoà`."""
+    """Moves the tone mark of a Vietnamese syllable to its end, since two conventions place it differently: `hòa` and `hoà`."""
     marks = unicodedata.normalize("NFD", syllable)
     tone = "".join(mark for mark in marks if mark in _TONES)
     return unicodedata.normalize("NFC", "".join(mark for mark in marks if mark not in _TONES)) + tone
 
 
-_STEMMING = threading.Lock()  # a stemmer is for one thread
+_STEMMING = threading.Lock()  # stemmers are not thread-safe
 
 
 @cache

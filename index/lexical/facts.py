@@ -1,7 +1,7 @@
-"""What is noted of a version's lexical index, and whether the next one may be made from it. Nothing here opens tantivy.
+"""Metadata of a lexical index (`lexical.json`), and the decision whether the next version may change a copy of it. Nothing here opens tantivy.
 
-Rows that are deleted stay in tantivy's counts (how many rows there are, and how many hold a term) until their segment is written anew, which moves
-scores a little. Where they are many, and where the analyzer is another by now, the index is made in full.
+Deleted rows stay in tantivy's statistics (number of rows, document frequencies) until their segment is rewritten, which shifts scores slightly. The index is
+built in full when its deleted rows would exceed 10 % of the live ones, or when the analyzer or the declared language has changed.
 """
 
 from pathlib import Path
@@ -13,28 +13,28 @@ from almanac.schemas.errors import DamagedVersion
 
 LEXICAL = "lexical"  # the folder in a version's directory
 FACTS = "lexical.json"  # in that folder
-_DUE_SHARE = 0.1  # of deleted rows
-ANALYSIS = ("index.lexical.writer",)  # the module with which the stage begins
+_DUE_SHARE = 0.1  # deleted rows as a share of the live ones, at most
+ANALYSIS = ("index.lexical.writer",)  # entry module of the stage, for its fingerprint
 
 
 def analyzer_fingerprint() -> str:
-    """What decides which terms a chunk has, but for the language."""
+    """Fingerprint of the code and libraries that determine a chunk's terms; the language is not part of it."""
     return code_fingerprint(*ANALYSIS)
 
 
 class LexicalFacts(BaseModel):
-    """How a lexical index was made. `language` is the declared one, `languages` those of the chunks, sorted; `deleted` rows count in scores still."""
+    """How a lexical index was built."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    analyzer: str
-    language: str
-    languages: list[str]
-    deleted: int = 0
+    analyzer: str  # `analyzer_fingerprint` at the time
+    language: str  # as declared: a BCP 47 tag or `auto`
+    languages: list[str]  # languages of the chunks, sorted
+    deleted: int = 0  # deleted rows that still count in tantivy's statistics
 
 
 def lexical_facts(folder: Path) -> LexicalFacts:
-    """What is noted in the folder of a lexical index. Raises DamagedVersion where there is none, or it cannot be read."""
+    """Reads the metadata of the lexical index in `folder`. Raises DamagedVersion where it is missing or cannot be read."""
     try:
         return LexicalFacts.model_validate_json((folder / FACTS).read_bytes())
     except FileNotFoundError as error:
@@ -46,7 +46,14 @@ def lexical_facts(folder: Path) -> LexicalFacts:
 
 
 def is_changeable(version_dir: Path, language: str, removed: int, rows: int) -> bool:
-    """Whether the version's index may be changed into one of `rows` rows, by deleting some of its own and adding others."""
+    """Whether a copy of a version's index may be changed into the next version's, instead of building that in full.
+
+    Args:
+        version_dir: Directory of the parent version.
+        language: Declared language of the next version.
+        removed: Number of rows to delete from the copy.
+        rows: Number of rows of the next version.
+    """
     try:
         facts = lexical_facts(version_dir / LEXICAL)
     except DamagedVersion:

@@ -1,4 +1,4 @@
-"""The read side of a version's lexical index: BM25 over the terms of a query, as each language that the version has reads it."""
+"""Read access to a version's lexical index: BM25 search, with the query analyzed once per language of the version."""
 
 from collections.abc import Collection, Iterator, Set
 from pathlib import Path
@@ -12,30 +12,30 @@ from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, dama
 
 Hit = tuple[str, float]
 
-_SPARE = 20  # rows asked for beyond k, for some of equal score beside the last
-_FEW = 500  # ids that are looked up, in 2.5 ms; among more, the best rows are picked from those of the whole index
-_DEEPER = 4  # times as many rows, where too few of the first ones are wanted
-_MOST_TERMS = 128  # of a query; of more, the rarest tell nearly all
+_SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
+_FEW = 500  # up to this many allowed ids become part of the query, in 2.5 ms; with more, hits of the whole index are filtered
+_DEEPER = 4  # factor by which the number of requested rows grows while too few of them pass the filter
+_MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
 class AnalyzedQuery(NamedTuple):
-    """A query as one language has it, Vietnamese also without diacritics. `frequencies`: its terms, and in how many of the `rows` each stands."""
+    """A query analyzed for one language, with corpus statistics."""
 
-    language: str
-    is_folded: bool
-    frequencies: dict[str, int]
-    rows: int
+    language: str  # BCP 47 tag
+    is_folded: bool  # whether it was analyzed without diacritics (Vietnamese typed without them)
+    frequencies: dict[str, int]  # term → number of rows that contain it, in the order of the query
+    rows: int  # rows of the index
 
     def terms_of(self, text: str) -> set[str]:
-        """The terms of another text, to compare."""
+        """Returns the terms of another text, analyzed in the same way as this query."""
         return set(folded_tokens(text) if self.is_folded else tokens(text, self.language))
 
 
 class LexicalIndex:
-    """The index in a version's folder, opened as it is; later changes of the folder are not seen. Safe to share among threads."""
+    """A snapshot of the lexical index in a version's folder; later changes of the folder are not seen. Safe to share among threads."""
 
     def __init__(self, version_dir: Path) -> None:
-        """Raises DamagedVersion where there is no lexical index, or it cannot be read."""
+        """Opens the index. Raises DamagedVersion where it is missing or cannot be read."""
         self._facts = lexical_facts(version_dir / LEXICAL)
         self._schema = lexical_schema()
         with damage_told(version_dir / LEXICAL):
@@ -43,15 +43,20 @@ class LexicalIndex:
         self._rows = int(self._searcher.num_docs)
 
     def ids(self) -> list[str]:
-        """The ids of all rows, as often as there are rows."""
+        """Returns the chunk id of every row, in no particular order; a duplicate row repeats its id."""
         hits = self._searcher.search(tantivy.Query.all_query(), max(self._rows, 1), count=False).hits
         return [_id_of(*numbers) for _, *numbers in self._numbered(hits)]
 
     def search(self, query: str, k: int, ids: Collection[str] | None = None) -> list[Hit]:
-        """The k best rows as (chunk_id, BM25 score), best first, equal ones by id; among `ids` only, where given.
+        """Returns the k best rows as (chunk_id, BM25 score), highest score first, ties by id.
 
-        Any term of the query may match, and nothing in it is an operator. In several languages it has several readings: a row counts by the one
-        that suits it best.
+        Terms are combined with OR, without operator syntax. In an index of several languages, each analysis of the query is searched, and a row keeps its
+        highest score.
+
+        Args:
+            query: The words to search for.
+            k: Maximum number of hits.
+            ids: Restricts the search to these chunks, fastest as a set; None searches all rows.
         """
         if k < 1 or (ids is not None and not ids):
             return []
@@ -63,7 +68,7 @@ class LexicalIndex:
         return _ranked(best.items())[:k]
 
     def readings(self, query: str) -> list[AnalyzedQuery]:
-        """A query as each language of the index reads it, and how many rows have each of its terms."""
+        """Returns the query analyzed for each language of the index, with the document frequency of each term."""
         return [self._reading(query, language, is_folded(query) and has_folded(language)) for language in self._facts.languages]
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
@@ -79,7 +84,7 @@ class LexicalIndex:
         return ((field, terms) for field, terms in sorted(readings) if terms)
 
     def _telling(self, field: str, terms: tuple[str, ...]) -> tuple[str, ...]:
-        """All terms, or of too many the rarest that any row has."""
+        """Returns the terms to search for: all, or, of more than 128, the 128 rarest that occur in the index."""
         if len(terms) <= _MOST_TERMS:
             return terms
         frequencies = {term: self._searcher.doc_freq(field, term) for term in terms}
@@ -89,7 +94,7 @@ class LexicalIndex:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, tantivy.Query.term_query(self._schema, field, term, stored)) for term in terms])
 
     def _top(self, query: tantivy.Query, k: int, wanted: Set[str] | None) -> list[Hit]:
-        """The k best rows of a query; all of the same score as the last one are looked at, so that ids and not chance decide."""
+        """Returns the k best rows of a query. All rows that tie with the last one are considered, so that ties are broken by id and not by chance."""
         limit = k + _SPARE
         if wanted is not None and len(wanted) <= _FEW:
             chosen = tantivy.Query.const_score_query(self._any_of(ID, tuple(wanted), "basic"), 0.0)
@@ -103,7 +108,7 @@ class LexicalIndex:
             for score, high, low in self._numbered(hits):
                 if len(found) >= k and _rounded(score) < found[k - 1][1]:
                     return _ranked(found)[:k]
-                chunk_id = _id_of(high, low)  # costs more than all else in this loop
+                chunk_id = _id_of(high, low)  # the most expensive step of this loop, hence after the check of the score
                 if wanted is None or chunk_id in wanted:
                     found.append((chunk_id, _rounded(score)))
             if len(hits) < limit:
@@ -122,18 +127,18 @@ def _id_of(high: int, low: int) -> str:
 
 
 def _open(folder: Path) -> tantivy.Searcher:
-    """tantivy goes by the folder's real path, once: another folder may take that while it opens one file after the other."""
+    """Opens the index by the folder's real path, and again if that changed meanwhile: another folder may take the name while tantivy opens its files."""
     while True:
         place = folder.resolve()
         index = tantivy.Index.open(str(place))
-        index.config_reader(reload_policy="manual")  # else a thread looks for changes
+        index.config_reader(reload_policy="manual")  # otherwise a thread watches for changes
         searcher = index.searcher()
         if folder.resolve() == place:
             return searcher
 
 
 def _rounded(score: float) -> float:
-    """Terms are added up in another order from one segment to the next, in single precision."""
+    """Rounds a score to 6 digits: tantivy sums terms in single precision, in an order that differs between segments."""
     return float(f"{score:.6g}")
 
 

@@ -1,4 +1,4 @@
-"""Makes the lexical index of a version, in tantivy's files: which chunks hold which terms. In full, or by changing a copy of the parent's."""
+"""Writes the lexical index of a version with tantivy, in full or by changing a copy of the parent's."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -19,12 +19,12 @@ ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
 COLUMNS = ["chunk_id", "title", "embedded_text", "metadata"]
 UNDETERMINED = "und"
 
-_HEAP = 48 << 20  # bytes of terms before a segment is written
-_ROWS = 2000  # in memory at a time
+_HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment is written
+_ROWS = 2000  # rows in memory at a time
 
 
 def lexical_schema() -> tantivy.Schema:
-    """A chunk's id, as a term and as two numbers that are quick to read; its terms, with their counts and no positions."""
+    """Schema of the index: the chunk id as a term, for filters and deletion, and as two integers, which are faster to read; terms with counts, no positions."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(ID, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field(ID_HIGH, fast=True)
@@ -35,7 +35,7 @@ def lexical_schema() -> tantivy.Schema:
 
 
 def build_lexical(version_dir: Path, language: str) -> None:
-    """Makes the lexical index of the chunks table in `version_dir`, some rows of which are in memory at a time."""
+    """Builds the lexical index of the chunks table in `version_dir`, 2,000 rows at a time. `language` is a BCP 47 tag, or `auto` for each chunk's own."""
     folder = version_dir / LEXICAL
     folder.mkdir()
     _write(tantivy.Index(lexical_schema(), str(folder)), [], read_batches(version_dir / CHUNKS, COLUMNS, rows=_ROWS), language)
@@ -43,7 +43,13 @@ def build_lexical(version_dir: Path, language: str) -> None:
 
 
 def change_lexical(version_dir: Path, removed: list[str], added: Iterable[pa.Table], language: str) -> None:
-    """Deletes rows by id from a copy of the parent's index, and adds others, which may have the id of one that is deleted.
+    """Changes the copy of the parent's index in `version_dir`: deletes rows, then adds rows.
+
+    Args:
+        version_dir: Directory of the new version, with its chunks table and the copied index.
+        removed: Chunk ids to delete.
+        added: Batches of rows to add, with the columns `COLUMNS`; an added row may have the id of a deleted one.
+        language: Declared language, a BCP 47 tag or `auto`.
 
     Raises DamagedVersion where tantivy cannot read the copy.
     """
@@ -56,7 +62,7 @@ def change_lexical(version_dir: Path, removed: list[str], added: Iterable[pa.Tab
 
 @contextmanager
 def damage_told(folder: Path) -> Iterator[None]:
-    """What tantivy cannot read becomes DamagedVersion, a panic of its Rust core too, which passes by `except Exception`."""
+    """Converts tantivy's read errors into DamagedVersion, including panics of its Rust core, which `except Exception` does not catch."""
     try:
         yield
     except BaseException as error:
@@ -67,7 +73,7 @@ def damage_told(folder: Path) -> Iterator[None]:
 
 
 def language_of(metadata: str, declared: str) -> str:
-    """The language by whose rules a chunk is read: the declared one; where that is `auto`, what its metadata says."""
+    """Returns the language for the analysis of a chunk: the declared one; for `auto`, the one in its metadata (a JSON text), else `und`."""
     if declared != "auto":
         return declared
     found = json.loads(metadata).get("language")
@@ -75,7 +81,7 @@ def language_of(metadata: str, declared: str) -> str:
 
 
 def indexed_text(row: dict[str, Any]) -> str:
-    """What a chunk is found by: the embedded text, and the title where that does not begin with it."""
+    """Returns the text that is indexed for a chunk: the embedded text, preceded by the title unless it already begins with it."""
     title, text = row["title"], row["embedded_text"]
     return text if not title or text.startswith(title) else f"{title}\n{text}"
 

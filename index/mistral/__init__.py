@@ -1,1 +1,1 @@
-"""A client of the Mistral API, with batches, rate limits and retries; embedding and generation share it."""
+"""Client of the Mistral API with batching, a rate limit and retries, shared by embedding and generation."""

@@ -1,22 +1,23 @@
-"""Texts packed into requests: as many as a provider takes at once, by tokens and by inputs.
+"""Packs texts into requests that stay within the provider's limits on tokens and inputs.
 
-Mistral's tokenizer is not here, so tokens are estimated from above. Its vocabulary of 32,000 pieces falls back to single bytes: a text never has more
-tokens than UTF-8 bytes, and what is no ASCII letter is counted so. A run of ASCII letters counts a third of its length, rounded up: "tarification"
-is 4. Words of English, French and Vietnamese take fewer; random letters may take more, and then the server's refusal halves the request.
+Mistral's tokenizer is not available locally, so token counts are upper estimates. Its vocabulary of 32,000 pieces falls back to single bytes: a text never
+has more tokens than UTF-8 bytes, and every character that is not an ASCII letter is counted by its bytes. A run of ASCII letters counts a third of its
+length, rounded up: "tarification" is 4. Words of English, French and Vietnamese take fewer tokens; random letters may take more, in which case the server
+refuses the request and it is halved.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 
-MAX_TOKENS = 16_384  # "Too many tokens in batch. Max is 16384"
+MAX_TOKENS = 16_384  # per request; the API's error message: "Too many tokens in batch. Max is 16384"
 MAX_INPUTS = 128
 _LETTERS = re.compile(r"[A-Za-z]+")
-_BETWEEN_WORDS = re.compile(r"(?<=\S) (?=\S)")  # belongs to the word that follows
-_MARKS = 2  # begin of text, and the space that is put before it
+_BETWEEN_WORDS = re.compile(r"(?<=\S) (?=\S)")  # a single space is part of the token of the word that follows
+_MARKS = 2  # tokens that the tokenizer adds: begin of text, and the space put before it
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of a text, at most, as far as language is written in it."""
+    """Estimates the number of tokens of a text: an upper bound for text in natural language."""
     letters = sum(-(-len(word) // 3) for word in _LETTERS.findall(text))
     rest = _BETWEEN_WORDS.sub("", _LETTERS.sub("a", text))
     words = rest.count("a")
@@ -24,7 +25,15 @@ def estimate_tokens(text: str) -> int:
 
 
 def pack_requests(tokens: Sequence[int], *, max_tokens: int = MAX_TOKENS, max_inputs: int = MAX_INPUTS) -> Iterator[list[int]]:
-    """Rows of each request, in order. A text that is too long for any request goes alone: what becomes of it is for the server to say."""
+    """Yields the row numbers of each request, in order.
+
+    A text with more than `max_tokens` gets a request of its own: whether it is accepted is left to the server.
+
+    Args:
+        tokens: Token count of each text.
+        max_tokens: Tokens per request, at most.
+        max_inputs: Texts per request, at most.
+    """
     request: list[int] = []
     total = 0
     for row, count in enumerate(tokens):

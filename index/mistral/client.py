@@ -1,7 +1,7 @@
-"""Requests to Mistral's API, or to a server that speaks it: which failures are final, which are worth another try, what is said of them.
+"""Requests to Mistral's API or a compatible server: classification of failures, retries, and errors that never reveal the key.
 
-The client retries nothing by itself, and is asked not to: it would honour a Retry-After of any length. It is also kept from following redirects,
-which would take the key and the texts elsewhere, from logging headers (MISTRAL_DEBUG) and from its telemetry (MISTRAL_SDK_TELEMETRY).
+Retries are done here and not by Mistral's SDK, which would honour a Retry-After of any length. The SDK is also prevented from following redirects, which
+would send the key and the texts to another host, from logging headers (MISTRAL_DEBUG) and from sending telemetry (MISTRAL_SDK_TELEMETRY).
 """
 
 import itertools
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mistralai.client import Mistral
 
 MISTRAL_URL = "https://api.mistral.ai"
-_KEY = re.compile(r"[\x21-\x7e]+")  # what a header can carry
-_SAID = 300  # characters of what a server said that are shown
-_LARGEST_ANSWER = 256 << 20  # 128 vectors of 4,096 numbers are 12 MB
+_KEY = re.compile(r"[\x21-\x7e]+")  # characters allowed in an HTTP header value
+_SAID = 300  # characters of a server's message shown in an error
+_LARGEST_ANSWER = 256 << 20  # bytes; 128 vectors of 4,096 numbers are 12 MB
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
 _ABOUT_THE_CONTENT = frozenset({400, 413, 422, 500})
 _log = structlog.get_logger("almanac.mistral")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class AnswerMalformed(Exception):
-    """An answer that cannot be what was asked for. `rows` are the inputs whose part of it is of no use, where only that is wrong."""
+    """A response that does not match the request. `rows` are the inputs whose results are unusable; empty where the response as a whole is."""
 
     def __init__(self, finding: str, rows: Collection[int] = ()) -> None:
         super().__init__(finding)
@@ -45,7 +45,10 @@ class AnswerMalformed(Exception):
 
 
 class Unanswered(Exception):
-    """No answer of use, and what was sent may be why. `error` is what to raise where it is not."""
+    """No usable response after all attempts, possibly because of the content sent.
+
+    `error` is the error to raise once the content is ruled out; `finding` describes the failure; `rows` are as in `AnswerMalformed`.
+    """
 
     def __init__(self, error: AlmanacError, finding: str, rows: Collection[int] = ()) -> None:
         super().__init__(finding)
@@ -55,7 +58,15 @@ class Unanswered(Exception):
 
 
 class _Failure:
-    """One attempt that failed. `attempts` is how many it is worth in all."""
+    """Classification of a failed attempt.
+
+    Args:
+        error: What to raise when no attempts are left.
+        attempts: Total number of attempts that this kind of failure justifies; 1 means no retry.
+        retry_after: Value of the Retry-After header.
+        may_be_content: Whether the content sent may have caused the failure.
+        rows: Inputs whose results are unusable.
+    """
 
     def __init__(self, error: AlmanacError, *, attempts: int = 1, retry_after: str | None = None, may_be_content: bool = False, rows: Collection[int] = ()):
         self.error = error
@@ -66,7 +77,16 @@ class _Failure:
 
 
 class MistralApi:
-    """One server, one key, one rate limit. Safe to share among threads."""
+    """Access to one server with one key and one rate limit. Safe to share among threads.
+
+    Args:
+        server_url: The server's base URL, without `/v1`; None for Mistral's own.
+        limit: Rate limit that every attempt waits for.
+        timeout_s: Seconds to wait for a response, and at most for reading its body.
+        retry: Number of attempts and delays between them.
+
+    Raises CredentialRefused when MISTRAL_API_KEY is missing or cannot be sent in a header.
+    """
 
     def __init__(self, server_url: str | None, limit: RateLimit, *, timeout_s: float = 60.0, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
         self.server = server_url or MISTRAL_URL
@@ -77,10 +97,15 @@ class MistralApi:
         weakref.finalize(self, http.close)
 
     def call(self, send: Callable[["Mistral"], T], *, tokens: int = 0, attempts: int | None = None) -> T:
-        """What `send` makes of the client's answer; it raises AnswerMalformed where it can make nothing of it.
+        """Calls `send` with the SDK's client and returns its result; failed attempts are repeated where that can help.
 
-        Tried again as often as its failure is worth, at most `attempts` times. Raises Unanswered where the content may be at fault, and otherwise an
-        AlmanacError: CredentialRefused (401, 403), DeclarationError (404, redirects), Retriable (408, 429, 5xx), Unreachable, OperationalError.
+        Args:
+            send: Makes one request and converts the response; raises AnswerMalformed for a response that it cannot use.
+            tokens: Estimated tokens of the request, for the rate limit.
+            attempts: Maximum number of attempts; None leaves it to the kind of failure.
+
+        Raises Unanswered where the content may be at fault (400, 413, 422, 500, malformed responses), and otherwise an AlmanacError: CredentialRefused
+        (401, 403), DeclarationError (404, 405, redirects), Retriable (408, 409, 425, 429, other 5xx), Unreachable, OperationalError.
         """
         for attempt in itertools.count():
             self._require_key()
@@ -99,7 +124,7 @@ class MistralApi:
         raise AssertionError("unreachable")
 
     def _judge(self, error: Exception) -> _Failure:
-        """What an exception of the client means. One that is not known is a defect, and raised as it is."""
+        """Classifies an exception of the SDK or of `send`. An unknown exception is a defect and is raised unchanged."""
         import httpx2
         from mistralai.client import errors
 
@@ -143,9 +168,9 @@ class MistralApi:
         return _Failure(OperationalError(finding, where=self.server, hint="check model and server_url; the server says why"), may_be_content=may_be_content)
 
     def _said(self, body: str) -> str:
-        """What a server said, in one line; the key is masked where it is repeated."""
+        """Extracts the message from an error body: one line of printable characters, at most 300, with the key masked."""
         try:
-            told: Any = from_json(body)  # of limited depth
+            told: Any = from_json(body)  # ValueError for JSON that is nested too deeply
         except ValueError:
             told = body
         while isinstance(told, dict):
@@ -154,7 +179,7 @@ class MistralApi:
                 break
             told = inner
         text = self._masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
-        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())  # no orders to a terminal
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())  # no terminal control sequences
         return text[:_SAID] + ("…" if len(text) > _SAID else "") or "nothing"
 
     @staticmethod
@@ -172,7 +197,15 @@ class MistralApi:
 
 
 def shared_limit(data: DataDir | None, server_url: str | None, model: str, requests_per_second: float | None, tokens_per_minute: float | None) -> RateLimit:
-    """The limit of a model of a server, for all processes that have this data directory; None is the one that the environment names."""
+    """Returns the rate limit of one model on one server, shared by all processes that use the data directory.
+
+    Args:
+        data: Data directory that holds the limit's file; None for the one that the environment or the project determines.
+        server_url: The server's base URL; None for Mistral's own.
+        model: Name of the model: each has a limit of its own.
+        requests_per_second: Maximum rate of requests; None for no limit.
+        tokens_per_minute: Maximum rate of tokens; None for no limit.
+    """
     name = sha256(f"{server_url or MISTRAL_URL} {model}")[:16]
     return RateLimit((data or DataDir.locate()).limits / name, requests_per_second, tokens_per_minute)
 
@@ -191,7 +224,7 @@ def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral
         api_key=_key,
         server_url=server,
         client=http,
-        async_client=httpx2.AsyncClient(verify=trusted),  # never opened; one of its own would start an event loop when it is thrown away
+        async_client=httpx2.AsyncClient(verify=trusted),  # never opened; the SDK's default one would start an event loop when it is disposed of
         timeout_ms=round(1000 * timeout_s),
         debug_logger=NoOpLogger(),
     )
@@ -204,7 +237,10 @@ def _key() -> str:
 
 
 def _bounded(response: "httpx2.Response", deadline: float) -> "httpx2.SyncByteStream":
-    """The body of an answer, as long as it may take: httpx limits the wait for each part, and one byte a second would come for ever."""
+    """Wraps a response body with a deadline (`time.monotonic` seconds) and a maximum size.
+
+    httpx limits only the wait for each part, so a server that sends one byte a second would keep a request open for ever.
+    """
     import httpx2
 
     assert isinstance(response.stream, httpx2.SyncByteStream)

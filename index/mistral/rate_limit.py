@@ -1,7 +1,7 @@
-"""A rate limit that all processes of a data directory keep together: a bucket that drains at a steady rate, in a file behind a lock.
+"""Rate limit shared by all processes of a data directory: a leaky bucket stored in a file and guarded by a lock.
 
-Who wants to ask books the next free moment and waits for it without the lock. A process that is killed while it holds the lock loses it at once;
-one that is killed while it waits has only wasted its turn.
+A caller reserves the next free moment under the lock and waits for it without the lock. A process killed while it has the lock releases it at once; one
+killed while it waits wastes only its own turn.
 """
 
 import fcntl
@@ -14,21 +14,21 @@ from pathlib import Path
 
 from almanac.core.durable import write_file
 
-_LONGEST_QUEUE_S = 3600.0  # a moment further off than this was written before the clock was set back
+_LONGEST_QUEUE_S = 3600.0  # a reserved moment further ahead than this was written before the clock was set back, and is ignored
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """At most so many requests a second and tokens a minute; None does not limit. `path` is shared by whoever shares the limit."""
+    """Limits requests per second and tokens per minute, each None for no limit. Instances with the same `path` share one limit, across processes."""
 
     path: Path
     requests_per_second: float | None = None
     tokens_per_minute: float | None = None
-    clock: Callable[[], float] = field(default=time.time)  # the same for all processes
+    clock: Callable[[], float] = field(default=time.time)  # not monotonic: processes have to agree on it
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def wait(self, tokens: int = 0) -> float:
-        """Returns when a request of so many tokens may be sent; says how many seconds that took."""
+        """Blocks until a request of `tokens` tokens may be sent; returns the seconds waited."""
         cost_s = self._cost_s(tokens)
         if cost_s == 0:
             return 0.0
@@ -47,7 +47,7 @@ class RateLimit:
         return min(max(by_request, by_tokens), _LONGEST_QUEUE_S)
 
     def _read(self) -> float:
-        """The next free moment; the past where nobody has booked one, or the file is torn."""
+        """Returns the next free moment in clock seconds; 0.0, which is in the past, where the file is missing or damaged."""
         try:
             return float(self.path.read_text())
         except (OSError, ValueError):
@@ -61,4 +61,4 @@ class RateLimit:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(descriptor)  # which unlocks
+            os.close(descriptor)  # releases the lock

@@ -1,4 +1,4 @@
-"""When a request that failed is worth another try, and after how long."""
+"""Retry policy for failed requests: number of attempts and delays."""
 
 import random
 from dataclasses import dataclass
@@ -8,16 +8,19 @@ from almanac.core.retry_after import read_retry_after
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often and how patiently. A server's Retry-After is honoured up to `retry_after_cap_s`: some say an hour, some say `inf`."""
+    """Attempts and exponential backoff. A server's Retry-After is honoured up to `retry_after_cap_s`: some servers send an hour, some `inf`."""
 
     attempts: int = 6
-    malformed_attempts: int = 3  # an answer that makes no sense seldom mends
+    malformed_attempts: int = 3  # fewer: a malformed response rarely becomes a good one
     base_s: float = 0.5
     cap_s: float = 30.0
     retry_after_cap_s: float = 60.0
 
     def delay_s(self, attempt: int, retry_after: str | None = None) -> float:
-        """Seconds to wait after attempt number `attempt`, from 0. Half of it is chance: clients that failed together must not come back together."""
+        """Returns the seconds to wait after attempt number `attempt`, counted from 0.
+
+        Half of the backoff is random, so that clients which failed together do not return together. `retry_after` is the value of the header.
+        """
         own = min(self.cap_s, self.base_s * 2.0 ** min(attempt, 30)) * random.uniform(0.5, 1)
         told = read_retry_after(retry_after)
         return own if told is None else max(own, min(told, self.retry_after_cap_s))

@@ -1,1 +1,1 @@
-"""What happens to versions after publication: prune, rebuild, takedown, promote."""
+"""Maintenance of versions after publication: prune, rebuild, takedown and promote."""

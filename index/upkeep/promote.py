@@ -1,4 +1,4 @@
-"""A verified version, taken from one data directory to another: from staging to production, with everything that it is made of."""
+"""Promotion: copies a verified version, with its tables and vectors, from one data directory to another, such as from staging to production."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +29,19 @@ _log = structlog.get_logger("almanac.promote")
 
 
 def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, go_live: bool = True) -> PromoteResult:
-    """Verifies a version here, copies it with its vectors, verifies it there and publishes it under that directory's lock.
+    """Verifies a version in `source`, copies it with its vectors to `target`, verifies the copy and publishes it, under the target's writer lock.
 
-    Where the same content is there already, complete, it is only published; where it is live, nothing happens. Raises GateRefused for a version
-    that the gate refused and nobody published all the same, DamagedVersion where either verification finds something.
+    If the target already has a complete version with the same content, that one is verified and published instead; if it is live already, nothing changes.
+
+    Args:
+        source: Data directory that has the version.
+        target: Data directory to copy it to.
+        kb: Name of the knowledge base.
+        version: Name of the version in `source`; it may get another one in `target`.
+        go_live: Whether to publish the version there.
+
+    Raises GateRefused for a version that the gate refused and that was not published by an override, DamagedVersion where a verification finds problems,
+    UsageError where the directories are the same or the version contains items taken down in `target`, RunLocked while the target is being written.
     """
     if source.root == target.root or (target.root.exists() and source.root.samefile(target.root)):
         raise UsageError("the version is in that data directory already", where=str(target.root), hint="--to names another one, such as production's")
@@ -74,7 +83,7 @@ def _require_whole(folder: Path, manifest: Manifest, data: DataDir) -> None:
 
 
 def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, lease: Lease) -> str:
-    """The name that the version has in `target`, where it is whole."""
+    """Returns the version's name in `target`, after copying it or finding and verifying an equal one."""
     index_dir = target.index(manifest.kb)
     discard_unfinished(index_dir)
     sweep(target.vectors.glob(f"*/{TEMPORARY}"))
@@ -103,7 +112,7 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
 
 
 def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
-    """The live version where it has this content, else the newest complete one that has."""
+    """Returns a complete version with the same content: the live one if it qualifies, else the newest; None where there is none."""
     live = read_pointer(index_dir)
     same = [one for one in list_versions(index_dir) if _content_of(one) == _content_of(manifest)]
     return max(same, key=lambda one: (one.version == live, one.created_at), default=None)
@@ -127,7 +136,7 @@ def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
 
 
 def _refuse_forgotten(index_dir: Path, folder: Path, manifest: Manifest) -> None:
-    """What was taken down there does not come back from here."""
+    """Raises UsageError where the version contains items that were taken down in the target: a promotion must not bring them back."""
     forgotten = forgotten_urls(index_dir)
     found = find_in_tables(folder, forgotten) if forgotten else None
     if found is not None and found.items:

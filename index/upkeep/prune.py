@@ -1,4 +1,4 @@
-"""Retention: versions beyond the declared number, and vectors that no kept version needs. Nothing that a kept version needs goes."""
+"""Retention: removes versions beyond the declared number, and vectors that no remaining version or run needs."""
 
 import json
 import time
@@ -20,15 +20,21 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import PruneResult
 
-_LAST = 3  # the newest versions stay whatever is declared
+_LAST = 3  # newest versions that are kept whatever the declaration says
 _DAY_S = 86_400
 _log = structlog.get_logger("almanac.prune")
 
 
 def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[str] = (), lease: Lease | None = None) -> PruneResult:
-    """Applies the declared retention to versions, then to vectors. `keep_vectors` are keys that are needed beside those of tables.
+    """Applies the declared retention to versions, then to vectors; returns what was removed.
 
-    The caller holds the writer's lock, and uses no vectors now: while somebody does, of any knowledge base, vectors are left for the next time.
+    The caller has the writer lock and must not be inside `vectors_in_use`: while any process of any knowledge base is, no vectors are removed.
+
+    Args:
+        data: The data directory.
+        declaration: The knowledge base, with its retention.
+        keep_vectors: Vector keys to keep in addition to those that tables refer to.
+        lease: The writer's lock, checked before each removal of a version.
     """
     index_dir = data.index(declaration.name)
     discard_unfinished(index_dir)
@@ -54,9 +60,9 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
 
 
 def expired_versions(index_dir: Path, keep: int) -> list[str]:
-    """Versions beyond the `keep` newest, the oldest first; never the live one nor the last three.
+    """Returns the versions beyond the `keep` newest, oldest first; never the live version or the three newest.
 
-    What the gate refused takes the place of nothing that one can roll back to: of the others, as many stay.
+    Refused versions do not displace those that one can roll back to: the `keep` newest of the others stay as well.
     """
     names, count = version_names(index_dir), max(keep, _LAST)
     others = [name for name in names if not _was_refused(index_dir, name)]
@@ -65,7 +71,7 @@ def expired_versions(index_dir: Path, keep: int) -> list[str]:
 
 
 def _was_refused(index_dir: Path, version: str) -> bool:
-    """Whether the gate refused it and nobody published it all the same."""
+    """Whether the gate refused the version and it was not published by an override."""
     try:
         refused = read_manifest(index_dir, version).gate.verdict != "passed"
     except DamagedVersion:
@@ -83,7 +89,7 @@ def _prune_vectors(data: DataDir, keep: Collection[str], limit_s: float) -> tupl
 
 @dataclass
 class Needs:
-    """Vector keys that tables need: by the embedder's fingerprint, and of tables that do not say whose."""
+    """Vector keys that chunks tables refer to: by embedder fingerprint, and `everywhere` for tables whose embedder is unknown."""
 
     by_embedder: dict[str, list[pa.Array]] = field(default_factory=dict)
     everywhere: list[pa.Array] = field(default_factory=list)
@@ -96,14 +102,17 @@ class Needs:
 
 
 def needed_keys(data: DataDir, *, overlook_unreadable: bool = False) -> Needs | None:
-    """What the versions of every knowledge base need, and the tables of their latest runs. None where a table cannot be read: then nobody knows."""
+    """Returns the vector keys needed by the versions of all knowledge bases and by the tables of their latest and unfinished runs.
+
+    None where a table cannot be read, since the keys are then unknown; with `overlook_unreadable`, such tables are skipped.
+    """
     needs = Needs()
     for path in sorted([*data.root.glob(f"index/*/versions/v*/{CHUNKS}"), *data.root.glob(f"processed/*/{CHUNKS}"), *_staged(data)]):
         fingerprint = _fingerprint_in(path.with_name(MANIFEST))
         try:
             (needs.by_embedder.setdefault(fingerprint, []) if fingerprint else needs.everywhere).append(keys_in(path))
         except FileNotFoundError:
-            return needed_keys(data, overlook_unreadable=overlook_unreadable)  # a run of another knowledge base has just moved it
+            return needed_keys(data, overlook_unreadable=overlook_unreadable)  # a run of another knowledge base moved it: start over
         except (pa.ArrowException, KeyError, OSError) as error:
             _log.warning("table_unreadable", table=str(path), error=str(error))
             if not overlook_unreadable:
@@ -112,12 +121,12 @@ def needed_keys(data: DataDir, *, overlook_unreadable: bool = False) -> Needs | 
 
 
 def _staged(data: DataDir) -> list[Path]:
-    """Tables of runs that did not end."""
+    """Returns the chunks tables of runs that are unfinished."""
     return list(data.root.glob(f"processed/*/.*/**/{CHUNKS}"))
 
 
 def _fingerprint_in(manifest: Path) -> str | None:
-    """The embedder's fingerprint that a manifest of whatever format names."""
+    """Reads the embedder's fingerprint from a manifest of any format; None where there is none."""
     try:
         return str(json.loads(manifest.read_text(encoding="utf-8"))["embedder"]["fingerprint"])
     except (OSError, ValueError, KeyError, TypeError):

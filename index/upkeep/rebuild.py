@@ -1,4 +1,7 @@
-"""A version's Chroma directory, lexical index and vectors made anew from its tables and the kept vectors, beside it, and put in their place in one step."""
+"""Rebuilds a version's Chroma directory, lexical index and matrix from its tables and the vector store.
+
+The new folder is built beside the version and exchanged with it in one atomic step.
+"""
 
 import time
 from collections.abc import Callable
@@ -23,10 +26,18 @@ _Progress = Callable[[int, int], None]
 
 
 def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None) -> RebuildResult:
-    """Mends whatever was done to a version but to its tables. Nothing is embedded, and the version stays the same: its digest, its tables.
+    """Repairs any damage to a version except to its tables. Nothing is embedded; digest and tables stay the same.
 
-    Who reads it meanwhile goes on with the files that it has open; a kill leaves either directory, whole. Raises DamagedVersion where a
-    table or a vector is not what the manifest says: from those nothing can be made.
+    Readers continue with the files that they have open; a kill leaves either the old or the new directory in place, complete.
+
+    Args:
+        index_dir: The knowledge base's index directory.
+        version: Name of the version.
+        vectors_root: Folder of the vector store.
+        lease: The writer's lock, checked before the manifest is written.
+        on_progress: Called with (rows done, rows in total).
+
+    Raises DamagedVersion where a table differs from the manifest or a vector is missing, since both are needed for the rebuild.
     """
     started = time.perf_counter()
     manifest = read_manifest(index_dir, version)
@@ -39,7 +50,10 @@ def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease:
 def replace_version(
     index_dir: Path, manifest: Manifest, tables: Path, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None
 ) -> None:
-    """Builds what `manifest` says from the tables in a folder, verifies it, and puts it where the version of that name is."""
+    """Builds a version for `manifest` from the tables in the folder `tables`, verifies it and exchanges it with the existing version of that name.
+
+    Raises DamagedVersion where the build or its verification fails; the existing version then stays in place.
+    """
     folder = version_dir(index_dir, manifest.version)
     beside = hidden_folder(folder)
     given = {name: tables / name for name in TABLES if (tables / name).is_file()}
@@ -61,7 +75,7 @@ def replace_version(
         if beside.is_dir():
             remove(beside)
         raise
-    remove_unless_held(beside)  # else it is swept once nobody reads it any more
+    remove_unless_held(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
 
 
 def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:
@@ -81,7 +95,7 @@ def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_pro
 
 
 def require_tables(folder: Path, manifest: Manifest) -> None:
-    """Raises DamagedVersion unless each table is, byte by byte, the one that was published."""
+    """Raises DamagedVersion unless the SHA-256 of each table matches the manifest."""
     for stored in manifest.files:
         if stored.path not in TABLES:
             continue
@@ -96,7 +110,7 @@ def require_tables(folder: Path, manifest: Manifest) -> None:
 
 
 def hidden_folder(folder: Path) -> Path:
-    """A free name beside a version's folder, hidden: whatever is left there is swept by the next writer."""
+    """Returns an unused hidden path beside a version's folder; leftovers there are removed by the next writer."""
     number = 1
     while (found := folder.with_name(f".{folder.name}.{number}")).exists():
         number += 1

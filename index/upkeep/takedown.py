@@ -1,7 +1,7 @@
-"""Takedowns in an index: which URLs are forgotten, and versions without what stood under them.
+"""Takedowns: the list of forgotten URLs, and the removal of their content from versions and tables.
 
-`<index_dir>/forgotten.jsonl` has a line for each takedown. It is written before anything is erased and marked when all is, so that a kill in
-between is made good by the next run or takedown. The URLs in it are never fetched again, and nothing under them becomes an item.
+`<index_dir>/forgotten.jsonl` has one line per takedown. The line is written before anything is erased and marked as done at the end, so that a takedown
+interrupted by a kill is completed by the next run or takedown. Listed URLs are never fetched again, and no item is made from them.
 """
 
 import json
@@ -27,25 +27,25 @@ _RECORD = "forgotten.jsonl"
 
 
 class Takedown(BaseModel):
-    """`urls` are what the page is known by, `keys` the vectors that may have to go; once all is erased, `done_at` says since when, and the keys are gone."""
+    """One takedown, as recorded in `forgotten.jsonl`. Times are ISO 8601, in UTC."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str
-    urls: list[str]
+    url: str  # as requested
+    urls: list[str]  # all URLs by which the page is known
     at: str
     why: str | None = None
-    keys: list[str] = []
-    done_at: str | None = None
+    keys: list[str] = []  # vector keys that may have to be removed; empty once the takedown is done
+    done_at: str | None = None  # when everything was erased; None until then
 
 
 @dataclass
 class UrlContent:
-    """What stands under some URLs: items by source and id, chunk ids, vector keys."""
+    """The content that belongs to some URLs."""
 
-    items: set[tuple[str, str]] = field(default_factory=set)
-    chunks: set[str] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)
+    items: set[tuple[str, str]] = field(default_factory=set)  # (source, document_id)
+    chunks: set[str] = field(default_factory=set)  # chunk ids
+    keys: set[str] = field(default_factory=set)  # vector keys
 
     def add(self, other: "UrlContent") -> None:
         self.items |= other.items
@@ -54,7 +54,7 @@ class UrlContent:
 
 
 def takedowns(index_dir: Path) -> list[Takedown]:
-    """All takedowns, the oldest first. Raises StorageError for a line that cannot be read: nobody knows what it forbids."""
+    """Returns all takedowns in file order. Raises StorageError for an unreadable line, since the URLs that it forbids are unknown."""
     path = index_dir / _RECORD
     if not path.is_file():
         return []
@@ -69,18 +69,18 @@ def takedowns(index_dir: Path) -> list[Takedown]:
 
 
 def forgotten_urls(index_dir: Path) -> frozenset[str]:
-    """URLs that were taken down: a crawl does not ask for them, and no item has them."""
+    """Returns all URLs that were taken down; they must not be fetched, and no item may be made from them."""
     return frozenset(url for takedown in takedowns(index_dir) for url in takedown.urls)
 
 
 def note_takedown(index_dir: Path, takedown: Takedown) -> None:
-    """Records a takedown, in the place of an earlier one of the same URL."""
+    """Records a takedown, replacing an earlier one of the same URL."""
     lines = {one.url: one for one in takedowns(index_dir)} | {takedown.url: takedown}
     write_file(index_dir / _RECORD, "".join(f"{json.dumps(one.model_dump(), ensure_ascii=False)}\n" for one in lines.values()).encode("utf-8", "replace"))
 
 
 def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
-    """What the tables of a version, or of the latest run, hold under these URLs. Raises DamagedVersion where one cannot be read."""
+    """Returns the content of these URLs in the tables of a version or of the latest run. Raises DamagedVersion where a table cannot be read."""
     found = UrlContent()
     for name in (RECORDS, DOCUMENTS):
         if (folder / name).is_file():
@@ -94,7 +94,7 @@ def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
 
 
 def known_urls(folder: Path) -> Iterator[str]:
-    """The URLs of the items in the tables of a folder; a table that cannot be read has none."""
+    """Yields the URLs of all items in the tables of a folder; missing and unreadable tables are skipped."""
     for name in (RECORDS, DOCUMENTS):
         try:
             yield from read_table(folder / name, ["url"]).column(0).to_pylist()
@@ -103,15 +103,24 @@ def known_urls(folder: Path) -> Iterator[str]:
 
 
 def versions_to_clean(index_dir: Path) -> list[str]:
-    """All versions, the live one first and then the newest: what is served is cleaned before what is only kept."""
+    """Returns all versions in the order of cleaning: the live one, which is being served, then the others, newest first."""
     live = read_pointer(index_dir)
     return sorted(version_names(index_dir), key=lambda version: (version != live, -version_number(version)))
 
 
 def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, *, lease: Lease | None = None) -> UrlContent:
-    """Builds a version anew without what stands under the URLs, and puts it in place; nothing happens where it holds none of it.
+    """Replaces a version by one without the content of a takedown; returns that content. A version without such content is not touched.
 
-    A version of which nothing is left stays, and answers nothing. It is built in full, for Chroma's files keep what is deleted from them.
+    The replacement is built in full, because Chroma's files retain deleted rows. A version that becomes empty stays, and returns no hits.
+
+    Args:
+        index_dir: The knowledge base's index directory.
+        version: Name of the version.
+        takedown: The URLs to remove.
+        vectors_root: Folder of the vector store.
+        lease: The writer's lock.
+
+    Raises DamagedVersion where a table of the version is damaged or a vector is missing.
     """
     folder = version_dir(index_dir, version)
     found = find_in_tables(folder, takedown.urls)
@@ -139,7 +148,7 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
 
 
 def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
-    """Takes what stands under the URLs out of the latest run's tables. A table that cannot be read is removed: the next run writes it anew."""
+    """Removes the content of these URLs from the latest run's tables and returns it. If a table cannot be read, all are removed; the next run writes them."""
     found = UrlContent()
     try:
         found = find_in_tables(folder, urls)
@@ -154,7 +163,7 @@ def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
 
 
 def _rewrite(source: Path, target: Path, urls: Collection[str]) -> int:
-    """A table without the rows under these URLs; how many are left."""
+    """Writes a table without the rows of these URLs; returns the number of rows left."""
     table = pq.read_table(source)
     rest = table.filter(pc.invert(_is_under(table.column("url"), urls)))
     write_table(target, rest)
@@ -166,7 +175,7 @@ def _under(table: pa.Table, urls: Collection[str]) -> pa.Table:
 
 
 def _is_under(column: pa.ChunkedArray, urls: Collection[str]) -> pa.ChunkedArray:
-    """Whether a URL is one of these, or a place in one of these."""
+    """Returns a mask of the URLs that are among `urls`, with or without their fragment."""
     wanted = pa.array(sorted(urls), pa.string())
     page = pc.replace_substring_regex(column, "(?s)#.*", "")
     return pc.or_(pc.is_in(column, value_set=wanted), pc.is_in(page, value_set=wanted))

@@ -1,1 +1,1 @@
-"""Vectors on disk by the hash of their text, and as one matrix beside each version."""
+"""Vectors on disk: content-addressed Parquet parts keyed by the hash of the text, and one row-aligned matrix in each version."""

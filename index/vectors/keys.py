@@ -1,4 +1,4 @@
-"""Which vector part holds a key, and in which row."""
+"""Index of vector keys: the part and the row in which each key's vector is stored."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,15 +13,15 @@ RowNumbers = npt.NDArray[np.int64]
 
 
 class VectorKeys:
-    """The keys of all parts in a folder, as one array: 100,000 in 200 parts are read in 0.15 s, and found without an object for each."""
+    """Keys of all vector parts in a folder, kept as one Arrow array without a Python object per key. 100,000 keys in 200 parts are read in 0.15 s."""
 
     def __init__(self, folder: Path, read_keys: Callable[[Path], pa.Array | None]) -> None:
-        """`read_keys` gives the keys of one part in the order of its rows, or None where it is damaged."""
+        """`read_keys` returns the keys of a part in row order, or None for a damaged part, which is then left out."""
         self._keys_of = {path: keys for path in sorted(folder.glob("*.parquet")) if (keys := read_keys(path)) is not None}
         self._joined: tuple[pa.Array, list[Path], RowNumbers] | None = None
 
     def find(self, keys: Sequence[str]) -> tuple[list[Path], RowNumbers, RowNumbers]:
-        """Parts, and for each key the number of its part and its row there; -1 where no part holds it."""
+        """Locates keys: returns the parts' paths, the part number of each key and its row in that part, both int64 (n,) and -1 for an unknown key."""
         every, parts, starts = self._all()
         places = pc.fill_null(pc.index_in(pa.array(keys, pa.string()), value_set=every), _NONE).to_numpy(zero_copy_only=False).astype(np.int64)
         numbers = np.searchsorted(starts, places, side="right") - 1
@@ -30,17 +30,17 @@ class VectorKeys:
         return parts, np.where(found, numbers, _NONE), np.where(found, rows, _NONE)
 
     def every(self) -> list[str]:
-        """All keys; one that stands in several parts stands here as often."""
+        """Returns the keys of all parts; a key that is stored in several parts is repeated."""
         keys: list[str] = self._all()[0].to_pylist()
         return keys
 
     def add(self, path: Path, keys: Sequence[str]) -> None:
-        """Takes in a part that was just written."""
+        """Adds a part that was just written."""
         self._keys_of[path] = pa.array(keys, pa.string())
         self._joined = None
 
     def drop(self, path: Path) -> None:
-        """Forgets a part."""
+        """Removes a part from the index; its file is not touched."""
         self._keys_of.pop(path, None)
         self._joined = None
 

@@ -1,7 +1,7 @@
-"""All vectors of a version in one file, a row for each row of chunks.parquet: whoever knows the rows reads the vectors there.
+"""`vectors.npy`: float32 (n_chunks, dimension), row-aligned with chunks.parquet, memory-mapped.
 
-Chroma finds the nearest of all quickly, but takes 40 µs to hand out a stored vector, and 90 ms at 100,000 rows where it is told among which to search.
-From this file, 6,000 vectors are read and compared in 2 ms.
+Chroma finds the nearest of all rows quickly, but takes 40 µs to return a stored vector, and 90 ms for a filtered search at 100,000 rows. From this file,
+6,000 vectors are read and compared in 2 ms.
 """
 
 from pathlib import Path
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from almanac.index.vectors.store import VectorStore
 
 MATRIX = "vectors.npy"
-_ROWS = 10_000  # copied at a time
+_ROWS = 10_000  # rows copied at a time
 
 
 def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
-    """The vectors of the version in a folder, float32 (rows, dimension), of unit length, in the order of chunks.parquet; mapped, not read.
+    """Returns the unit vectors of the version in `folder`, float32 (rows, dimension), in the order of chunks.parquet. The file is memory-mapped, not loaded.
 
-    Raises DamagedVersion where the file is none, or is one of another shape.
+    Raises DamagedVersion where the file is missing, is not a NumPy array, or has another shape or type.
     """
     path, hint = folder / MATRIX, "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
     try:
@@ -38,14 +38,26 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
 
 
 def write_matrix(folder: Path, keys: list[str], store: "VectorStore") -> "Vectors":
-    """Writes the vectors of these texts from the parts that hold them. Raises DamagedVersion that names the first key without one."""
+    """Writes the matrix of a version from the vector parts, one row per key in the order of `keys`, and returns it memory-mapped.
+
+    Raises DamagedVersion with the first key that has no vector.
+    """
     out = _create(folder, len(keys), store.dimension)
     store.read_into(keys, out)
     return out
 
 
 def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers) -> "Vectors":
-    """The same, with the rows `kept` taken over from rows `places` of the parent's."""
+    """Writes the matrix of a delta build: like `write_matrix`, but copies unchanged rows from the parent version's matrix.
+
+    Args:
+        folder: Directory of the new version.
+        keys: Vector key of each row of the new version.
+        store: Source of the vectors of rows that are not copied.
+        parent: The parent version's matrix.
+        kept: Row numbers in the new version to copy.
+        places: Row numbers in `parent` that correspond to `kept`, one by one.
+    """
     out = _create(folder, len(keys), store.dimension)
     for begin in range(0, len(kept), _ROWS):
         out[kept[begin : begin + _ROWS]] = parent[places[begin : begin + _ROWS]]
@@ -55,7 +67,7 @@ def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "
 
 
 def verified_matrix(folder: Path, manifest: Manifest) -> "Vectors":
-    """The vectors of the version in a folder, byte by byte those that were published. Raises DamagedVersion where they are not."""
+    """Returns the matrix of the version in `folder` after comparing its SHA-256 with the manifest. Raises DamagedVersion where they differ."""
     path = folder / MATRIX
     wanted = next((stored.sha256 for stored in manifest.files if stored.path == MATRIX), None)
     if not path.is_file() or file_sha256(path) != wanted:
@@ -64,7 +76,7 @@ def verified_matrix(folder: Path, manifest: Manifest) -> "Vectors":
 
 
 def _create(folder: Path, rows: int, dimension: int) -> "Vectors":
-    if not rows:  # nothing to map
+    if not rows:  # an empty file cannot be memory-mapped
         np.save(folder / MATRIX, np.empty((0, dimension), dtype=np.float32))
         return np.empty((0, dimension), dtype=np.float32)
     created: Vectors = np.lib.format.open_memmap(folder / MATRIX, mode="w+", dtype=np.float32, shape=(rows, dimension))

@@ -1,6 +1,6 @@
-"""Embeds the texts that have no vector yet, a checkpoint at a time: what is on disk by then is never embedded again.
+"""Embeds the texts that have no vector yet, in checkpoints: a text whose part is on disk is never embedded again.
 
-First the texts are staged in the order in which they are embedded; then each checkpoint reads its own, embeds them, and writes one part.
+The texts are first staged in a table, in the order in which they are embedded. Each checkpoint then reads its row group, embeds it and writes one part.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, 
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
 
-CHECKPOINT = 500  # texts
-_SHOWN_EVERY = 128  # texts embedded between two moves of the progress bar: four forward passes
+CHECKPOINT = 500  # texts per checkpoint
+_SHOWN_EVERY = 128  # texts embedded between two progress reports: four forward passes
 _SCHEMA = pa.schema([("text_sha256", pa.string()), ("text", pa.string())])
 
 
 @dataclass(frozen=True)
 class StagedTexts:
-    """`texts` without a vector, in `checkpoints` row groups. `cached` are the rows of the chunks table beyond one for each of these texts."""
+    """Counts of a staged table: `texts` to embed, in `checkpoints` row groups. `cached` are the other rows of the chunks table, which need no embedding."""
 
     texts: int
     checkpoints: int
@@ -33,22 +33,26 @@ class StagedTexts:
 
 @dataclass
 class EmbeddedPart:
-    """A checkpoint. `embedded` texts have their vectors in `part`, None where there was none; `billed` are the tokens that an API billed for them.
+    """Result of one checkpoint."""
 
-    `tokens` are these, else what was counted, None where nobody can. `refused` maps the keys of the other texts to why the embedder does not take them.
-    """
-
-    embedded: int
-    billed: int | None
-    tokens: int | None
-    part: Path | None
-    refused: dict[str, str] = field(default_factory=dict)
+    embedded: int  # texts whose vectors were written
+    billed: int | None  # tokens billed by an API; None for a local model
+    tokens: int | None  # tokens billed, otherwise counted locally; None where they cannot be counted
+    part: Path | None  # the file with the vectors; None where every text was refused
+    refused: dict[str, str] = field(default_factory=dict)  # key of each refused text → the embedder's reason
 
 
 def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int = CHECKPOINT) -> StagedTexts:
-    """Writes the texts of a chunks table that have no vector into the table `to`, each once, in row groups of `checkpoint` texts.
+    """Stages the texts without a vector for `embed_checkpoint`, each once, longest first.
 
-    The longest come first: texts of a checkpoint are of like length, so that little is padded, and the slowest part comes before the estimates.
+    Sorting by length gives a checkpoint texts of similar length, which need little padding, and puts the slowest checkpoint before the first estimate of the
+    remaining time.
+
+    Args:
+        chunks: Path of the chunks table.
+        store: Vector store that decides which texts are missing.
+        to: Path of the staging table to write.
+        checkpoint: Texts per row group.
     """
     keys = pq.read_table(chunks, columns=["text_sha256"]).column(0).to_pylist()
     missing = set(store.missing(keys))
@@ -69,10 +73,17 @@ def embed_checkpoint(
     count_tokens: Callable[[list[str]], int | None] = lambda _: None,
     on_progress: OnProgress = ignore,
 ) -> EmbeddedPart:
-    """Embeds the staged texts of row group `number` and writes their part, whole or not at all. `on_progress(done, total)` counts the texts of this part.
+    """Embeds one staged row group and writes its vectors as one part, atomically.
 
-    `count_tokens` is asked where nothing is billed. A local model takes every text. Raises EmbedderMismatch where `store` is another embedder's, and what
-    the embedder raises.
+    Args:
+        staged: Table written by `stage_missing`.
+        number: Row group to embed, from 0.
+        embedder: Local or remote embedder. Only a remote one can refuse single texts.
+        store: Vector store of the same embedder.
+        count_tokens: Counts the tokens of texts where none are billed.
+        on_progress: Called with (texts done, texts in this row group).
+
+    Raises EmbedderMismatch where `store` belongs to another embedder, and the embedder's own errors.
     """
     if embedder.info.fingerprint != store.fingerprint:
         raise EmbedderMismatch(f"the vectors are of embedder {store.fingerprint}, not {embedder.info.fingerprint}", where=str(store.folder))
@@ -94,7 +105,7 @@ def embed_checkpoint(
 
 
 def _embed(embedder: Embedder, texts: list[str]) -> tuple[Vectors, Mapping[int, str]]:
-    """The vectors of those that the embedder takes, in order, and by row why it does not take the others."""
+    """Returns the vectors of the accepted texts, float32 (n, dimension), in order, and row → reason for the refused ones."""
     if not isinstance(embedder, RemoteEmbedder):
         return checked_vectors(embedder.embed_documents(texts), texts, embedder.info), {}
     vectors, reasons = embedder.embed_each(texts)

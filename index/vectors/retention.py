@@ -1,7 +1,7 @@
-"""Vector parts as files: who needs them now, and taking away what nobody needs any more.
+"""Removal of vectors that are no longer needed, and the lock that protects vectors in use.
 
-Parts are shared by knowledge bases whose runs may be under way, and a run may count on a vector before any version says so. So whoever goes by
-vectors says that they are in use, and they are only taken away while nobody does.
+Vector parts are shared by all knowledge bases, and a running job may rely on a vector before any version lists it. Every process that reads vectors
+therefore takes a shared lock, and vectors are removed only under the exclusive one.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ _log = structlog.get_logger("almanac.vectors")
 
 @contextmanager
 def vectors_in_use(root: Path) -> Iterator[None]:
-    """Until the end of the block, no vector is taken away. For runs from embedding to publishing, and for whatever builds or verifies a version."""
+    """Prevents the removal of vectors inside the block. Needed by a run from embedding to publishing, and wherever a version is built or verified."""
     with _use_file(root) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
@@ -35,7 +35,7 @@ def vectors_in_use(root: Path) -> Iterator[None]:
 
 @contextmanager
 def vectors_unused(root: Path, *, patience_s: float = 0.0) -> Iterator[bool]:
-    """Whether nobody uses vectors; where nobody does, whoever would begin to waits until the end of the block."""
+    """Yields whether the exclusive lock on vectors was obtained within `patience_s` seconds. If so, `vectors_in_use` blocks until the end of the block."""
     with _use_file(root) as descriptor:
         deadline = time.monotonic() + patience_s
         while not (unused := _try_exclusive(descriptor)) and time.monotonic() < deadline:
@@ -62,27 +62,32 @@ def _try_exclusive(descriptor: int) -> bool:
 
 
 def keys_in(table_path: Path) -> pa.Array:
-    """The vector keys that the rows of a chunks table need, each once."""
+    """Returns the distinct vector keys of a chunks table."""
     return pc.unique(pq.read_table(table_path, columns=["text_sha256"]).column(0)).cast(pa.string())
 
 
 def forget_vectors(root: Path, keys: pa.Array) -> int:
-    """Takes the vectors of these texts away, of every embedder, and says how many there were. Call it while `vectors_unused`."""
+    """Removes the vectors of these keys for every embedder, and all damaged parts; returns the number of vectors removed. Call inside `vectors_unused`."""
     gone = 0
     for folder in _folders(root):
         rest = _Rest(folder)
         sweep(folder.glob(TEMPORARY))
         for path in sorted(folder.glob("*.parquet")):
             gone += rest.keep(path, lambda column: pc.invert(pc.is_in(column, value_set=keys)))[0]
-        for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:  # what is in a damaged part cannot be told; an index is made anew
+        for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:  # a damaged part may contain any key; an index is made again
             remove(path)
     return gone
 
 
 def prune_vectors(root: Path, needed: Callable[[str], pa.Array], older_than_s: float) -> tuple[int, int]:
-    """Takes away the vectors in parts written before that moment that are not among `needed(embedder fingerprint)`: how many, and bytes.
+    """Removes old vectors that are not needed; returns the number of vectors removed and the bytes freed. Call inside `vectors_unused`.
 
-    Call it while `vectors_unused`. What is still needed of a part is written to one of its own first, so a kill loses nothing.
+    Vectors of a part that are still needed are written to a new part before the old one is removed, so a kill loses nothing.
+
+    Args:
+        root: Folder of the vector store.
+        needed: Returns the keys to keep for an embedder's fingerprint.
+        older_than_s: Unix time in seconds; only parts written before it are considered.
     """
     gone = freed = 0
     for folder in _folders(root):
@@ -100,19 +105,19 @@ def _folders(root: Path) -> list[Path]:
 
 
 class _Rest:
-    """Parts of one embedder, of which some rows stay: those are written to a part of their own before the old one goes."""
+    """Rewrites the parts of one embedder without some of their rows; the remaining rows are written to a new part before the old one is removed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._store: VectorStore | None = None
 
     def keep(self, path: Path, chosen: Callable[[pa.Array], pa.Array]) -> tuple[int, int]:
-        """Keeps of a part the rows whose key is chosen; the vectors and bytes that went."""
+        """Keeps only the rows of a part for which `chosen`, called with the key column, is true; returns the vectors removed and the bytes freed."""
         try:
             table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
             mask = chosen(table.column("text_sha256"))
         except (pa.ArrowException, KeyError, OSError) as error:
-            _log.warning("vector_part_unreadable", part=str(path), error=str(error))  # whoever reads its vectors moves it aside
+            _log.warning("vector_part_unreadable", part=str(path), error=str(error))  # VectorStore moves it aside when it reads the vectors
             return 0, 0
         kept = pc.sum(mask).as_py() or 0
         if kept == table.num_rows:
@@ -129,12 +134,12 @@ class _Rest:
             self._store = VectorStore(self._folder.parent, info)
         vectors = rows.column("vector").combine_chunks().flatten().to_numpy().reshape(-1, dimension)
         path = self._store.write_part(rows.column("text_sha256").to_pylist(), vectors)
-        os.utime(path, (written_at, written_at))  # they are as old as they were
+        os.utime(path, (written_at, written_at))  # the vectors keep their age, by which they are pruned
         return path.stat().st_size
 
 
 def _sweep(folder: Path, older_than_s: float) -> int:
-    """Removes parts that were damaged long ago, and what a kill left of a write; bytes."""
+    """Removes old damaged parts and temporary files of killed writers; returns the bytes freed."""
     freed = sweep(folder.glob(TEMPORARY))
     for path in folder.glob("*.damaged"):
         found = path.stat()

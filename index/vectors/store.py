@@ -1,7 +1,7 @@
-"""Vectors on disk: content-addressed Parquet parts that are written once and shared by all knowledge bases.
+"""Vector store: content-addressed Parquet parts, written once and shared by all knowledge bases.
 
-`<root>/<embedder fingerprint>/<sha256 of the file>.parquet` holds `text_sha256` and `vector`. A part that exists is done: it is the
-checkpoint of embedding, and what every version can be built from again. Its name proves its content.
+`<root>/<embedder fingerprint>/<sha256 of the file>.parquet` has the columns `text_sha256` and `vector`. A part that exists is complete: it is the
+checkpoint of embedding, and every version can be rebuilt from the parts. The file's name verifies its content.
 """
 
 import hashlib
@@ -24,7 +24,11 @@ _log = structlog.get_logger("almanac.vectors")
 
 
 class VectorStore:
-    """The vectors of one embedder, by the SHA-256 of the text that was embedded. Only keys are held in memory."""
+    """Vectors of one embedder, keyed by the SHA-256 of the embedded text. Only the keys are kept in memory.
+
+    A part found to be damaged is renamed to `*.damaged`, with a warning, and its keys count as missing from then on. A read error of the disk raises
+    StorageError.
+    """
 
     def __init__(self, root: Path, info: EmbedderInfo) -> None:
         self.folder = root / info.fingerprint
@@ -34,23 +38,23 @@ class VectorStore:
         self._known: VectorKeys | None = None
 
     def keys(self) -> Iterator[str]:
-        """Every key that has a vector; no vector is read."""
+        """Iterates over the distinct keys that have a vector, without reading vectors."""
         return iter(dict.fromkeys(self._keys.every()))
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Those without a vector, each once, in the order first seen."""
+        """Returns the keys without a vector, each once, in the order of first occurrence."""
         wanted = list(dict.fromkeys(keys))
         _, parts, _ = self._keys.find(wanted)
         return [wanted[number] for number in np.flatnonzero(parts < 0)]
 
     def write_part(self, keys: Sequence[str], vectors: Vectors) -> Path:
-        """Writes a part, whole or not at all. `keys` are unique and belong to the rows of `vectors` (n, dimension)."""
+        """Writes a part atomically and returns its path. `keys` are unique, one for each row of `vectors`, float32 (n, dimension); else ValueError."""
         if len(set(keys)) != len(keys) or vectors.shape != (len(keys), self.dimension):
             raise ValueError(f"{len(keys)} keys, {len(set(keys))} of them different, for vectors of the shape {vectors.shape}")
         flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
         table = pa.Table.from_arrays([pa.array(list(keys), pa.string()), pa.FixedSizeListArray.from_arrays(flat, self.dimension)], schema=self._schema)
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_page_checksum=True)  # for those who read the keys alone
+        pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_page_checksum=True)  # reading only the keys does not verify the file's hash
         content = memoryview(sink.getvalue())
         path = self.folder / f"{hashlib.sha256(content).hexdigest()}.parquet"
         write_file(path, lambda file: file.write(content))
@@ -58,13 +62,13 @@ class VectorStore:
         return path
 
     def read(self, keys: Sequence[str]) -> Vectors:
-        """Vectors (n, dimension) in the order of `keys`. Raises DamagedVersion that names the first key without one."""
+        """Returns the vectors in the order of `keys`, float32 (n, dimension). Raises DamagedVersion with the first key that has no vector."""
         out = np.empty((len(keys), self.dimension), dtype=np.float32)
         self.read_into(keys, out)
         return out
 
     def read_to_disk(self, keys: Sequence[str]) -> Vectors:
-        """Like `read`, backed by a file that has no name any more: as many rows as the disk holds, each part read once."""
+        """Like `read`, but the result is backed by an unlinked temporary file, so it may be larger than memory."""
         if not keys:
             return np.empty((0, self.dimension), dtype=np.float32)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +78,13 @@ class VectorStore:
         return out
 
     def in_few_parts(self, keys: Sequence[str], parts: int, first: int = 0) -> list[int]:
-        """Numbers of keys whose vectors lie together in at most `parts` files, spread evenly over all that hold any, from the `first` on."""
+        """Selects keys so that a sample can be read from few files; returns their positions in `keys`, ascending.
+
+        Args:
+            keys: Keys to choose from.
+            parts: Maximum number of parts to read from, spread evenly over all parts that contain any of the keys.
+            first: Offset of the first part; successive values select different parts, until all were selected.
+        """
         _, part_numbers, _ = self._keys.find(keys)
         holding = np.unique(part_numbers[part_numbers >= 0])
         if not len(holding):
@@ -84,7 +94,7 @@ class VectorStore:
         return [int(number) for number in np.flatnonzero(np.isin(part_numbers, chosen))]
 
     def read_into(self, keys: Sequence[str], out: Vectors) -> None:
-        """Fills `out` (n, dimension) with the vectors of these keys, in their order, each part read once. Raises as `read`."""
+        """Fills `out`, float32 (n, dimension), with the vectors of `keys`, in their order; each part is read once. Raises as `read`."""
         paths, parts, rows = self._keys.find(keys)
         absent = np.flatnonzero(parts < 0)
         if len(absent):
@@ -106,7 +116,7 @@ class VectorStore:
         return self._known
 
     def _read_keys(self, path: Path) -> pa.Array | None:
-        """The keys of a part, of which nothing else is read."""
+        """Reads only the key column of a part; None, and the part is moved aside, where it is damaged."""
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 self._require_schema(file)
@@ -116,7 +126,7 @@ class VectorStore:
             return None
 
     def _read_vectors(self, path: Path) -> Vectors | None:
-        """The vectors of a part whose name and content agree."""
+        """Reads the vectors of a part after comparing its SHA-256 with its name; None, and the part is moved aside, where it is damaged."""
         try:
             content = path.read_bytes()
             if (found := hashlib.sha256(content).hexdigest()) != path.stem:
@@ -135,8 +145,8 @@ class VectorStore:
             raise pa.ArrowInvalid(f"columns are {file.schema_arrow.names} of {file.schema_arrow.types}")
 
     def _put_aside(self, path: Path, error: Exception) -> None:
-        """Moves a damaged part out of the way: its keys have no vector from then on."""
-        if isinstance(error, OSError) and error.errno is not None:  # the disk's trouble, not the file's
+        """Renames a damaged part: its keys have no vector from then on. Raises StorageError where the disk failed, not the file."""
+        if isinstance(error, OSError) and error.errno is not None:  # pyarrow's own OSErrors, for damaged content, have no errno
             raise StorageError(f"a vector part cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk") from error
         aside = path.with_name(f"{path.name}.damaged")
         move(path, aside)

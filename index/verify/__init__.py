@@ -1,1 +1,1 @@
-"""Compares a version with what it was made from."""
+"""Verification: compares a version with the tables and vectors that it was built from."""

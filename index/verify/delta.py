@@ -1,7 +1,7 @@
-"""Verification of a version that was made from another one: all that is new, and enough of what was taken over.
+"""Verification of a delta build: all added rows in full, and a sample of the rows copied from the parent.
 
-The parent was verified when it was made, and its index files were compared with its manifest when they were copied; a copy is not read in full again.
-Which rows it should have is compared with all of its ids; of the rows taken over some are read, other ones with each delta.
+The parent was verified when it was built, and its index files were compared with its manifest when they were copied, so the copy is not read in full
+again. All chunk ids are compared; of the copied rows a sample is read, a different one with each delta.
 """
 
 from collections.abc import Callable
@@ -25,16 +25,16 @@ from almanac.index.versions.store import manifest_in
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.manifest import EmbedderInfo, Manifest
 
-_SAMPLE = 2000  # rows taken over that are read again: 0.3 s
-_PARTS = 16  # vector parts that their vectors come from; all of them, 200 for 100,000 rows, take 0.7 s
+_SAMPLE = 2000  # copied rows that are read again: 0.3 s
+_PARTS = 16  # vector parts from which the sample is drawn; reading all parts, 200 for 100,000 rows, takes 0.7 s
 
 
 @dataclass(frozen=True)
 class Changed:
-    """Ids and keys of the new table, and those of its rows that are compared with Chroma in full."""
+    """The new chunks table, and the rows of it to compare with Chroma in full."""
 
-    table: pa.Table
-    rows: pa.Table
+    table: pa.Table  # chunk ids, vector keys, metadata and `fetched_at` of all rows
+    rows: pa.Table  # all columns of the added and the sampled rows
 
 
 def check_changed(
@@ -46,9 +46,16 @@ def check_changed(
     findings: ProblemCollector,
     meanwhile: Callable[[], object],
 ) -> Changed | None:
-    """Finds what is new since the parent in folder `since`, and checks those rows of the table; None when they cannot be read.
+    """Checks the added and sampled rows of a delta's chunks table against their hashes and returns them; None, with a problem, when it cannot be read.
 
-    `meanwhile` is called in this thread.
+    Args:
+        version_dir: Directory of the new version.
+        since: Directory of its parent.
+        manifest: The new version's manifest, whose digest is checked; None before it is written.
+        vectors_root: Folder of the vector store.
+        embedder: The version's embedder.
+        findings: Collects the problems.
+        meanwhile: Called in this thread while the table is checked in another one.
     """
     with ThreadPoolExecutor(1) as thread:
         checked = thread.submit(_check_table, version_dir / CHUNKS, since, manifest, VectorStore(vectors_root, embedder), embedder, findings)
@@ -77,7 +84,7 @@ def _check_table(path: Path, since: Path, manifest: Manifest | None, store: Vect
 
 
 def _sample(inherited: RowNumbers, table: pa.Table, store: VectorStore, turn: int) -> RowNumbers:
-    """Rows spread over the parts that hold their vectors; with each turn other parts, so that after some every part was looked at."""
+    """Draws a sample of the copied rows, spread over vector parts; successive values of `turn` use different parts, until every part was used."""
     if len(inherited) <= _SAMPLE:
         return inherited
     keys = table.column("text_sha256").take(pa.array(inherited)).to_pylist()

@@ -1,4 +1,4 @@
-"""Verification of what lies beside Chroma: the manifest, its files, the chunks and the digest."""
+"""Verification of the files beside Chroma: the manifest, the files it lists, the chunks table and the digest."""
 
 import json
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
 def check_files(version_dir: Path, manifest: Manifest, findings: ProblemCollector) -> None:
-    """The manifest against its hash, where it is written already, and each of its files: there, and of its hash."""
+    """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash."""
     if (version_dir / MANIFEST).is_file():
         _check_manifest(version_dir, manifest, findings)
     for stored in manifest.files:
@@ -45,12 +45,12 @@ def _check_manifest(version_dir: Path, manifest: Manifest, findings: ProblemColl
 
 
 def hash_line(path: Path) -> str:
-    """The line that `sha256sum` prints of a file."""
+    """Returns the line that `sha256sum` prints for a file."""
     return f"{file_sha256(path)}  {path.name}\n"
 
 
 def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, findings: ProblemCollector) -> pa.Table | None:
-    """The chunks, each against its own hashes, and all against the manifest; their ids and vector keys, or None when they cannot be read."""
+    """Checks each chunk against its own hashes and the table against the manifest; returns its columns `DIGESTED`, or None when it cannot be read."""
     path = version_dir / CHUNKS
     if not path.is_file():
         if manifest is None or CHUNKS not in {stored.path for stored in manifest.files}:
@@ -71,13 +71,13 @@ def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: Embedde
 
 
 def require_schema(schema: pa.Schema) -> None:
-    """Raises ArrowInvalid unless these are the columns of a chunks table."""
+    """Raises ArrowInvalid unless `schema` is that of a chunks table."""
     if not schema.equals(CHUNK_SCHEMA):
         raise pa.ArrowInvalid(f"columns are {schema.names}")
 
 
 def check_hashes(rows: Iterable[dict[str, Any]], findings: ProblemCollector) -> None:
-    """Rows of a chunks table: what they say of themselves is what they are."""
+    """Checks that the `text_sha256` and `chunk_id` of each row match its content."""
     for row in rows:
         own = {key: value for key, value in row.items() if key not in ("chunk_id", "text_sha256", "metadata")}
         chunk = ChunkRow(**own, metadata=json.loads(row["metadata"]))
@@ -87,7 +87,7 @@ def check_hashes(rows: Iterable[dict[str, Any]], findings: ProblemCollector) -> 
 
 
 def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, findings: ProblemCollector) -> None:
-    """What the manifest says of all chunks together."""
+    """Compares embedder, number of chunks and digest with the manifest."""
     if manifest.embedder != embedder:
         findings.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)
     if table.num_rows != manifest.counts.chunks:

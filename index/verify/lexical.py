@@ -1,4 +1,4 @@
-"""Verification of the lexical index against the chunks: no row more, none less, and some rows found by their own words."""
+"""Verification of the lexical index: the same rows as the chunks table, and sampled rows that are found by their own words."""
 
 from collections import Counter
 from pathlib import Path
@@ -19,7 +19,7 @@ _PROBES = 16
 
 
 def check_lexical(version_dir: Path, table: pa.Table, findings: ProblemCollector) -> None:
-    """Compares the index with `table`, which holds all chunk ids."""
+    """Compares the rows of the lexical index with `table`, which has all chunk ids, in the order of chunks.parquet."""
     ids = table.column("chunk_id").to_pylist()
     try:
         index = LexicalIndex(version_dir)
@@ -36,7 +36,7 @@ def check_lexical(version_dir: Path, table: pa.Table, findings: ProblemCollector
 
 
 def _probe(index: LexicalIndex, version_dir: Path, rows: int, missing: set[str], findings: ProblemCollector) -> None:
-    """Rows spread evenly over the table are found by their own text, where there is a word in it."""
+    """Checks that 16 rows, spread evenly over the table, are found by their own text; rows without any term are skipped."""
     declared = lexical_facts(version_dir / LEXICAL).language
     numbers = np.unique(np.linspace(0, rows - 1, num=min(_PROBES, rows), dtype=np.int64))
     for row in ChunkRows(version_dir / CHUNKS, numbers, COLUMNS).slice(0, len(numbers)).to_pylist():

@@ -1,4 +1,4 @@
-"""Verification of the file of vectors against the kept ones."""
+"""Verification of a version's `vectors.npy` against the vector store."""
 
 from pathlib import Path
 from typing import Protocol
@@ -13,12 +13,12 @@ from almanac.index.vectors.matrix import MATRIX, open_matrix
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 
-TOLERANCE = 1e-5  # of a cosine: Chroma normalises again, and the same text in another batch differs in its last bits
+TOLERANCE = 1e-5  # of a cosine: Chroma normalises vectors again, and a text embedded in another batch differs in its last bits
 _BATCH = 5000
 
 
 class KeptVectors(Protocol):
-    """The kept vectors of some keys."""
+    """Stored vectors by key; the vectors of a list of keys are returned in its order, float32 (n, dimension)."""
 
     def __contains__(self, key: str) -> bool: ...
 
@@ -26,7 +26,16 @@ class KeptVectors(Protocol):
 
 
 def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, findings: ProblemCollector) -> None:
-    """Compares the rows of `some`, or all, with the vectors of their keys; `table` has all ids and keys, in the order of the file."""
+    """Compares rows of the matrix with the stored vectors of their keys.
+
+    Args:
+        version_dir: Directory of the version.
+        table: Chunk ids and vector keys of all rows, in the order of chunks.parquet.
+        some: Rows to compare; None compares all.
+        kept: The stored vectors.
+        dimension: Expected dimension.
+        findings: Collects the problems.
+    """
     try:
         matrix = open_matrix(version_dir, table.num_rows, dimension)
     except DamagedVersion as error:
@@ -50,7 +59,7 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
 
 
 def cosines_of(ours: npt.NDArray[np.floating], theirs: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Row by row; NaN where one is zero or no number."""
+    """Returns the cosines of two (n, dimension) arrays row by row, float64 (n,); NaN where a vector is zero or not finite."""
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         cosines: npt.NDArray[np.float64] = np.einsum("ij,ij->i", ours, theirs) / (np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1))

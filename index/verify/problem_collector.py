@@ -1,4 +1,4 @@
-"""What a verification found, as it is found."""
+"""Reporting of problems found by a verification."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from typing import Any
 
 from almanac.schemas.reports import Problem
 
-_LISTED = 100  # problems of one kind
-_SHOWN = 200  # characters of a value in a problem
+_LISTED = 100  # problems reported per kind, at most
+_SHOWN = 200  # characters of a value shown in a problem
 
 
 class ProblemCollector:
-    """Sends problems on as they are found, at most 100 of a kind."""
+    """Passes on problems as they are found, at most 100 of each kind, with values cut to 200 characters."""
 
     def __init__(self, send: Callable[[Problem], None]) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Verification of Chroma against the chunks and the kept vectors: no row more, none less, each as it should be."""
+"""Verification of Chroma against the chunks table and the vector store: the same rows, with the same texts, metadata and vectors."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -39,9 +39,16 @@ def check_rows(
     embedder: EmbedderInfo,
     findings: ProblemCollector,
 ) -> None:
-    """Compares Chroma with the chunks, and its vectors and those in the file beside it with the vector parts; then asks for a few rows by their vector.
+    """Compares Chroma with the chunks table, its vectors and those of `vectors.npy` with the vector store, and queries a few rows by their own vector.
 
-    `table` holds all ids and vector keys. With `some` rows of the chunks, only these are read in full; `name` is the collection's, where it is known.
+    Args:
+        version_dir: Directory of the version.
+        name: Name of the collection; None where it is not known.
+        table: Chunk ids and vector keys of all rows, in the order of chunks.parquet.
+        some: Rows of the chunks table to compare in full, of which a delta's verification gives a part; None compares all.
+        vectors_root: Folder of the vector store.
+        embedder: The version's embedder.
+        findings: Collects the problems.
     """
     keys = dict(zip(*((table if some is None else some).column(column).to_pylist() for column in ("chunk_id", "text_sha256")), strict=True))
     expected = _expected_vectors(list(keys.values()), vectors_root, embedder, findings)
@@ -56,7 +63,7 @@ def check_rows(
                 return
             collection = open_collection(client, wanted)
             _check_space(collection, findings)
-            # To ask Chroma for all ids and their count takes 2.4 s for 100,000, and to look where it reads them .1 s.
+            # Requesting all ids and their count from Chroma takes 2.4 s for 100,000 rows, reading them from its database 0.1 s.
             listed = collection.get(include=[])["ids"] if some is None else _stored_ids(version_dir / CHROMA / DATABASE)
             present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), findings)
             for rows in _in_batches(version_dir / CHUNKS, some):
@@ -65,13 +72,13 @@ def check_rows(
                 _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, findings)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, findings)
-    except Exception as error:  # Chroma raises what its Rust core raises; whatever it is, the version cannot be read
+    except Exception as error:  # Chroma raises various types from its Rust core; in any case the version cannot be read
         where = error.where if isinstance(error, AlmanacError) and error.where else CHROMA
         findings.add("unreadable", where, error.message if isinstance(error, AlmanacError) else error)
 
 
 class _Expected:
-    """Kept vectors by key; rows whose vector is missing are reported once and left out."""
+    """Stored vectors by key. Keys without a vector are absent: they were reported once and are not compared."""
 
     def __init__(self, keys: list[str], vectors: Vectors) -> None:
         self._place = {key: place for place, key in enumerate(keys)}
@@ -85,7 +92,7 @@ class _Expected:
 
 
 def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, Any]]]:
-    """The rows to compare, all of the table at `path` or some; of all, what is held is a batch."""
+    """Yields batches of the rows to compare: `some`, or all rows of the table at `path`, read one batch at a time."""
     if some is not None:
         yield from (batch.to_pylist() for batch in some.select(STORED_COLUMNS).to_batches(_BATCH))
         return
@@ -118,7 +125,7 @@ def _check_space(collection: "Collection", findings: ProblemCollector) -> None:
 
 
 def _stored_ids(database: Path) -> list[str]:
-    """The ids of all rows, from where Chroma reads them."""
+    """Reads the ids of all rows directly from Chroma's database."""
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
         return [row[0] for row in opened.execute("SELECT embedding_id FROM embeddings")]
 
@@ -160,7 +167,7 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
 
 
 def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, findings: ProblemCollector) -> None:
-    """Rows spread evenly over those that were read have to find themselves, or a row with the same vector."""
+    """Checks that sampled rows, spread evenly, find themselves or a row with the same vector in a nearest-neighbour query."""
     candidates = sorted(chunk_id for chunk_id, key in key_of.items() if key in expected)
     probes = candidates[:: max(1, len(candidates) // _PROBES)][:_PROBES]
     if not probes:
@@ -170,10 +177,10 @@ def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected
     for number, chunk_id in enumerate(probes):
         ids, distances = answer["ids"][number], (answer["distances"] or [])[number]
         hit, distance = (ids[0], distances[0]) if ids else (None, 2.0)
-        # At distance 0 the hit is the row itself or one with an equal vector: texts that repeat in several documents.
+        # At distance 0 the hit is the row itself or one with an equal vector, such as a text that repeats in several documents.
         if distance <= _PROBE_DISTANCE:
             continue
-        # HNSW is approximate and may miss a row that it holds; asked for that row alone, it has to give it.
+        # HNSW is approximate and may miss an existing row; restricted to that row alone, the query has to return it.
         alone = (collection.query(query_embeddings=vectors[number : number + 1], ids=[chunk_id], n_results=1, include=["distances"])["distances"] or [[]])[0]
         if not alone or alone[0] > _PROBE_DISTANCE:
             findings.add("probe_failed", chunk_id, f"{hit} at distance {distance:.6f}", f"{chunk_id} at distance 0")
@@ -186,7 +193,7 @@ _ALIKE = """SELECT count(*) FROM embedding_fulltext_search_content AS indexed JO
 
 
 def _check_text_index(database: Path, findings: ProblemCollector) -> None:
-    """What `where_document` searches is a copy of the texts in tables of its own, which no answer of Chroma shows."""
+    """Checks Chroma's full-text tables, a copy of the texts that only `where_document` reads and no response shows."""
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
         indexed, with_text, alike = (opened.execute(query).fetchone()[0] for query in (_INDEXED, _WITH_TEXT, _ALIKE))
     if not indexed == with_text == alike:

@@ -1,4 +1,4 @@
-"""Compares a version with what it was made from, in a fresh process: rows, texts, metadata, vectors, terms, files, digest, a few queries."""
+"""Verifies a version in a child process: rows, texts, metadata, vectors, terms, files, digest and a few queries."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from almanac.schemas.reports import Problem
 
 
 class VerifyJob(BaseModel):
-    """All that a verifier needs; see `verify_version`."""
+    """The input of a verification, as it is sent to the child process; see `verify_version`."""
 
     version_dir: Path
     manifest: Manifest | None
@@ -24,12 +24,18 @@ class VerifyJob(BaseModel):
 def verify_version(
     version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo, *, since: Path | None = None
 ) -> list[Problem]:
-    """Everything that is wrong with a version; an empty list means that it is whole. `manifest` is None before it is written.
+    """Returns all problems of a version, at most 100 of each kind; an empty list means that it is intact.
 
-    With `since`, the directory of the version that it was made from by a delta, the cost follows the change: exact ids, every added row in
-    full, and of the other ones the tables in full and in Chroma a sample (`index.verify.delta`).
-    Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing, digest_differs,
-    probe_failed, unreadable. At most 100 of a kind are listed. Chroma's own opening is the only thing that writes.
+    Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing, digest_differs, probe_failed, unreadable.
+    Nothing is written, except by Chroma when it opens its database.
+
+    Args:
+        version_dir: Directory of the version.
+        manifest: Its manifest; None before there is one.
+        vectors_root: Folder of the vector store.
+        embedder_info: The version's embedder.
+        since: For a delta build, the parent's directory. The cost then depends on the size of the change: all ids and the digest are checked, every added
+            row in full, and a sample of the copied rows (`index.verify.delta`).
     """
     job = VerifyJob(
         version_dir=version_dir.absolute(),
@@ -44,7 +50,7 @@ def verify_version(
         problems.append(Problem.model_validate(message["problem"]))
 
     def collect_crash(name: str) -> None:
-        # Chroma maps index files into memory and trusts them: a short one is a segmentation fault.
+        # Chroma memory-maps index files without checking them: a truncated one causes a segmentation fault.
         problems.append(Problem(kind="unreadable", where=CHROMA, found=f"reading it ended in {name}", expected="rows"))
 
     run_child("almanac.index.verify.verifier", job.model_dump_json(), collect, on_signal=collect_crash)
@@ -56,7 +62,7 @@ def _work(job_text: str, send: Callable[[Message], None]) -> None:
 
 
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
-    """What the child does. A ruined index file may end the process."""
+    """Verifies the version in this process; called in the child, since a damaged index file may crash the process."""
     from almanac.index.verify.delta import check_changed
     from almanac.index.verify.files import check_chunks, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
@@ -79,7 +85,7 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
 
 
 def _import_chroma() -> None:
-    """A second of its own."""
+    """Imports Chroma, which takes a second, in parallel with other checks."""
     import almanac.index.chroma.client  # noqa: F401
 
 

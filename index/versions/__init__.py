@@ -1,1 +1,1 @@
-"""Versions on disk: names and manifests, publication, the writer lock, the pins of readers."""
+"""Versions on disk: names and manifests, publication, the writer lock, and the pins of readers."""

@@ -1,7 +1,7 @@
-"""One writer for each knowledge base, by a lock of the operating system: when its holder dies, however, it is free.
+"""Writer lock: one writer per knowledge base, by an operating-system lock (flock), which is released when its holder dies in any way.
 
-`LOCK` is locked and never removed; `LOCK.holder` says who holds it and decides nothing. Whoever removes or replaces them takes the lock away from
-its holder, who finds out before it publishes.
+`LOCK` is the locked file and is never removed; `LOCK.holder` describes the holder for messages and does not decide anything. If either file is removed or
+replaced by hand, the holder loses the lock, which it detects before it publishes.
 """
 
 import fcntl
@@ -21,25 +21,25 @@ from almanac.schemas.errors import RunLocked
 
 _LOCK = "LOCK"
 _HOLDER = "LOCK.holder"
-_PATIENCE_S = 0.3  # whoever asks who holds it has it for microseconds
+_PATIENCE_S = 0.3  # `lock_holder` takes the lock for microseconds, which must not make a writer fail
 _KEYS = ("pid", "holder", "host", "since")
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write a knowledge base, for as long as `require_held` does not say otherwise."""
+    """The right to write a knowledge base. It can be lost while in use: call `require_held` before anything that matters is written."""
 
     index_dir: Path
     descriptor: int
     entry: dict[str, Any]
 
     def is_held(self) -> bool:
-        """Whether the lock is this one's still; a holder file that is gone or torn says nothing against it."""
+        """Whether this lease still has the lock. A missing or damaged holder file does not count against it."""
         told = _told(self.index_dir)
         return _is_file(self.descriptor, self.index_dir / _LOCK) and told in (None, self.entry)
 
     def require_held(self) -> None:
-        """Raises RunLocked where the lock was taken away: from then on nothing may be written."""
+        """Raises RunLocked where the lock was lost; nothing may be written after that."""
         if not self.is_held():
             raise RunLocked(
                 f"{self.entry['holder']} no longer holds the lock of '{self.index_dir.name}', and may not go on",
@@ -50,11 +50,14 @@ class Lease:
 
 @contextmanager
 def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
-    """Holds the knowledge base for `holder`, a run's id or a command. Raises RunLocked at once when somebody else does."""
+    """Takes the writer lock for the duration of the block. Raises RunLocked within 0.3 s when another process has it.
+
+    `holder` identifies the writer in messages: a run's id or a command's name. Temporary files of dead writers are removed first.
+    """
     index_dir.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(index_dir)
     try:
-        sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])  # of holders that died
+        sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])  # left by writers that died
         since = utc_now()
         entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": _process_start(os.getpid())}
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
@@ -65,11 +68,11 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
             if lease.is_held():
                 (index_dir / _HOLDER).unlink(missing_ok=True)
     finally:
-        os.close(descriptor)  # which unlocks
+        os.close(descriptor)  # releases the lock
 
 
 def lock_holder(index_dir: Path) -> dict[str, Any] | None:
-    """Who writes this knowledge base now: {pid, holder, host, since}; None when nobody does. Values are None where the holder did not say."""
+    """Returns the current writer of a knowledge base as {pid, holder, host, since}, or None when there is none. Values are None where they are unknown."""
     try:
         descriptor = os.open(index_dir / _LOCK, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -85,7 +88,7 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
 
 
 def require_free(index_dir: Path) -> None:
-    """Raises RunLocked where somebody writes now: a cheap look before the lock is taken in earnest."""
+    """Raises RunLocked when the knowledge base is being written. A cheap early check that does not take the lock."""
     if lock_holder(index_dir):
         raise _locked(index_dir)
 
@@ -112,7 +115,7 @@ def _try_lock(descriptor: int, how: int) -> bool:
 
 
 def _is_file(descriptor: int, path: Path) -> bool:
-    """Whether an open file is what lies at `path` now."""
+    """Whether `descriptor` refers to the file that is at `path` now."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -120,7 +123,7 @@ def _is_file(descriptor: int, path: Path) -> bool:
 
 
 def _told(index_dir: Path) -> dict[str, Any] | None:
-    """What the holder file says; None where there is none, or it is torn."""
+    """Reads the holder file; None where it is missing or damaged."""
     try:
         entry = json.loads((index_dir / _HOLDER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -141,7 +144,7 @@ def _locked(index_dir: Path) -> RunLocked:
 
 
 def _process_start(pid: int) -> str | None:
-    """When the process started, in clock ticks since boot; None when there is no such process. Elsewhere than on Linux: "alive"."""
+    """Returns the start time of a process in clock ticks since boot, None when it does not exist. On other systems than Linux, "alive" instead of a time."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,8 +1,8 @@
-"""Pins: a reader holds the version that it reads, so that nobody takes it away; a writer asks whether anybody reads.
+"""Pins protect a version from removal while it is read.
 
-A pin is a shared lock on the version's folder: it ends with its process, however that ends. It also leads to that very folder when
-another one takes its name (`rebuild`, `forget`). Chroma opens files by their path again and again: a reader that went by the path would then
-read half of either (seen: "missing metadata segment", and wrong ids).
+A pin is a shared lock on the version's folder, released when its process ends in any way. It also keeps referring to the same folder when another one
+takes its name (`rebuild`, `forget`). Chroma reopens files by path: a reader that used the name would then mix files of both folders (observed: "missing
+metadata segment", and wrong ids).
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from almanac.core.durable import remove
 
 
 class Pin:
-    """Holds a version's folder until it is closed. `folder` is that folder, whatever it is called by now."""
+    """Shared lock on a version's folder until `close`. On Linux, `folder` refers to the same folder even after it was renamed."""
 
     def __init__(self, folder: Path) -> None:
         self._named = folder
@@ -25,7 +25,7 @@ class Pin:
         self.folder = Path(f"/proc/self/fd/{self._descriptor}") if sys.platform == "linux" else folder
 
     def is_in_place(self) -> bool:
-        """Whether the folder still has its name: another one may have taken it, or it is being removed."""
+        """Whether the folder still has its name. False when another folder replaced it, or it is being removed."""
         try:
             return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), self._named.stat())
         except FileNotFoundError:
@@ -39,7 +39,7 @@ class Pin:
 
 @contextmanager
 def alone_with(folder: Path) -> Iterator[bool]:
-    """Whether nobody reads in `folder`; where nobody does, whoever would begin to waits until the end of the block."""
+    """Yields whether the exclusive lock on `folder` was obtained, that is, no reader has it pinned. If so, new readers wait until the end of the block."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -53,7 +53,7 @@ def alone_with(folder: Path) -> Iterator[bool]:
 
 
 def remove_unless_held(folder: Path) -> bool:
-    """Takes a version's folder away, unless somebody reads in it; whether it did."""
+    """Removes a version's folder unless a reader has it pinned; returns whether it was removed."""
     with alone_with(folder) as alone:
         if alone:
             remove(folder)

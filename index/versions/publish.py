@@ -1,4 +1,4 @@
-"""Makes a built and verified directory a version, makes a version the current one, and goes back to an older one."""
+"""Completes a built directory into a version, publishes a version, and rolls back to an older one."""
 
 import json
 from collections.abc import Iterator
@@ -30,9 +30,10 @@ _log = structlog.get_logger("almanac.publish")
 
 
 def finish_version(index_dir: Path, manifest: Manifest, *, lease: Lease | None = None) -> Manifest:
-    """Syncs the directory of `manifest.version` and writes its manifest, with `files` filled in: from here on it is a version.
+    """Syncs the directory of `manifest.version` to disk and writes its manifest, which makes it a version; returns the manifest with `files` filled in.
 
-    Call it after `verify_version` found nothing and no process has the directory open. Raises RunLocked where `lease` was taken away.
+    Call it after `verify_version` found no problems, while no process has the directory open. Raises DamagedVersion where the directory already has a
+    manifest, RunLocked where `lease` was lost.
     """
     folder = version_dir(index_dir, manifest.version)
     if (folder / MANIFEST).exists():
@@ -41,13 +42,13 @@ def finish_version(index_dir: Path, manifest: Manifest, *, lease: Lease | None =
 
 
 def seal(folder: Path, manifest: Manifest, *, lease: Lease | None = None) -> Manifest:
-    """Syncs a built directory, wherever it lies, and writes its manifest into it."""
-    sync_tree(folder)  # Chroma syncs its database only, never its index files
+    """Syncs a built directory to disk and writes its manifest; `folder` need not be the version's final one. Raises RunLocked where `lease` was lost."""
+    sync_tree(folder)  # Chroma syncs only its database, never its index files
     complete = manifest.model_copy(update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]})
     if lease:
         lease.require_held()
     content = complete.model_dump_json(indent=2) + "\n"
-    write_file(folder / MANIFEST_HASH, f"{sha256(content)}  {MANIFEST}\n")  # before it: the manifest makes the directory a version
+    write_file(folder / MANIFEST_HASH, f"{sha256(content)}  {MANIFEST}\n")  # first: the manifest makes the directory a version
     write_file(folder / MANIFEST, content)
     return complete
 
@@ -55,8 +56,14 @@ def seal(folder: Path, manifest: Manifest, *, lease: Lease | None = None) -> Man
 def publish(index_dir: Path, version: str, *, override: str | None = None, lease: Lease | None = None) -> None:
     """Makes `version` the current one.
 
-    Raises GateRefused where its gate refused, unless `override` says why to go on; DamagedVersion where a file of it is missing or short;
-    RunLocked where `lease` was taken away.
+    Args:
+        index_dir: The knowledge base's index directory.
+        version: Name of a complete version.
+        override: Reason for publishing a version that its gate refused; it is stored beside the versions.
+        lease: The writer's lock, checked before anything is written.
+
+    Raises GateRefused where the gate refused the version and there is no `override`, DamagedVersion where a file is missing or has another size, NotFound
+    for an unknown version, RunLocked where `lease` was lost.
     """
     manifest = read_manifest(index_dir, version)
     if manifest.gate.verdict != "passed" and not override:
@@ -71,7 +78,7 @@ def publish(index_dir: Path, version: str, *, override: str | None = None, lease
     if lease:
         lease.require_held()
     if manifest.gate.verdict != "passed":
-        # Beside the versions, which never change: why this one went live all the same.
+        # The reason is stored beside the version, since versions never change.
         entry = {"version": version, "why": override, "at": utc_now(), "previous": previous}
         write_file(_override_path(index_dir, version), json.dumps(entry, ensure_ascii=False) + "\n")
     point_to(index_dir, version)
@@ -79,7 +86,7 @@ def publish(index_dir: Path, version: str, *, override: str | None = None, lease
 
 
 def override_of(index_dir: Path, version: str) -> str | None:
-    """Why a refused version was published all the same; None where it never was."""
+    """Returns the reason for which a refused version was published; None where there is none."""
     try:
         return str(json.loads(_override_path(index_dir, version).read_text(encoding="utf-8"))["why"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -91,10 +98,11 @@ def _override_path(index_dir: Path, version: str) -> Path:
 
 
 def rollback(index_dir: Path, version: str | None = None, *, lease: Lease | None = None) -> str:
-    """Publishes `version`, or the newest one older than the current that the gate let pass and whose files are whole, and returns it.
+    """Publishes an older version and returns its name.
 
-    It works from a pointer that leads nowhere, too. Raises NotFound when there is no version to go back to; a version that the gate refused is
-    gone back to where it was published before, on a reason that is kept.
+    Without `version`, this is the newest version older than the current one that passed its gate and whose files are complete. It also works when the
+    pointer refers to a version that does not exist. A refused version can be given by name if it was published before; the stored reason is reused.
+    Raises NotFound when there is no version to roll back to, and otherwise as `publish`.
     """
     if version is None:
         version = _version_before(index_dir)
@@ -105,7 +113,7 @@ def rollback(index_dir: Path, version: str | None = None, *, lease: Lease | None
 def _version_before(index_dir: Path) -> str:
     require_published(index_dir)
     pointer = str(read_pointer(index_dir))
-    # A pointer that cannot be read as a version is newer than every version.
+    # A pointer that is not a version's name counts as newer than every version.
     limit = version_number(pointer) if pointer[1:].isdecimal() else None
     for name in reversed(version_names(index_dir)):
         if limit is not None and version_number(name) >= limit:
@@ -121,10 +129,10 @@ def _version_before(index_dir: Path) -> str:
 
 
 def _stable_files(folder: Path) -> Iterator[Path]:
-    """Files that stay as they are when the version is opened, queried and closed.
+    """Yields the files that do not change when the version is opened, queried and closed; only these are hashed in the manifest.
 
-    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening. The HNSW files do not, once flushed, which
-    `index_metadata.pickle` tells; a collection that was never flushed (fewer than two rows) writes them anew each time.
+    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening. The HNSW files do not, once flushed, which the presence of
+    `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows) writes them again each time.
     """
     for path in folder.rglob("*"):
         relative = path.relative_to(folder)

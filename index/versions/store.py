@@ -1,6 +1,6 @@
-"""Versions as files: which there are, which one is current, and what the next is called. Nothing here opens an engine.
+"""Versions on disk: listing, manifests, the pointer to the current version, and the next name. Nothing here opens Chroma or tantivy.
 
-`<index_dir>/versions/v0001/manifest.json` makes a directory a version; `<index_dir>/CURRENT` holds the name of the published one.
+`<index_dir>/versions/v0001/manifest.json` makes a directory a version; `<index_dir>/CURRENT` contains the name of the published one.
 """
 
 import json
@@ -18,7 +18,7 @@ from almanac.schemas.manifest import FORMAT, Manifest
 from almanac.schemas.reports import VersionRow, Versions
 
 MANIFEST = "manifest.json"
-MANIFEST_HASH = "manifest.sha256"  # as `sha256sum` writes it, so that it can also be checked by hand
+MANIFEST_HASH = "manifest.sha256"  # in the format of `sha256sum`, so that it can also be checked by hand
 POINTER = "CURRENT"
 _NAME = re.compile(r"v\d{4,}")
 _log = structlog.get_logger("almanac.versions")
@@ -33,25 +33,25 @@ def version_number(version: str) -> int:
 
 
 def version_names(index_dir: Path) -> list[str]:
-    """Complete versions, oldest first."""
+    """Returns the names of the complete versions, oldest first."""
     return sorted((path.parent.name for path in index_dir.glob(f"versions/*/{MANIFEST}") if _NAME.fullmatch(path.parent.name)), key=version_number)
 
 
 def list_versions(index_dir: Path) -> list[Manifest]:
-    """The manifests of all complete versions, oldest first. One that cannot be read, or has another format, is left out with a warning."""
+    """Returns the manifests of all complete versions, oldest first. Unreadable ones and those of another format are left out with a warning."""
     found = []
     for version in version_names(index_dir):
         try:
             found.append(read_manifest(index_dir, version))
         except DamagedVersion as error:
             _log.warning("version_skipped", kb=index_dir.name, version=version, error=error.message)
-        except NotFound:  # pruned in this very moment
+        except NotFound:  # pruned meanwhile
             continue
     return found
 
 
 def report_versions(index_dir: Path) -> Versions:
-    """The versions that are kept, newest first, and which one the pointer names."""
+    """Returns the report of `almanac versions`: the versions with a readable manifest, newest first, and the current one."""
     pointer = read_pointer(index_dir)
     rows = [
         VersionRow(
@@ -69,20 +69,20 @@ def report_versions(index_dir: Path) -> Versions:
 
 
 def require_version(index_dir: Path, version: str) -> None:
-    """Raises NotFound, with those that there are, unless there is a complete version of that name."""
+    """Raises NotFound, with the names of the existing versions, unless `version` is complete."""
     known = version_names(index_dir)
     if version not in known:
         raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=f"there are: {', '.join(known) or 'none yet'}")
 
 
 def read_manifest(index_dir: Path, version: str) -> Manifest:
-    """The manifest of a version. Raises NotFound, or DamagedVersion when it cannot be understood."""
+    """Returns the manifest of a version. Raises NotFound for an unknown version, DamagedVersion where it cannot be read or has another format."""
     require_version(index_dir, version)
     return manifest_in(version_dir(index_dir, version), index_dir, version)
 
 
 def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
-    """The manifest that lies in a folder of that version, wherever the folder is. Raises DamagedVersion when it cannot be understood."""
+    """Returns the manifest in `folder`, such as a pinned one; `index_dir` and `version` are for messages. Raises as `read_manifest`."""
     kb, where = index_dir.name, str(version_dir(index_dir, version) / MANIFEST)
     try:
         stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -107,7 +107,7 @@ def _way_up(version: str, *, is_newer: bool) -> str:
 
 
 def pin_version(index_dir: Path, version: str) -> Pin:
-    """Holds a version for reading. Raises NotFound where there is none of that name (any more)."""
+    """Pins a version for reading; close the pin when done. Raises NotFound for an unknown or removed version."""
     while True:
         require_version(index_dir, version)
         try:
@@ -120,13 +120,13 @@ def pin_version(index_dir: Path, version: str) -> Pin:
 
 
 def read_pointer(index_dir: Path) -> str | None:
-    """What CURRENT says, whether or not there is such a version."""
+    """Returns the content of CURRENT, whether or not that version exists; None before the first publication."""
     path = index_dir / POINTER
     return path.read_text().strip() if path.is_file() else None
 
 
 def current_version(index_dir: Path) -> str | None:
-    """The published version, or None before the first. Raises DamagedVersion when the pointer leads nowhere."""
+    """Returns the published version, or None before the first publication. Raises DamagedVersion where the pointer names no complete version."""
     version = read_pointer(index_dir)
     if version is not None and version not in version_names(index_dir):
         raise DamagedVersion(
@@ -138,7 +138,10 @@ def current_version(index_dir: Path) -> str | None:
 
 
 def resolve_version(index_dir: Path, version: str | None = None) -> str:
-    """The version asked for, or the current one for None. Raises NotFound or NothingPublished."""
+    """Returns the given version after checking its manifest, or the current one for None.
+
+    Raises NotFound for an unknown version, NothingPublished before the first publication, DamagedVersion where manifest or pointer are damaged.
+    """
     if version is not None:
         return read_manifest(index_dir, version).version
     require_published(index_dir)
@@ -148,26 +151,26 @@ def resolve_version(index_dir: Path, version: str | None = None) -> str:
 
 
 def require_published(index_dir: Path) -> None:
-    """Raises NothingPublished before the first version is live; whether the pointer leads anywhere is not looked at."""
+    """Raises NothingPublished before the first publication. Does not check that the current version exists."""
     if read_pointer(index_dir) is None:
         raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint="almanac run KB")
 
 
 def next_version(index_dir: Path) -> str:
-    """One more than the highest complete version, `v0001` at first; unfinished directories do not count."""
+    """Returns the next version's name: one more than the highest complete version, or `v0001`. Unfinished directories do not count."""
     names = version_names(index_dir)
     return f"v{version_number(names[-1]) + 1 if names else 1:04d}"
 
 
 def point_to(index_dir: Path, version: str) -> None:
-    """Makes `version` the current one, atomically and durably. It must exist and be whole: see `publish`."""
+    """Makes `version` the current one, atomically and durably, without any check: use `publish`."""
     write_file(index_dir / POINTER, f"{version}\n")
 
 
 def discard_unfinished(index_dir: Path) -> list[str]:
-    """Removes version directories without a manifest, and what `rebuild`, `forget` and `prune` left behind; returns the names of the former.
+    """Removes version directories without a manifest and leftovers of `rebuild`, `forget` and `prune`; returns the names of the unfinished versions removed.
 
-    Only the holder of the writer's lock may call it. What a reader still holds is left for the next time.
+    Only the holder of the writer lock may call it. Leftovers that a reader has pinned stay until the next call.
     """
     unfinished = []
     for path in sorted(path for path in (index_dir / "versions").glob("*") if path.is_dir()):
@@ -180,9 +183,9 @@ def discard_unfinished(index_dir: Path) -> list[str]:
 
 
 def require_files(folder: Path, manifest: Manifest, *, called: Path | None = None) -> None:
-    """Raises DamagedVersion for a file of the manifest that is missing or of another size: a look at each, and no reading.
+    """Raises DamagedVersion for a file of the manifest that is missing or has another size, without reading any content.
 
-    `called` is what people call the folder, where it is reached by another way.
+    `called` is the folder's public path for the message, where `folder` is a pinned one.
     """
     database = folder / CHROMA / "chroma.sqlite3"
     wanted = {folder / stored.path: stored.bytes for stored in manifest.files}

@@ -1,4 +1,4 @@
-"""What a YAML file under `knowledge/` may say: one module for each section, and the whole in `knowledge_base`."""
+"""Models of a declaration, a YAML file under `knowledge/`: one module per section, combined in `knowledge_base`."""
 
 from almanac.schemas.declaration.knowledge_base import Declaration
 

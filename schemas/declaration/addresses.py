@@ -1,19 +1,18 @@
-"""Which addresses are nobody's public server: loopback, private and other networks that only an operator can mean."""
+"""Detects addresses outside the public internet, such as loopback and private networks, which are fetched from only if the declaration allows it."""
 
 import ipaddress
 import socket
 
 _WAY_OUT = "declare politeness: {allow_private: true} to fetch from it"
 
-# IPv6 forms that carry an IPv4 address, which is where packets end up.
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # contains an IPv4 address, to which packets are delivered
 _CARRIER = ipaddress.IPv4Network("100.64.0.0/10")
 _SITE_LOCAL = ipaddress.IPv6Network("fec0::/10")
-_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")  # everything that IANA has handed out so far
+_PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")  # all global unicast addresses that IANA has allocated so far
 
 
 def private_kind(address: str) -> str | None:
-    """`loopback`, `private`, … for an IP address that is not on the public internet, else None. ValueError for what is no address."""
+    """Returns the kind of an IP address outside the public internet (`loopback`, `private`, …), else None. ValueError where it is not an IP address."""
     ip = _innermost(ipaddress.ip_address(address.partition("%")[0]))
     claims = {
         "unspecified": ip.is_unspecified,
@@ -29,7 +28,7 @@ def private_kind(address: str) -> str | None:
 
 
 def private_host(host: str) -> str | None:
-    """What is private about a host by its name alone, in words; None where only a look-up can tell."""
+    """Returns a description of a host whose name alone shows that it is private; None where that depends on a DNS look-up."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return f"{host} is this machine"
@@ -39,18 +38,18 @@ def private_host(host: str) -> str | None:
 
 
 def describe(host: str, address: str, kind: str) -> str:
-    """`db.example is 10.0.0.7, a private address`."""
+    """Describes a private host: `db.example is 10.0.0.7, a private address`."""
     article = "an" if kind[0] in "aeiou" else "a"
     return f"{host} is {article} {kind} address" if host == address else f"{host} is {address}, {article} {kind} address"
 
 
 def refusal(finding: str) -> str:
-    """A finding of `private_host` or `describe` as a refusal that says the way out."""
+    """Extends a finding of `private_host` or `describe` by how to allow the address."""
     return f"{finding}; {_WAY_OUT}"
 
 
 def _written_address(host: str) -> str | None:
-    """The address that a host is written as, in any form that the system's resolver takes: 127.1 and 0x7f000001 are 127.0.0.1."""
+    """Returns the IP address that a host is written as, in any form that the system's resolver accepts: 127.1 and 0x7f000001 are 127.0.0.1. Else None."""
     try:
         return str(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:

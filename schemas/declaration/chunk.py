@@ -1,4 +1,4 @@
-"""How documents are cut into chunks."""
+"""The section `chunk` of a declaration: how documents are split into chunks."""
 
 from typing import Literal, NamedTuple, Self
 
@@ -8,7 +8,7 @@ from almanac.schemas.declaration.model import DeclaredModel
 
 
 class ChunkLimits(NamedTuple):
-    """What a chunker goes by, all in one unit. Only `sentences` knows the last two."""
+    """Parameters of a chunker, all in `unit`. `max_size` and `whole_below` apply to `sentences` only."""
 
     unit: Literal["characters", "words", "tokens"]
     size: int
@@ -18,7 +18,7 @@ class ChunkLimits(NamedTuple):
 
 
 class Chunk(DeclaredModel):
-    """How documents are cut. Records are never cut."""
+    """How documents are split into chunks. Records are never split."""
 
     by: Literal["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"] = Field(
         "paragraphs",
@@ -51,7 +51,7 @@ class Chunk(DeclaredModel):
 
     @property
     def limits(self) -> ChunkLimits:
-        """What is declared, and the chunker's own figures for what is not."""
+        """The declared limits, completed by the chunker's defaults."""
         own = _CHUNKERS[self.by]
         size = own.size if self.size is None else self.size
         overlap = min(own.overlap, size * own.overlap // own.size) if self.overlap is None else self.overlap

@@ -1,4 +1,4 @@
-"""How a declared site is crawled: which links, which pages come next, how far, and how politely."""
+"""Sections of a site's declaration that control the crawl: links to follow, pagination, listings, limits and politeness."""
 
 import re
 from typing import Annotated, Any, Self
@@ -27,14 +27,14 @@ FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Follow(DeclaredModel):
-    """Which links a crawl follows; deny wins."""
+    """Which links a crawl follows. A URL that matches both lists is denied."""
 
     allow: list[Regex] = Field([], description="follow only URLs that match one of these; empty: every link")
     deny: list[Regex] = Field([], description="never follow URLs that match one of these")
 
 
 class Pagination(DeclaredModel):
-    """How a listing goes on: one of `next`, `parameter` and `json`. Numbers end where a page adds nothing, links after three such pages."""
+    """How to reach the next page of a listing: one of `next`, `parameter` and `json`. Numbers end at a page that adds nothing, links after three of them."""
 
     next: Selector | None = Field(None, description="the link to the next page: where pages have one, the way to declare it")
     parameter: str | None = Field(
@@ -60,12 +60,12 @@ class Pagination(DeclaredModel):
 
     @property
     def is_guessed(self) -> bool:
-        """Whether nothing on a page says that there is another one: the next number is tried."""
+        """Whether pages do not show that there is a next one, so that the next number has to be tried."""
         return self.parameter is not None and self.json_ is None
 
 
 class Listing(DeclaredModel):
-    """Pages with cards that lead to detail pages and carry fields along."""
+    """Listing pages whose cards link to detail pages; fields read from a card are passed on to the detail page's item."""
 
     match: Regex = Field(description="regular expression on the URL of listing pages")
     each: Selector = Field(description="one match is one card")
@@ -74,7 +74,7 @@ class Listing(DeclaredModel):
 
 
 class Limits(DeclaredModel):
-    """Where a crawl stops by itself."""
+    """Limits at which a crawl stops."""
 
     pages: int = Field(10_000, gt=0, description="pages of a crawl at most, those that are unchanged included")
     depth: int = Field(
@@ -86,7 +86,7 @@ class Limits(DeclaredModel):
 
 
 class Politeness(DeclaredModel):
-    """How a crawl behaves towards a host. What a secret is, no report, log or manifest shows."""
+    """How a crawl behaves towards a host. Secret values never appear in a report, log or manifest."""
 
     robots: bool = Field(True, description="obey robots.txt")
     delay_s: float = Field(
@@ -115,5 +115,5 @@ class Politeness(DeclaredModel):
         return self
 
     def without_credentials(self) -> "Politeness":
-        """The same towards a host that is not the source's own."""
+        """Returns a copy without headers, cookies and auth, for requests to hosts that are not the source's own."""
         return self.model_copy(update={"headers": {}, "cookies": {}, "auth": None})

@@ -1,7 +1,7 @@
-"""Secret values of a declaration: who may see them, and what may be sent to a server with them.
+"""Secret values of a declaration, and validation of the headers and cookies sent with a crawl.
 
-A secret is masked wherever a declaration is printed, dumped or hashed. Only a dump with `context=REVEALED` has the value:
-the job that the crawl's own process reads.
+A secret is masked wherever a declaration is printed, dumped or hashed. Only a dump with `context=REVEALED` contains the value; it is used for the job that
+is sent to the crawl's process.
 """
 
 import re
@@ -18,7 +18,7 @@ _MASK = "**********"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110, 5.6.2
 _OTHER_KEY = {"cookie": "cookies", "user-agent": "user_agent"}
-# Headers that frame the message, belong to the connection, or ask for something that is no whole page.
+# Headers that a declaration may not set: they frame the message, belong to the connection, or request less than a whole page.
 _OWN = frozenset(
     {"host", "content-length", "content-encoding", "content-type", "transfer-encoding", "te", "trailer", "expect", "accept-encoding"}
     | {"connection", "keep-alive", "upgrade", "proxy-authorization", "proxy-connection", "range", "if-range"}
@@ -27,9 +27,9 @@ _OWN = frozenset(
 
 
 def _written(value: Any) -> Any:
-    """A text without control characters. What is wrong with it is said without showing it."""
+    """Accepts a text without control characters, or an integer. Error messages never show the value."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # a PIN that YAML took for a number
+        return str(value)  # such as a PIN, which YAML parses as a number
     if not isinstance(value, str | SecretStr):
         raise PydanticCustomError("secret", "must be a text (its value is not shown)")
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
@@ -60,7 +60,7 @@ class Auth(DeclaredModel):
 
 
 def check_headers(headers: dict[str, SecretStr], *, has_auth: bool) -> None:
-    """Raises ValueError for a header that is not the declaration's to set. No message shows a value."""
+    """Raises ValueError for a header that a declaration may not set, or sets twice. Messages never show a value."""
     names = [name.lower() for name in headers]
     for name in names:
         if name in _OTHER_KEY:
@@ -74,7 +74,7 @@ def check_headers(headers: dict[str, SecretStr], *, has_auth: bool) -> None:
 
 
 def check_cookies(cookies: dict[str, SecretStr]) -> None:
-    """Raises ValueError for a value that would end the cookie. No message shows a value."""
+    """Raises ValueError for a cookie value with a semicolon, which would begin another cookie. Messages never show a value."""
     for name, value in cookies.items():
         if ";" in value.get_secret_value():
             raise ValueError(f"cookies: the value of {name} has a semicolon, which would begin another cookie (its value is not shown)")

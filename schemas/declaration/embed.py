@@ -1,4 +1,4 @@
-"""What turns text into vectors."""
+"""The section `embed` of a declaration: the embedder."""
 
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ MISTRAL_DIMENSIONS = {"mistral-embed": 1024, "mistral-embed-2312": 1024, "codest
 
 
 class Prompts(DeclaredModel):
-    """What is put before a text when it is embedded, for models trained so, such as E5: `query: `, `passage: `. It counts as tokens, and is not stored."""
+    """Prompts prepended to texts for embedding, for models trained with them, such as E5: `query: `, `passage: `. They count as tokens and are not stored."""
 
     query: str | None = Field(
         None,
@@ -22,7 +22,7 @@ class Prompts(DeclaredModel):
 
 
 class Embed(DeclaredModel):
-    """What turns text into vectors."""
+    """The embedder that converts texts to vectors."""
 
     _of_mistral: ClassVar[tuple[str, ...]] = (
         "server_url", "same_as", "dimension", "price_per_million", "max_cost", "requests_per_second", "tokens_per_minute",
@@ -85,5 +85,5 @@ class Embed(DeclaredModel):
         return self
 
     def cost(self, tokens: int | None) -> float | None:
-        """What so many tokens cost; None where nothing is paid for, or no price is declared."""
+        """Returns the price of `tokens` tokens, in the currency of `price_per_million`; None where no price is declared or `tokens` is None."""
         return None if self.price_per_million is None or tokens is None else round(tokens * self.price_per_million / 1e6, 6)

@@ -1,4 +1,4 @@
-"""Expressions in a declaration, checked when it is loaded: regular expressions, CSS, XPath and JMESPath."""
+"""Types for expressions in a declaration, validated when it is loaded: regular expressions, CSS, XPath and JMESPath."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Declared selectors and field rules: where a value stands on a page, and what it has to be."""
+"""Declared selectors and field rules: where a value is found on a page, and how it is converted and validated."""
 
 import math
 import re
@@ -14,12 +14,12 @@ FieldType = Literal["text", "integer", "number", "price", "date", "datetime", "b
 Process = Literal["lower", "upper", "title", "split", "first", "last", "unique", "sort", "count", "join"]
 
 _DIRECTIVES = frozenset("aAwdbBmyYHIpMSfzZjUWcxXGuV%")
-# What a format has to hold, each by one of several directives, to give a whole date.
+# A format needs one of these directives for each part, to give a complete date.
 _DATE_PARTS = {"day": "djcxu", "month": "mbBjcxV", "year": "yYcxG"}
 
 
 class Script(DeclaredModel):
-    """Data that a page assigns in a script: `{script: "window.data"}`."""
+    """Data embedded in a script on the page: `{script: "window.data"}`."""
 
     script: str = Field(min_length=1, description="the variable that data is assigned to, or the id of a script element that holds data (`__NEXT_DATA__`)")
 
@@ -39,7 +39,7 @@ _FROM = (
 
 
 class Selector(DeclaredModel):
-    """A place on a page: exactly one of css, xpath and json. Of matches that repeat each other, the hidden ones are left out."""
+    """A selector: exactly one of css, xpath and json. Hidden matches that repeat visible ones are left out."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
     xpath: XPath | None = Field(None, description="XPath expression")
@@ -57,12 +57,12 @@ class Selector(DeclaredModel):
 
     @property
     def reads_body(self) -> bool:
-        """Whether this is an expression over a JSON body, so that a page in HTML cannot have it."""
+        """Whether the selector reads a JSON body, and so cannot match on an HTML page."""
         return self.json_ is not None and self.from_ == "body"
 
 
 class FieldRule(DeclaredModel):
-    """How one field is read. Takes one of css, xpath, json, url, const, or `each` with `fields` for nested values."""
+    """How one field is extracted: by exactly one of css, xpath, json, url and const, or by `each` with `fields` for nested values."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
     xpath: XPath | None = Field(None, description="XPath expression")
@@ -107,7 +107,7 @@ class FieldRule(DeclaredModel):
 
     @model_validator(mode="after")
     def _can_hold(self) -> Self:
-        """What can never hold is found here, not on every page."""
+        """Rejects rules that can never succeed when they are loaded, instead of on every page."""
         if self.format is not None:
             if self.type not in ("date", "datetime"):
                 raise ValueError("'format' goes with type: date or type: datetime")
@@ -134,17 +134,17 @@ class FieldRule(DeclaredModel):
 
     @property
     def looks(self) -> bool:
-        """Whether the value depends on what is on the page: a constant does not, nor does a part of the URL."""
+        """Whether the value depends on the page's content, unlike a constant or a part of the URL."""
         return self.const is None and self.url is None
 
     @property
     def reads_body(self) -> bool:
-        """Whether this reads a JSON body, so that a page in HTML cannot have it."""
+        """Whether the rule reads a JSON body, and so cannot match on an HTML page."""
         return self.each.reads_body if self.each is not None else self.json_ is not None and self.from_ == "body"
 
     @property
     def rule(self) -> str:
-        """The rule as it was written, for reports: `css: h1`."""
+        """The rule in short form for reports: `css: h1`."""
         name, value = next((n, v) for n, v in self._origins().items() if v is not None)
         where = value if isinstance(value, Selector) else self
         if isinstance(value, Selector):
@@ -161,7 +161,7 @@ def _check_json_keys(where: Selector | FieldRule) -> None:
 
 
 def _check_format(text: str) -> None:
-    """A format that no text has, or that leaves a part of the date open, is refused."""
+    """Raises ValueError for a strptime format that is invalid, or that lacks day, month or year."""
     found = re.findall(r"%(.?)", text, re.DOTALL)
     for directive in found:
         if directive not in _DIRECTIVES or not directive:
@@ -176,7 +176,7 @@ def _check_format(text: str) -> None:
 
 
 def _unlike(value: Any, kind: FieldType) -> str:
-    """What a value of the type looks like, where `value` does not; else nothing."""
+    """Returns a description of what the type requires where `value` does not fit it, else an empty text."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     match kind:
         case "integer":

@@ -1,4 +1,4 @@
-"""When a new version is published: what its items must satisfy, and what it may differ by from the live version."""
+"""The sections `validate` and `gate` of a declaration: conditions that items and a new version must meet before publication."""
 
 import re
 from typing import Annotated, Any, Self
@@ -10,14 +10,14 @@ from almanac.schemas.declaration.model import DeclaredModel, Share
 
 def _regular_expression(value: str) -> str:
     try:
-        re.compile(value)  # the engine that checks it
+        re.compile(value)  # Great Expectations uses `re`, unlike the other expressions of a declaration
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
     return value
 
 
 class Expectation(DeclaredModel):
-    """What every value of a field must be; an item that breaks it is quarantined."""
+    """A condition on every value of a field; an item that violates it is quarantined."""
 
     field: str = Field(description="name of a declared field, `title`, `url` or `text`")
     unique: bool = Field(False, description="no two items share the value")
@@ -31,7 +31,7 @@ class Expectation(DeclaredModel):
 
 
 class Validate(DeclaredModel):
-    """What a run's items must satisfy."""
+    """Conditions that a run's items must meet."""
 
     min_items: int = Field(1, ge=0, description="fewer items than this are refused by the gate")
     max_rejected: Share = Field(0.05, le=1, description="share of the items that may be quarantined; a number or `5%`")
@@ -39,7 +39,7 @@ class Validate(DeclaredModel):
 
 
 class Gate(DeclaredModel):
-    """When a new version is not published. A share is a number or `5%`; null switches a check off."""
+    """Limits beyond which a new version is not published. A share is a number or `5%`; null switches a check off."""
 
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
     max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")

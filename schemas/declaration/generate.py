@@ -1,4 +1,4 @@
-"""What writes answers."""
+"""The section `generate` of a declaration: the generator of answers."""
 
 from typing import Any, Literal, Self
 
@@ -9,7 +9,7 @@ from almanac.schemas.declaration.urls import ServerUrl
 
 
 class Generate(DeclaredModel):
-    """What writes answers."""
+    """The generator that writes answers."""
 
     provider: Literal["extractive", "mistral"] = Field(
         "extractive",

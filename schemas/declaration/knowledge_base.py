@@ -1,4 +1,4 @@
-"""A knowledge base, as declared in one YAML file: its sections put together."""
+"""The root model of a declaration, which combines all sections."""
 
 import hashlib
 from pathlib import Path
@@ -19,7 +19,7 @@ NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
 
 
 class Declaration(DeclaredModel):
-    """One knowledge base: where its content comes from and what becomes of it."""
+    """One knowledge base: its sources, and how they are processed, indexed and searched."""
 
     name: str = Field(pattern=NAME_PATTERN, description="names the index; lower case")
     title: str | None = Field(None, description="for people")
@@ -79,32 +79,32 @@ class Declaration(DeclaredModel):
 
     @property
     def path(self) -> Path:
-        """The file it was read from."""
+        """The file that the declaration was read from."""
         return self._path
 
     @property
     def env(self) -> str | None:
-        """The environment whose overlay it was read with."""
+        """The environment whose overlay was applied; None without one."""
         return self._env
 
     @property
     def handle(self) -> str:
-        """What commands call it by: its name where it lies under `knowledge/`, else its path; and the environment, where there is one."""
+        """The arguments by which commands refer to it: the file's name under `knowledge/`, else its path, and `--env` where there is an environment."""
         name = self._handle or str(self.path)
         return f"{name} --env {self.env}" if self.env else name
 
     @property
     def collection(self) -> str:
-        """The collection's name in Chroma, which wants three characters and a letter or digit at either end."""
+        """Name of the Chroma collection. A name that Chroma does not accept (fewer than 3 characters, `-` or `_` at the end) becomes `kb-NAME-kb`."""
         fits = len(self.name) >= 3 and self.name[-1] not in "-_"
         return self.index.collection or (self.name if fits else f"kb-{self.name}-kb")
 
     @property
     def sha256(self) -> str:
-        """Hash of what is declared, after environment variables; comments and layout do not count."""
+        """Hex SHA-256 of the declaration after substitution of environment variables; comments and layout have no effect, and secrets are masked."""
         return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
 
     def at(self, path: Path, env: str | None = None, handle: str | None = None) -> "Declaration":
-        """The same, knowing its file and environment, and what commands call it where that is not the path."""
+        """Sets file, environment and handle, and returns the declaration itself. `handle` None: commands refer to it by its path."""
         self._path, self._env, self._handle = path, env, handle
         return self

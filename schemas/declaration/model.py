@@ -1,4 +1,4 @@
-"""The base of every declared model: strict, frozen, and honest about what is planned but not there yet."""
+"""Base class of all models of a declaration: strict and frozen, with explicit errors for planned features."""
 
 import re
 from typing import Annotated, Any, ClassVar, Self
@@ -8,9 +8,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class DeclaredModel(BaseModel):
-    """A part of a declaration. Unknown keys are errors, and so are keys and values that are `planned`.
+    """Base of a declaration's models. Unknown keys are errors, as are keys and values listed in `planned`.
 
-    `planned` maps a key to the values of it that are not supported yet; an empty tuple means the key as a whole.
+    `planned` maps a key to those of its values that are not supported yet; an empty tuple stands for the whole key.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True)  # the input may hold a secret
@@ -19,7 +19,7 @@ class DeclaredModel(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _refuse_planned(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Planned keys are told together with everything else that is wrong here."""
+        """Reports planned keys together with all other errors of the model."""
         if not isinstance(data, dict):
             return handler(data)
         refused = [key for key, values in cls.planned.items() if key in data and _asks_for(data[key], values)]
@@ -30,13 +30,13 @@ class DeclaredModel(BaseModel):
         try:
             handler(supported)
         except ValidationError as error:
-            # A required key that is planned in one of its values is there; it is only not supported.
+            # A required key with a planned value was removed before validation: it is not missing, only unsupported.
             errors += [_again(e) for e in error.errors() if not (e["type"] == "missing" and e["loc"][-1:] in [(key,) for key in refused])]
         raise ValidationError.from_exception_data(cls.__name__, errors)
 
 
 def _asks_for(found: Any, planned: tuple[str, ...]) -> bool:
-    """An empty value of a planned key asks for nothing."""
+    """Whether a planned feature is requested; an empty value of a planned key requests nothing."""
     return found in planned if planned else found not in (None, [], {})
 
 
@@ -46,7 +46,7 @@ def _not_yet(key: str, found: Any, planned: tuple[str, ...]) -> InitErrorDetails
 
 
 def _again(error: Any) -> InitErrorDetails:
-    """A finding of pydantic's as it was, to be raised once more."""
+    """Converts an error reported by pydantic into one that can be raised again."""
     context = {name: value for name, value in (error.get("ctx") or {}).items() if isinstance(value, str | int | float)}
     return InitErrorDetails(type=PydanticCustomError(error["type"], error["msg"], context), loc=error["loc"], input=error["input"])
 

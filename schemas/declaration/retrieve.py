@@ -1,4 +1,4 @@
-"""How the index is searched."""
+"""The section `retrieve` of a declaration: defaults of a search."""
 
 from typing import Literal, Self
 
@@ -8,7 +8,7 @@ from almanac.schemas.declaration.model import DeclaredModel, Share
 
 
 class Tags(DeclaredModel):
-    """How tags take part in a search: of those that the question names, and of the clusters that tags form by standing on the same pages."""
+    """How tags contribute to the score: the tags named in the question, and the clusters formed by tags that occur on the same pages."""
 
     field: str = Field("tags", min_length=1, description="metadata field that lists a chunk's tags")
     weight: Share = Field(0.25, le=1, description="share of the score for the named tags that a chunk has")
@@ -27,7 +27,7 @@ class Tags(DeclaredModel):
 
 
 class Rerank(DeclaredModel):
-    """What orders the best candidates anew by reading question and text together."""
+    """A cross-encoder that reranks the best candidates by reading question and text together."""
 
     provider: Literal["local"] = Field("local", description="local: a cross-encoder of sentence-transformers on this machine")
     model: str = Field(min_length=1, description="its folder, with a slash (`./model`), relative to this file")

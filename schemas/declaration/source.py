@@ -1,4 +1,4 @@
-"""Declared sources: a site that Scrapy crawls, or files beside the declaration."""
+"""Sources of a declaration: sites crawled by Scrapy, and local files."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -27,12 +27,12 @@ Template = Annotated[str, AfterValidator(_template)]
 
 
 def template_names(template: str) -> list[str]:
-    """The field names that a template mentions, in order."""
+    """Returns the field names in a template, in order."""
     return re.findall(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", template)
 
 
 class _Source(DeclaredModel):
-    """What sites and files have in common: how what was read becomes records or documents."""
+    """Common keys of sites and files: how pages and files become records or documents."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="unique within the knowledge base")
     yields: Literal["records", "documents"] = Field("documents", description="records: declared fields, embedded whole; documents: free text, chunked")
@@ -69,17 +69,17 @@ class _Source(DeclaredModel):
         return self
 
     def declared_fields(self) -> dict[str, FieldRule]:
-        """Every field an item of this source may have, in declared order; what a file says of itself stands in no declaration."""
+        """Returns the declared fields of this source's items, in order. Fields that a file defines itself, such as columns, are not among them."""
         return dict(self.fields)
 
     @property
     def takes_own_fields(self) -> bool:
-        """Whether an item's fields are those that it names itself, such as the columns of a table."""
+        """Whether an item's fields come from the file itself, such as the columns of a table."""
         return False
 
 
 class SiteSource(_Source):
-    """A site, crawled by Scrapy."""
+    """A website, crawled by Scrapy."""
 
     kind: Literal["site"]
     start_urls: list[HttpUrl] = Field([], description="where the crawl starts; may be left out where there are sitemaps")
@@ -110,9 +110,9 @@ class SiteSource(_Source):
 
     @property
     def private_start(self) -> str | None:
-        """The first start URL or sitemap at a private address that is not allowed, with the way out; None where there is none.
+        """A message about the first start URL or sitemap at a private address that is not allowed, with the remedy; None where there is none.
 
-        By the name alone: where a public name leads is looked at when it is connected to.
+        Only names are examined: what a public name resolves to is checked on connection.
         """
         for key in ("start_urls", "sitemaps") if not self.politeness.allow_private else ():
             for number, url in enumerate(getattr(self, key)):
@@ -132,13 +132,13 @@ class SiteSource(_Source):
 
 
 class FileLimits(DeclaredModel):
-    """What is read of a folder of files."""
+    """Limits on the files that are read."""
 
     bytes_per_file: Bytes = Field(256 << 20, gt=0, description="a larger file is refused; a number or `256MiB`")
 
 
 class FilesSource(_Source):
-    """Files on this machine. Without `fields`, what a file says becomes the fields: columns, keys, front matter, question and answer."""
+    """Local files. Without `fields`, the fields come from the file itself: columns, keys, front matter, or question and answer."""
 
     kind: Literal["files"]
     glob: str = Field(min_length=1, description="relative to the declaration; `**` for folders")

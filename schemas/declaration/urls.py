@@ -1,4 +1,4 @@
-"""URLs and hosts as a declaration may write them."""
+"""Types for URLs and hosts in a declaration."""
 
 import re
 from typing import Annotated
@@ -9,31 +9,34 @@ from pydantic_core import PydanticCustomError
 
 
 def http_url(value: str) -> str:
-    """A URL that can be fetched; ValueError says why not."""
+    """Returns `value` if it is an http or https URL with a host and without credentials; else ValueError with the reason."""
     if "@" in re.split(r"[/?#\\]", value.partition("://")[2], maxsplit=1)[0]:
         raise PydanticCustomError("secret", "must not have a user or password in it; declare politeness: {auth: {user: …, password: …}}")
     parts = urlsplit(value)  # ValueError for brackets without an address
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in parts.netloc):
         raise ValueError("must be an http:// or https:// URL with a host")
-    _ = parts.port  # ValueError for what is no port
+    _ = parts.port  # ValueError for an invalid port
     return value
 
 
 def ascii_host(host: str) -> str:
-    """A host as it is looked up: lower case, and letters of other scripts in their ASCII form. ValueError where it is none."""
+    """Returns a host in the form used for DNS: lower case, internationalised names in their ASCII form. ValueError where it is not a host."""
     if ":" in host:
         return f"[{host.lower()}]"
     try:
         return host.encode("idna").decode("ascii").lower()
     except UnicodeError as error:
-        # Underscores and long labels are no host names by IDNA, yet DNS serves some of them.
+        # IDNA rejects underscores and long labels, yet such names exist in DNS.
         if host.isascii():
             return host.lower()
         raise ValueError(f"not a host name: {host!r}") from error
 
 
 def domain_of(value: str) -> str:
-    """The host of a domain, however it is written: `https://Shop.example/`, `*.shop.example` and `shop.example:8080` are `shop.example`."""
+    """Returns the host of a domain in any notation: `https://Shop.example/`, `*.shop.example` and `shop.example:8080` give `shop.example`.
+
+    ValueError where there is no host.
+    """
     if value.count(":") > 1 and "[" not in value and "://" not in value:  # an IPv6 address on its own
         value = f"[{value}]"
     host = urlsplit(value if "://" in value else f"//{value}").hostname or ""
@@ -44,7 +47,7 @@ def domain_of(value: str) -> str:
 
 
 def _server_url(value: str) -> str:
-    """Without what the client adds itself."""
+    """Validates the address of an API server and removes a trailing `/v1`, which the client adds itself."""
     try:
         parts = urlsplit(value)
         port = parts.port

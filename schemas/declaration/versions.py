@@ -1,4 +1,4 @@
-"""Where versions are stored, and for how long."""
+"""The sections `index` and `retention` of a declaration."""
 
 from typing import ClassVar, Literal
 
@@ -19,7 +19,7 @@ class Index(DeclaredModel):
 
 
 class Retention(DeclaredModel):
-    """What is kept of the past. The live version, the three newest and those that a reader holds always stay, and so does what they need."""
+    """How much history is kept. The live version, the three newest and those open in a reader always stay, with everything that they need."""
 
     versions: int = Field(20, ge=3, description="newest versions kept")
     crawls: int = Field(5, gt=0, description="newest crawls kept of each source, with their raw pages")
