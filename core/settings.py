@@ -76,7 +76,7 @@ class Project:
     def require(self) -> None:
         """Raises NotFound where the folder does not exist, UsageError where it is an installation of the package that is not a checkout."""
         if _is_only_installed(self.root):
-            raise UsageError("is where Almanac is installed, and only read", where=str(self.root), hint="take another folder: --project DIR")
+            raise UsageError("is the folder in which Almanac is installed, and no project", where=str(self.root), hint="take another folder: --project DIR")
         if not self.root.is_dir():
             raise NotFound("no such project folder", where=str(self.root), hint=f"check --project or {_PROJECT}; almanac init NAME --project DIR makes one")
 

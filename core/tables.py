@@ -107,7 +107,7 @@ def damaged_table(path: Path, error: Exception) -> AlmanacError:
     """Returns the error for an unreadable table: StorageError where the operating system failed, DamagedVersion where the table is missing or damaged."""
     if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
         return StorageError(f"a table cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk")
-    hint = "almanac verify says what is wrong; almanac rollback publishes an older version; almanac run builds a new one"
+    hint = "almanac verify KB says what is wrong; almanac rollback KB publishes an older version; almanac run KB builds a new one"
     return DamagedVersion(f"the table cannot be read: {error}", where=str(path), hint=hint)
 
 

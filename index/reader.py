@@ -115,7 +115,7 @@ class OpenVersion:
         if k < 1 or not available:
             return []
         try:
-            if self._hnsw_bears and (known is None or len(known) > _FEW):
+            if self._hnsw_is_reliable and (known is None or len(known) > _FEW):
                 hits = self._query_hnsw(vector, k if known is None else _DEEPER * k * self.manifest.counts.chunks // len(known))
                 hits = [hit for hit in hits if known is None or hit[0] in known]
                 if len(hits) >= min(k, available):
@@ -135,10 +135,10 @@ class OpenVersion:
 
     def _query_hnsw(self, vector: "Vectors", k: int) -> list[tuple[str, float]]:
         """Queries HNSW over all chunks; returns a few more hits than k, so that ties can be broken by id."""
-        from almanac.index.chroma.client import panics_told
+        from almanac.index.chroma.client import as_damaged_index
 
         wanted = np.asarray(vector, dtype=np.float32)[None, :]
-        with panics_told():
+        with as_damaged_index():
             answer = self._collection.query(query_embeddings=wanted, n_results=min(k + _SPARE, self.manifest.counts.chunks), include=["distances"])
         distances = (answer["distances"] or [[]])[0]
         # The distances of equal vectors differ in their last bits, depending on their position in the index.
@@ -157,14 +157,14 @@ class OpenVersion:
 
         Raises DamagedVersion where the lexical index is missing or cannot be read.
         """
-        from almanac.index.lexical.writer import damage_told
+        from almanac.index.lexical.writer import as_damaged_lexical
 
-        with self._telling_damage(), damage_told(self.folder):
+        with self._damage_as_error(), as_damaged_lexical(self.folder):
             return self._lexical.search(query, k, ids)
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
-        with self._telling_damage():
+        with self._damage_as_error():
             return self._lexical.readings(query)
 
     @cached_property
@@ -252,7 +252,7 @@ class OpenVersion:
             return LexicalIndex(self.folder)
 
     @contextmanager
-    def _telling_damage(self) -> Iterator[None]:
+    def _damage_as_error(self) -> Iterator[None]:
         """Adds the version's name and path to a DamagedVersion: the code that raised it knows only the pinned folder."""
         try:
             yield
@@ -261,12 +261,12 @@ class OpenVersion:
             raise DamagedVersion(f"{self.manifest.version}: {error.message}", where=where, hint=error.hint) from error
 
     @cached_property
-    def _hnsw_bears(self) -> bool:
+    def _hnsw_is_reliable(self) -> bool:
         return hnsw_is_reliable(self._chunks.column("text_sha256"))
 
     @cached_property
     def _vectors(self) -> "Vectors":
-        with self._lock, self._telling_damage():
+        with self._lock, self._damage_as_error():
             require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
             return open_matrix(self.folder, self.manifest.counts.chunks, self.manifest.embedder.dimension)
 

@@ -40,7 +40,7 @@ def _require_pages(declaration: Declaration, scope: Scope) -> None:
     sites = [source.name for source in declaration.sources if isinstance(source, SiteSource)]
     if len(scope.sources) != 1 or scope.sources[0] not in sites:
         hint = f"sites: {', '.join(sites) or 'none'}"
-        raise UsageError("needs the one --source that the page belongs to, and that one a site", where="--url", hint=hint)
+        raise UsageError("needs exactly one --source, the site that the page belongs to", where="--url", hint=hint)
     for url in scope.urls:
         try:
             http_url(url)

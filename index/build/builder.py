@@ -57,6 +57,8 @@ def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> Bu
             on_progress(message["done"], message["total"])
 
     run_child("almanac.index.build.builder", job.model_dump_json(), forward)
+    if len(built) != 1:
+        raise OperationalError("the builder ended without a result", where=str(job.version_dir), hint="a defect: please report it")
     [facts] = built
     if facts.why_full:
         tell = _log.warning if facts.parent_damaged else _log.info
@@ -88,12 +90,12 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
 
 
 def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on_progress: OnProgress) -> BuildFacts:
-    from almanac.index.chroma.client import disk_full_told, open_client
+    from almanac.index.chroma.client import as_disk_full, open_client
     from almanac.index.lexical.writer import build_lexical
 
     matrix = write_matrix(job.version_dir, table.column("text_sha256").to_pylist(), VectorStore(job.vectors_root, job.embedder))
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
-    with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
+    with as_disk_full(job.version_dir), open_client(job.version_dir) as client:
         batches = list(_even_batches(len(rows), min(client.get_max_batch_size(), _BATCH)))
         collection = client.create_collection(
             job.collection,
@@ -117,7 +119,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             difference = find_difference(parent, table)
             matrix = _changed_matrix(job, parent, difference.rows, table.column("text_sha256").to_pylist())
             rows = _Rows(job, matrix, difference.rows.added)
-            from almanac.index.chroma.client import disk_full_told
+            from almanac.index.chroma.client import as_disk_full
 
             copied.result()
         except DamagedVersion as error:
@@ -132,7 +134,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
         raise
     except Exception as error:  # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as well
         raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
-    with disk_full_told(job.version_dir):
+    with as_disk_full(job.version_dir):
         _make_lexical(job, parent, difference.rows, table.num_rows)
     return difference.facts
 
@@ -172,10 +174,10 @@ def _without_copy(job: BuildJob, why: str) -> DeltaNotPossible:
 
 
 def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: OnProgress) -> None:
-    from almanac.index.chroma.client import disk_full_told, open_client, open_collection
+    from almanac.index.chroma.client import as_disk_full, open_client, open_collection
 
     total = len(removed) + len(rows)
-    with disk_full_told(job.version_dir), open_client(job.version_dir) as client:
+    with as_disk_full(job.version_dir), open_client(job.version_dir) as client:
         collection = open_collection(client, job.collection)
         # Has to come before any read or write: an index that is already loaded keeps its previous settings.
         collection.modify(configuration={"hnsw": _flushed_once_after(total)})

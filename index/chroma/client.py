@@ -30,7 +30,7 @@ def open_client(version_dir: Path) -> Iterator[ClientAPI]:
     Panics of Chroma, also those inside the block, are raised as ChromaPanic.
     """
     path = str(version_dir / CHROMA)
-    with panics_told():
+    with as_damaged_index():
         try:
             client = chromadb.PersistentClient(path=path, settings=Settings(anonymized_telemetry=False))
         except BaseException:
@@ -43,7 +43,7 @@ def open_client(version_dir: Path) -> Iterator[ClientAPI]:
 
 
 @contextmanager
-def panics_told() -> Iterator[None]:
+def as_damaged_index() -> Iterator[None]:
     """Converts panics of Chroma's Rust core, which `except Exception` does not catch, into ChromaPanic."""
     try:
         yield
@@ -60,7 +60,7 @@ def _forget_failed(path: str) -> None:
 
 
 @contextmanager
-def disk_full_told(folder: Path) -> Iterator[None]:
+def as_disk_full(folder: Path) -> Iterator[None]:
     """Converts a failure of Chroma into OSError (ENOSPC) where less than 16 MiB are free: Chroma itself does not report a full disk as the cause."""
     try:
         yield

@@ -14,7 +14,7 @@ from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest, StoredFile
 
 _BLOCK = 4 << 20
-_OWN_FILES = ".managed.json"
+_TANTIVYS_FILE_LIST = ".managed.json"
 # Errors by which copy_file_range reports that the file system or the kernel does not support it.
 _NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF)
 _THE_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -44,9 +44,9 @@ def copy_lexical(source: Path, manifest: Manifest, target: Path) -> None:
         if stored.path.startswith(f"{LEXICAL}/"):
             _copy_proven(source / stored.path, target / stored.path, stored)
     # tantivy deletes obsolete files only if they are listed in this file. Being hidden, it is not in the manifest.
-    names = source / LEXICAL / _OWN_FILES
+    names = source / LEXICAL / _TANTIVYS_FILE_LIST
     if names.is_file():
-        copy_file(names, target / LEXICAL / _OWN_FILES)
+        copy_file(names, target / LEXICAL / _TANTIVYS_FILE_LIST)
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -67,7 +67,7 @@ class LocalEmbedder:
         found = self._model.get_embedding_dimension()
         if found != self._info.dimension:
             raise DeclarationError(
-                f"embed.model: '{embed.model}' says dimension {self._info.dimension} and makes {found}", where=embed.model, hint="save the model again"
+                f"embed.model: '{embed.model}' declares dimension {self._info.dimension} and produces {found}", where=embed.model, hint="save the model again"
             )
         self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
 

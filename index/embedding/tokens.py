@@ -60,7 +60,7 @@ def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
     tokenizer = load_tokenizer(embed)
     if tokenizer is None:
         hint = "unit: characters, or words"
-        raise DeclarationError(f"chunk.unit: tokens: the tokenizer of '{embed.model}' does not lie on this machine", where=embed.model, hint=hint)
+        raise DeclarationError(f"chunk.unit: tokens: the tokenizer of '{embed.model}' is not on this machine", where=embed.model, hint=hint)
     return [(start, end) for start, end in tokenizer.encode(text, add_special_tokens=False).offsets if start < end]
 
 

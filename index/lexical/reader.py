@@ -8,7 +8,7 @@ import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
-from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, damage_told, lexical_schema
+from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, as_damaged_lexical, lexical_schema
 
 Hit = tuple[str, float]
 
@@ -38,7 +38,7 @@ class LexicalIndex:
         """Opens the index. Raises DamagedVersion where it is missing or cannot be read."""
         self._facts = lexical_facts(version_dir / LEXICAL)
         self._schema = lexical_schema()
-        with damage_told(version_dir / LEXICAL):
+        with as_damaged_lexical(version_dir / LEXICAL):
             self._searcher = _open(version_dir / LEXICAL)
         self._rows = int(self._searcher.num_docs)
 
@@ -63,7 +63,7 @@ class LexicalIndex:
         wanted = ids if ids is None or isinstance(ids, Set) else frozenset(ids)
         best: dict[str, float] = {}
         for field, terms in self._readings(query):
-            for chunk_id, score in self._top(self._any_of(field, self._telling(field, terms), "freq"), k, wanted):
+            for chunk_id, score in self._top(self._any_of(field, self._damage_as_error(field, terms), "freq"), k, wanted):
                 best[chunk_id] = max(score, best.get(chunk_id, score))
         return _ranked(best.items())[:k]
 
@@ -83,7 +83,7 @@ class LexicalIndex:
         }
         return ((field, terms) for field, terms in sorted(readings) if terms)
 
-    def _telling(self, field: str, terms: tuple[str, ...]) -> tuple[str, ...]:
+    def _damage_as_error(self, field: str, terms: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the terms to search for: all, or, of more than 128, the 128 rarest that occur in the index."""
         if len(terms) <= _MOST_TERMS:
             return terms

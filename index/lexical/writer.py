@@ -54,14 +54,14 @@ def change_lexical(version_dir: Path, removed: list[str], added: Iterable[pa.Tab
     Raises DamagedVersion where tantivy cannot read the copy.
     """
     folder = version_dir / LEXICAL
-    with damage_told(folder):
+    with as_damaged_lexical(folder):
         facts = lexical_facts(folder)
         _write(tantivy.Index.open(str(folder)), removed, added, language)
     _note(folder, version_dir / CHUNKS, language, facts.deleted + len(removed))
 
 
 @contextmanager
-def damage_told(folder: Path) -> Iterator[None]:
+def as_damaged_lexical(folder: Path) -> Iterator[None]:
     """Converts tantivy's read errors into DamagedVersion, including panics of its Rust core, which `except Exception` does not catch."""
     try:
         yield

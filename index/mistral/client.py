@@ -159,7 +159,7 @@ class MistralApi:
             )
         if 300 <= status < 400:
             to = self._masked(headers.get("location", "nowhere"))
-            return _Failure(DeclarationError(f"the server redirects to {to}", where=self.server, hint="write the address that answers as server_url"))
+            return _Failure(DeclarationError(f"the server redirects to {to}", where=self.server, hint="declare the final address as server_url"))
         if status in (404, 405):
             return _Failure(DeclarationError(finding, where=self.server, hint="check server_url (without /v1) and model"))
         if status in _WORTH_ANOTHER_TRY or status >= 500:
@@ -191,9 +191,13 @@ class MistralApi:
     def _require_key() -> None:
         key = mistral_api_key()
         if key is None:
-            raise CredentialRefused("there is no key", where="MISTRAL_API_KEY", hint="export MISTRAL_API_KEY=…; any word will do for a server that wants none")
+            raise CredentialRefused(
+                "there is no key", where="MISTRAL_API_KEY", hint="export MISTRAL_API_KEY=…; any text works for a server without authentication"
+            )
         if not _KEY.fullmatch(key):
-            raise CredentialRefused("is no key: it holds a space, a line break or a letter beyond ASCII (its value is not shown)", where="MISTRAL_API_KEY")
+            raise CredentialRefused(
+                "is not a valid key: it contains a space, a line break or a letter beyond ASCII (its value is not shown)", where="MISTRAL_API_KEY"
+            )
 
 
 def shared_limit(data: DataDir | None, server_url: str | None, model: str, requests_per_second: float | None, tokens_per_minute: float | None) -> RateLimit:

@@ -67,7 +67,7 @@ def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, 
 def _require_passed(manifest: Manifest, override: str | None, index_dir: Path) -> None:
     if manifest.gate.verdict != "passed" and not override:
         raise GateRefused(
-            f"the gate refused {manifest.version}, and nobody published it all the same",
+            f"the gate refused {manifest.version}, and it was not published with --override-gate",
             where=str(version_dir(index_dir, manifest.version)),
             hint=f"almanac publish KB {manifest.version} --override-gate WHY, then promote it",
         )

@@ -13,7 +13,7 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.vectors.retention import keys_in, prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.pins import remove_unless_held
+from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publish import override_of
 from almanac.index.versions.store import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
 from almanac.schemas.declaration import Declaration
@@ -44,7 +44,7 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
             lease.require_held()
         folder = version_dir(index_dir, version)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        if remove_unless_held(folder):
+        if remove_unless_pinned(folder):
             result.versions.append(version)
             result.bytes += size
         else:

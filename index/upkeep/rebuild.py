@@ -13,7 +13,7 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.pins import remove_unless_held
+from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publish import seal
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
@@ -75,7 +75,7 @@ def replace_version(
         if beside.is_dir():
             remove(beside)
         raise
-    remove_unless_held(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
+    remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
 
 
 def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:

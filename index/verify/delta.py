@@ -43,7 +43,7 @@ def check_changed(
     manifest: Manifest | None,
     vectors_root: Path,
     embedder: EmbedderInfo,
-    findings: ProblemCollector,
+    problems: ProblemCollector,
     meanwhile: Callable[[], object],
 ) -> Changed | None:
     """Checks the added and sampled rows of a delta's chunks table against their hashes and returns them; None, with a problem, when it cannot be read.
@@ -54,32 +54,32 @@ def check_changed(
         manifest: The new version's manifest, whose digest is checked; None before it is written.
         vectors_root: Folder of the vector store.
         embedder: The version's embedder.
-        findings: Collects the problems.
+        problems: Collects the problems.
         meanwhile: Called in this thread while the table is checked in another one.
     """
     with ThreadPoolExecutor(1) as thread:
-        checked = thread.submit(_check_table, version_dir / CHUNKS, since, manifest, VectorStore(vectors_root, embedder), embedder, findings)
+        checked = thread.submit(_check_table, version_dir / CHUNKS, since, manifest, VectorStore(vectors_root, embedder), embedder, problems)
         meanwhile()
         try:
             return checked.result()
         except AlmanacError as error:
-            findings.add("unreadable", error.where or str(since), error.message)
+            problems.add("unreadable", error.where or str(since), error.message)
         except UNREADABLE as error:
-            findings.add("unreadable", CHUNKS, error)
+            problems.add("unreadable", CHUNKS, error)
     return None
 
 
-def _check_table(path: Path, since: Path, manifest: Manifest | None, store: VectorStore, embedder: EmbedderInfo, findings: ProblemCollector) -> Changed:
+def _check_table(path: Path, since: Path, manifest: Manifest | None, store: VectorStore, embedder: EmbedderInfo, problems: ProblemCollector) -> Changed:
     parent = manifest_in(since, since.parent.parent, since.name)
     require_schema(pq.read_schema(path))
     table = pq.read_table(path, columns=[*DIGESTED, "fetched_at"])
     if manifest is not None:
-        check_digest(table, manifest, embedder, findings)
+        check_digest(table, manifest, embedder, problems)
     before = pq.read_table(verified_chunks(since, parent), columns=["chunk_id", "fetched_at"])
     compared = compare_rows(before, table)
     numbers = np.union1d(compared.added, _sample(compared.kept, table, store, (parent.lineage.get("build") or {}).get("deltas", 0)))
     rows = ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers))
-    check_hashes(rows.to_pylist(), findings)
+    check_hashes(rows.to_pylist(), problems)
     return Changed(table, rows)
 
 

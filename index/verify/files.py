@@ -20,28 +20,28 @@ _BATCH = 1000
 UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
-def check_files(version_dir: Path, manifest: Manifest, findings: ProblemCollector) -> None:
+def check_files(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> None:
     """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash."""
     if (version_dir / MANIFEST).is_file():
-        _check_manifest(version_dir, manifest, findings)
+        _check_manifest(version_dir, manifest, problems)
     for stored in manifest.files:
         path = version_dir / stored.path
         if not path.is_file():
-            findings.add("file_missing", stored.path, None, stored.sha256)
+            problems.add("file_missing", stored.path, None, stored.sha256)
         elif (found := file_sha256(path)) != stored.sha256:
-            findings.add("file_altered", stored.path, found, stored.sha256)
+            problems.add("file_altered", stored.path, found, stored.sha256)
 
 
-def _check_manifest(version_dir: Path, manifest: Manifest, findings: ProblemCollector) -> None:
+def _check_manifest(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> None:
     path = version_dir / MANIFEST_HASH
     if not path.is_file():
-        findings.add("file_missing", MANIFEST_HASH)
+        problems.add("file_missing", MANIFEST_HASH)
         return
     found, wanted = hash_line(version_dir / MANIFEST), path.read_bytes().decode(errors="replace")
     if found != wanted:
-        findings.add("file_altered", MANIFEST, found.split()[0], wanted.split()[0] if wanted.split() else wanted)
+        problems.add("file_altered", MANIFEST, found.split()[0], wanted.split()[0] if wanted.split() else wanted)
     elif Manifest.model_validate_json((version_dir / MANIFEST).read_bytes()) != manifest:
-        findings.add("file_altered", MANIFEST, "another manifest", manifest.version)
+        problems.add("file_altered", MANIFEST, "another manifest", manifest.version)
 
 
 def hash_line(path: Path) -> str:
@@ -49,23 +49,23 @@ def hash_line(path: Path) -> str:
     return f"{file_sha256(path)}  {path.name}\n"
 
 
-def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, findings: ProblemCollector) -> pa.Table | None:
+def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, problems: ProblemCollector) -> pa.Table | None:
     """Checks each chunk against its own hashes and the table against the manifest; returns its columns `DIGESTED`, or None when it cannot be read."""
     path = version_dir / CHUNKS
     if not path.is_file():
         if manifest is None or CHUNKS not in {stored.path for stored in manifest.files}:
-            findings.add("file_missing", CHUNKS)
+            problems.add("file_missing", CHUNKS)
         return None
     try:
         with pq.ParquetFile(path) as file:
             require_schema(file.schema_arrow)
             for batch in file.iter_batches(batch_size=_BATCH):
-                check_hashes(batch.to_pylist(), findings)
+                check_hashes(batch.to_pylist(), problems)
         table = pq.read_table(path, columns=DIGESTED)
         if manifest is not None:
-            check_digest(table, manifest, embedder, findings)
+            check_digest(table, manifest, embedder, problems)
     except UNREADABLE as error:
-        findings.add("unreadable", CHUNKS, error)
+        problems.add("unreadable", CHUNKS, error)
         return None
     return table
 
@@ -76,22 +76,22 @@ def require_schema(schema: pa.Schema) -> None:
         raise pa.ArrowInvalid(f"columns are {schema.names}")
 
 
-def check_hashes(rows: Iterable[dict[str, Any]], findings: ProblemCollector) -> None:
+def check_hashes(rows: Iterable[dict[str, Any]], problems: ProblemCollector) -> None:
     """Checks that the `text_sha256` and `chunk_id` of each row match its content."""
     for row in rows:
         own = {key: value for key, value in row.items() if key not in ("chunk_id", "text_sha256", "metadata")}
         chunk = ChunkRow(**own, metadata=json.loads(row["metadata"]))
         for name in ("text_sha256", "chunk_id"):
             if getattr(chunk, name) != row[name]:
-                findings.add("row_altered", f"{CHUNKS}: {row['chunk_id']}: {name}", row[name], getattr(chunk, name))
+                problems.add("row_altered", f"{CHUNKS}: {row['chunk_id']}: {name}", row[name], getattr(chunk, name))
 
 
-def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, findings: ProblemCollector) -> None:
+def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, problems: ProblemCollector) -> None:
     """Compares embedder, number of chunks and digest with the manifest."""
     if manifest.embedder != embedder:
-        findings.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)
+        problems.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)
     if table.num_rows != manifest.counts.chunks:
-        findings.add("digest_differs", "counts.chunks", table.num_rows, manifest.counts.chunks)
+        problems.add("digest_differs", "counts.chunks", table.num_rows, manifest.counts.chunks)
     digest = digest_of(table, manifest.embedder.fingerprint)
     if digest != manifest.digest:
-        findings.add("digest_differs", "digest", digest, manifest.digest)
+        problems.add("digest_differs", "digest", digest, manifest.digest)

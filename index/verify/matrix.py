@@ -25,7 +25,7 @@ class KeptVectors(Protocol):
     def __getitem__(self, keys: list[str]) -> Vectors: ...
 
 
-def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, findings: ProblemCollector) -> None:
+def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, problems: ProblemCollector) -> None:
     """Compares rows of the matrix with the stored vectors of their keys.
 
     Args:
@@ -34,12 +34,12 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
         some: Rows to compare; None compares all.
         kept: The stored vectors.
         dimension: Expected dimension.
-        findings: Collects the problems.
+        problems: Collects the problems.
     """
     try:
         matrix = open_matrix(version_dir, table.num_rows, dimension)
     except DamagedVersion as error:
-        findings.add("unreadable", MATRIX, error.message)
+        problems.add("unreadable", MATRIX, error.message)
         return
     rows = table if some is None else some
     numbers = pc.index_in(rows.column("chunk_id"), value_set=table.column("chunk_id").combine_chunks())
@@ -55,7 +55,7 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
         cosines = cosines_of(kept[[key for _, _, key in compared]], matrix[[number for number, _, _ in compared]])
         for (_, chunk_id, _), cosine in zip(compared, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
-                findings.add("vector_altered", f"{MATRIX}: {chunk_id}", round(cosine, 6), 1.0)
+                problems.add("vector_altered", f"{MATRIX}: {chunk_id}", round(cosine, 6), 1.0)
 
 
 def cosines_of(ours: npt.NDArray[np.floating], theirs: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -37,7 +37,7 @@ def check_rows(
     some: pa.Table | None,
     vectors_root: Path,
     embedder: EmbedderInfo,
-    findings: ProblemCollector,
+    problems: ProblemCollector,
 ) -> None:
     """Compares Chroma with the chunks table, its vectors and those of `vectors.npy` with the vector store, and queries a few rows by their own vector.
 
@@ -48,33 +48,33 @@ def check_rows(
         some: Rows of the chunks table to compare in full, of which a delta's verification gives a part; None compares all.
         vectors_root: Folder of the vector store.
         embedder: The version's embedder.
-        findings: Collects the problems.
+        problems: Collects the problems.
     """
     keys = dict(zip(*((table if some is None else some).column(column).to_pylist() for column in ("chunk_id", "text_sha256")), strict=True))
-    expected = _expected_vectors(list(keys.values()), vectors_root, embedder, findings)
-    check_matrix(version_dir, table, some, expected, embedder.dimension, findings)
+    expected = _expected_vectors(list(keys.values()), vectors_root, embedder, problems)
+    check_matrix(version_dir, table, some, expected, embedder.dimension, problems)
     try:
         require_database(version_dir)
         with open_client(version_dir) as client:
             names = [collection.name for collection in client.list_collections()]
             wanted = name or (names[0] if names else "")
             if names != [wanted]:
-                findings.add("unreadable", f"{CHROMA}: collections", names, [wanted] if wanted else "one collection")
+                problems.add("unreadable", f"{CHROMA}: collections", names, [wanted] if wanted else "one collection")
                 return
             collection = open_collection(client, wanted)
-            _check_space(collection, findings)
+            _check_space(collection, problems)
             # Requesting all ids and their count from Chroma takes 2.4 s for 100,000 rows, reading them from its database 0.1 s.
             listed = collection.get(include=[])["ids"] if some is None else _stored_ids(version_dir / CHROMA / DATABASE)
-            present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), findings)
+            present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), problems)
             for rows in _in_batches(version_dir / CHUNKS, some):
-                _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, findings)
+                _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, problems)
             if hnsw_is_reliable(table.column("text_sha256")):
-                _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, findings)
+                _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, problems)
         if some is None:
-            _check_text_index(version_dir / CHROMA / DATABASE, findings)
+            _check_text_index(version_dir / CHROMA / DATABASE, problems)
     except Exception as error:  # Chroma raises various types from its Rust core; in any case the version cannot be read
         where = error.where if isinstance(error, AlmanacError) and error.where else CHROMA
-        findings.add("unreadable", where, error.message if isinstance(error, AlmanacError) else error)
+        problems.add("unreadable", where, error.message if isinstance(error, AlmanacError) else error)
 
 
 class _Expected:
@@ -100,7 +100,7 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
         yield from (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS))
 
 
-def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, findings: ProblemCollector) -> _Expected:
+def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, problems: ProblemCollector) -> _Expected:
     store = VectorStore(vectors_root, embedder)
     wanted = list(dict.fromkeys(keys))
     while True:
@@ -111,17 +111,17 @@ def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInf
             break
         except AlmanacError as error:  # a part turned out to be damaged; its keys are missing from now on
             if set(store.missing(wanted)) == missing:
-                findings.add("unreadable", str(store.folder), error.message)
+                problems.add("unreadable", str(store.folder), error.message)
                 return _Expected([], np.empty((0, embedder.dimension), dtype=np.float32))
     for key in missing:
-        findings.add("vector_missing", f"vectors/{embedder.fingerprint}", None, key)
+        problems.add("vector_missing", f"vectors/{embedder.fingerprint}", None, key)
     return _Expected(have, vectors)
 
 
-def _check_space(collection: "Collection", findings: ProblemCollector) -> None:
+def _check_space(collection: "Collection", problems: ProblemCollector) -> None:
     space = (collection.configuration_json.get("hnsw") or {}).get("space")
     if space != "cosine":
-        findings.add("unreadable", f"{CHROMA}: distance", space, "cosine")
+        problems.add("unreadable", f"{CHROMA}: distance", space, "cosine")
 
 
 def _stored_ids(database: Path) -> list[str]:
@@ -130,18 +130,18 @@ def _stored_ids(database: Path) -> list[str]:
         return [row[0] for row in opened.execute("SELECT embedding_id FROM embeddings")]
 
 
-def _check_ids(listed: list[str], count: int, chunk_ids: list[str], findings: ProblemCollector) -> set[str]:
+def _check_ids(listed: list[str], count: int, chunk_ids: list[str], problems: ProblemCollector) -> set[str]:
     found, wanted = set(listed), set(chunk_ids)
     if not len(listed) == len(found) == count:
-        findings.add("row_foreign", f"{CHROMA}: count", count, len(found))
+        problems.add("row_foreign", f"{CHROMA}: count", count, len(found))
     for chunk_id in sorted(wanted - found):
-        findings.add("row_missing", chunk_id)
+        problems.add("row_missing", chunk_id)
     for chunk_id in sorted(found - wanted):
-        findings.add("row_foreign", chunk_id)
+        problems.add("row_foreign", chunk_id)
     return wanted & found
 
 
-def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, findings: ProblemCollector) -> None:
+def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, problems: ProblemCollector) -> None:
     if not rows:
         return
     got = collection.get(ids=[row["chunk_id"] for row in rows], include=["documents", "metadatas", "embeddings"])
@@ -149,24 +149,24 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
     documents, metadatas, embeddings = got["documents"] or [], got["metadatas"] or [], got["embeddings"]
     vectors = np.asarray(embeddings, dtype=np.float64)
     if vectors.ndim != 2 or vectors.shape[1] != dimension:
-        findings.add("vector_altered", f"{CHROMA}: dimension", vectors.shape[-1], dimension)
+        problems.add("vector_altered", f"{CHROMA}: dimension", vectors.shape[-1], dimension)
         return
     for row in rows:
         number, chunk_id = place[row["chunk_id"]], row["chunk_id"]
         if documents[number] != document_of(row):
-            findings.add("row_altered", f"{chunk_id}: document", documents[number], document_of(row))
+            problems.add("row_altered", f"{chunk_id}: document", documents[number], document_of(row))
         metadata, wanted = dict(metadatas[number] or {}), metadata_of(row)
         for key in sorted({k for k in metadata.keys() | wanted.keys() if metadata.get(k) != wanted.get(k) or type(metadata.get(k)) is not type(wanted.get(k))}):
-            findings.add("row_altered", f"{chunk_id}: metadata.{key}", metadata.get(key), wanted.get(key))
+            problems.add("row_altered", f"{chunk_id}: metadata.{key}", metadata.get(key), wanted.get(key))
     known = [row for row in rows if row["text_sha256"] in expected]
     if known:
         cosines = cosines_of(expected[[row["text_sha256"] for row in known]], vectors[[place[row["chunk_id"]] for row in known]])
         for row, cosine in zip(known, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
-                findings.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
+                problems.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
 
 
-def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, findings: ProblemCollector) -> None:
+def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, problems: ProblemCollector) -> None:
     """Checks that sampled rows, spread evenly, find themselves or a row with the same vector in a nearest-neighbour query."""
     candidates = sorted(chunk_id for chunk_id, key in key_of.items() if key in expected)
     probes = candidates[:: max(1, len(candidates) // _PROBES)][:_PROBES]
@@ -183,7 +183,7 @@ def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected
         # HNSW is approximate and may miss an existing row; restricted to that row alone, the query has to return it.
         alone = (collection.query(query_embeddings=vectors[number : number + 1], ids=[chunk_id], n_results=1, include=["distances"])["distances"] or [[]])[0]
         if not alone or alone[0] > _PROBE_DISTANCE:
-            findings.add("probe_failed", chunk_id, f"{hit} at distance {distance:.6f}", f"{chunk_id} at distance 0")
+            problems.add("probe_failed", chunk_id, f"{hit} at distance {distance:.6f}", f"{chunk_id} at distance 0")
 
 
 _INDEXED = "SELECT count(*) FROM embedding_fulltext_search_content"
@@ -192,9 +192,9 @@ _ALIKE = """SELECT count(*) FROM embedding_fulltext_search_content AS indexed JO
     ON row.id = indexed.id AND row.key = 'chroma:document' WHERE indexed.c0 IS row.string_value"""
 
 
-def _check_text_index(database: Path, findings: ProblemCollector) -> None:
+def _check_text_index(database: Path, problems: ProblemCollector) -> None:
     """Checks Chroma's full-text tables, a copy of the texts that only `where_document` reads and no response shows."""
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
         indexed, with_text, alike = (opened.execute(query).fetchone()[0] for query in (_INDEXED, _WITH_TEXT, _ALIKE))
     if not indexed == with_text == alike:
-        findings.add("row_altered", f"{CHROMA}: text index", f"{alike} of {indexed} texts", f"{with_text} texts")
+        problems.add("row_altered", f"{CHROMA}: text index", f"{alike} of {indexed} texts", f"{with_text} texts")

@@ -67,21 +67,21 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     from almanac.index.verify.files import check_chunks, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
 
-    findings = ProblemCollector(send)
+    problems = ProblemCollector(send)
     if job.manifest is not None:
-        check_files(job.version_dir, job.manifest, findings)
+        check_files(job.version_dir, job.manifest, problems)
     collection = job.manifest.collection if job.manifest else None
     table, rows = None, None
     if job.since is None:
-        table = check_chunks(job.version_dir, job.manifest, job.embedder, findings)
-    elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, findings, _import_chroma):
+        table = check_chunks(job.version_dir, job.manifest, job.embedder, problems)
+    elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, problems, _import_chroma):
         table, rows = changed.table, changed.rows
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
         from almanac.index.verify.rows import check_rows
 
-        check_lexical(job.version_dir, table, findings)
-        check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, findings)
+        check_lexical(job.version_dir, table, problems)
+        check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, problems)
 
 
 def _import_chroma() -> None:

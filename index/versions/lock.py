@@ -42,9 +42,9 @@ class Lease:
         """Raises RunLocked where the lock was lost; nothing may be written after that."""
         if not self.is_held():
             raise RunLocked(
-                f"{self.entry['holder']} no longer holds the lock of '{self.index_dir.name}', and may not go on",
+                f"{self.entry['holder']} lost the lock of '{self.index_dir.name}' and stops",
                 where=str(self.index_dir / _LOCK),
-                hint=f"somebody removed or replaced it while this was at work; almanac status {self.index_dir.name} says who writes now; then run again",
+                hint=f"somebody removed or replaced the lock meanwhile; almanac status {self.index_dir.name} says who writes now; then run again",
             )
 
 

@@ -52,7 +52,7 @@ def alone_with(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def remove_unless_held(folder: Path) -> bool:
+def remove_unless_pinned(folder: Path) -> bool:
     """Removes a version's folder unless a reader has it pinned; returns whether it was removed."""
     with alone_with(folder) as alone:
         if alone:

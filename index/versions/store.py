@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
 from almanac.index.chroma.rows import CHROMA
-from almanac.index.versions.pins import Pin, remove_unless_held
+from almanac.index.versions.pins import Pin, remove_unless_pinned
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
 from almanac.schemas.manifest import FORMAT, Manifest
 from almanac.schemas.reports import VersionRow, Versions
@@ -175,7 +175,7 @@ def discard_unfinished(index_dir: Path) -> list[str]:
     unfinished = []
     for path in sorted(path for path in (index_dir / "versions").glob("*") if path.is_dir()):
         if path.name.startswith("."):
-            remove_unless_held(path)
+            remove_unless_pinned(path)
         elif not (path / MANIFEST).is_file():
             remove(path)
             unfinished.append(path.name)

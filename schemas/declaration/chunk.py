@@ -66,7 +66,7 @@ class Chunk(DeclaredModel):
         if self.by == "none":
             return self
         if self.size is None and limits.unit != own.unit:
-            raise ValueError(f"size: say how many {limits.unit}; {own.size}, which by: {self.by} takes of itself, are {own.unit}")
+            raise ValueError(f"size: is required with unit: {limits.unit}; the default of by: {self.by}, {own.size}, is in {own.unit}")
         if limits.overlap >= limits.size:
             raise ValueError(f"overlap {limits.overlap} must be smaller than size {limits.size}")
         for name in ("max_size", "whole_below"):

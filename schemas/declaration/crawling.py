@@ -92,7 +92,7 @@ class Politeness(DeclaredModel):
     delay_s: float = Field(
         0.5, ge=0, allow_inf_nan=False, description="pause between requests to a host, in seconds; none on loopback. A longer Crawl-delay of robots.txt is kept"
     )
-    per_domain: int | None = Field(None, gt=0, description="requests to one host at a time; default: 8, and 16 on loopback, where there is nobody to spare")
+    per_domain: int | None = Field(None, gt=0, description="requests to one host at a time; default: 8, and 16 on loopback")
     user_agent: str = Field("almanac", min_length=1, description="sent with every request; add an address that reaches you")
     allow_private: bool = Field(
         False, description="fetch from private and loopback addresses too, and through the proxy that the environment names; else neither"

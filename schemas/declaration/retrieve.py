@@ -16,7 +16,7 @@ class Tags(DeclaredModel):
         0.15, le=1, description="share of the score for how many of its tags lie in the clusters of those; the rest is the search's own"
     )
     floor: float = Field(
-        0.4, ge=-1, le=1, description="where the question holds the words of no tag: the cosine of its meaning to a tag's name from which on it names that tag"
+        0.4, ge=-1, le=1, description="if the question contains no tag's words: least cosine of the question to a tag's name for the tag to count as named"
     )
 
     @model_validator(mode="after")
@@ -44,9 +44,9 @@ class Retrieve(DeclaredModel):
     floor: float | None = Field(None, ge=-1, le=1, description="hits of a smaller dense cosine are not answered from; null: the embedder's calibrated one")
     confident: float | None = Field(None, ge=-1, le=1, description="dense cosine of a confident hit; null: the embedder's calibrated one")
     dense_weight: float | None = Field(
-        None, ge=0, le=1, description="share of the dense side in a hybrid score; null: by how well the embedder's vocabulary fits the content"
+        None, ge=0, le=1, description="weight of the dense retriever in a hybrid score; null: by how well the embedder's vocabulary fits the content"
     )
-    candidates: int = Field(50, gt=0, le=1000, description="chunks that each side proposes, of which k stay")
+    candidates: int = Field(50, gt=0, le=1000, description="candidates of each retriever, of which k stay")
     query: str | None = Field(
         None, min_length=1, description="what is searched for, as a template over `question` and the parts that a caller names, such as `{product} {question}`"
     )

@@ -98,7 +98,7 @@ class SiteSource(_Source):
     )
     limits: Limits = Field(Limits(), description="where a crawl stops by itself")
     vanish_after: int = Field(
-        1, gt=0, description="complete crawls in a row in which no way led to a page, before it counts as vanished; a page that only failed keeps its place"
+        1, gt=0, description="complete crawls in a row without a link to a page, before it counts as vanished; pages that failed are kept"
     )
     politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
 

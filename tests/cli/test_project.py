@@ -260,7 +260,7 @@ def test_the_installation_is_no_project(tmp_path: Path, monkeypatch: pytest.Monk
     here = _enter(monkeypatch, installed / "docs")
     assert Project.locate().root == here
     code, told = said("status", "handbook", "--project", str(installed))
-    assert (code, "only read" in told) == (2, True)
+    assert (code, "no project" in told) == (2, True)
     (installed / "pyproject.toml").touch()
     assert Project.locate().root == installed
 

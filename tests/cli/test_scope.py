@@ -19,8 +19,8 @@ sources:
     [
         (["--source", "sites"], "no source 'sites' in kb"),
         (["--source", "site", "--source", "x"], "there are: site, notes"),
-        (["--url", "http://127.0.0.1:9/a"], "needs the one --source"),
-        (["--source", "site", "--source", "notes", "--url", "http://127.0.0.1:9/a"], "needs the one --source"),
+        (["--url", "http://127.0.0.1:9/a"], "needs exactly one --source"),
+        (["--source", "site", "--source", "notes", "--url", "http://127.0.0.1:9/a"], "needs exactly one --source"),
         (["--source", "notes", "--url", "http://127.0.0.1:9/a"], "sites: site"),
         (["--source", "site", "--url", "not a url"], "not a url"),
         (["--env", "dev"], "kb.dev.yaml: no overlay 'dev' of kb.yaml"),

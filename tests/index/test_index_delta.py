@@ -361,5 +361,5 @@ def test_chroma_that_fails_on_a_full_disk_is_told_as_that(base: Any, rows: list[
 
     folder = version_dir(base.index_dir, "v0001")
     monkeypatch.setattr(engine, "_HARDLY_ANY", 1 << 62)
-    with pytest.raises(OSError, match="No space left"), engine.disk_full_told(folder), stock_client(folder) as collection:
+    with pytest.raises(OSError, match="No space left"), engine.as_disk_full(folder), stock_client(folder) as collection:
         collection.add(ids=[rows[0].chunk_id], embeddings=np.ones((1, 3), dtype=np.float32))

@@ -159,7 +159,7 @@ def test_nothing_asked_for_asks_nothing(server: LoopbackMistral) -> None:
     assert server.asked == []
 
 
-@pytest.mark.parametrize(("key", "finding"), [(None, "there is no key"), ("  ", "there is no key"), ("sk-x\ny", "is no key"), ("clé", "is no key")])
+@pytest.mark.parametrize(("key", "finding"), [(None, "there is no key"), ("  ", "there is no key"), ("sk-x\ny", "not a valid key"), ("clé", "not a valid key")])
 def test_missing_or_broken_key_is_told_by_its_variable_and_never_shown(
     server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, key: str | None, finding: str
 ) -> None:

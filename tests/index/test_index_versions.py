@@ -18,7 +18,7 @@ from almanac.core.settings import installation
 from almanac.core.tables import chunks_table
 from almanac.index.build.digest import digest_of
 from almanac.index.versions.lock import lock_holder, writer_lock
-from almanac.index.versions.pins import remove_unless_held
+from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publish import finish_version, publish, rollback
 from almanac.index.versions.store import (
     current_version,
@@ -217,9 +217,9 @@ def test_holder_that_lost_the_lock_can_neither_finish_nor_publish(base: Any, los
         base.pretend("v0002")
         version_dir(base.index_dir, "v0003").mkdir()
         lose(base)
-        with pytest.raises(RunLocked, match="no longer holds"):
+        with pytest.raises(RunLocked, match="lost the lock"):
             publish(base.index_dir, "v0002", lease=lease)
-        with pytest.raises(RunLocked, match="no longer holds"):
+        with pytest.raises(RunLocked, match="lost the lock"):
             finish_version(base.index_dir, read_manifest(base.index_dir, "v0002").model_copy(update={"version": "v0003"}), lease=lease)
     assert current_version(base.index_dir) == "v0001"
     assert not (version_dir(base.index_dir, "v0003") / "manifest.json").exists()
@@ -295,7 +295,7 @@ def test_what_a_reader_holds_is_left_and_swept_once_it_is_free(base: Any) -> Non
     base.pretend("v0001")
     pin = pin_version(base.index_dir, "v0001")
     folder = version_dir(base.index_dir, "v0001")
-    assert not remove_unless_held(folder)
+    assert not remove_unless_pinned(folder)
     assert pin.is_in_place()
     folder.rename(folder.with_name(".v0001.1"))  # what `rebuild` leaves of the old one
     assert not pin.is_in_place()
@@ -318,7 +318,7 @@ def test_reader_that_died_holds_nothing(base: Any) -> None:
     other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation())
     assert other.stdout is not None
     other.stdout.readline()
-    assert not remove_unless_held(version_dir(base.index_dir, "v0001"))
+    assert not remove_unless_pinned(version_dir(base.index_dir, "v0001"))
     other.send_signal(signal.SIGKILL)
     other.communicate()
-    assert remove_unless_held(version_dir(base.index_dir, "v0001"))
+    assert remove_unless_pinned(version_dir(base.index_dir, "v0001"))

@@ -299,7 +299,7 @@ def test_what_is_not_declared_is_the_chunkers_own(declared: dict[str, Any], limi
         ({"by": "sentences", "size": 500, "max_size": 400}, "max_size 400 must not be smaller than size 500"),
         ({"by": "sentences", "whole_below": 7000}, "whole_below 7000 must not be larger than max_size 6000"),
         ({"by": "words", "max_size": 900}, "max_size is of by: sentences"),
-        ({"by": "paragraphs", "unit": "tokens"}, "size: say how many tokens; 600, which by: paragraphs takes of itself, are characters"),
+        ({"by": "paragraphs", "unit": "tokens"}, "size: is required with unit: tokens; the default of by: paragraphs, 600, is in characters"),
     ],
 )
 def test_limits_that_do_not_fit_are_refused(declared: dict[str, Any], says: str) -> None:
