@@ -1,4 +1,8 @@
-"""Retry policy for failed requests: number of attempts and delays."""
+"""Retry policy for failed requests: number of attempts and delays.
+
+No library: how often a request is worth another try depends on what failed (`client`), every attempt waits for the shared rate limit first, and a
+Retry-After has to be honoured up to a cap. With tenacity, each of these would be a callback of ours around a loop of four lines.
+"""
 
 import random
 from dataclasses import dataclass

@@ -2,6 +2,9 @@
 
 `LOCK` is the locked file and is never removed; `LOCK.holder` describes the holder for messages and does not decide anything. If either file is removed or
 replaced by hand, the holder loses the lock, which it detects before it publishes.
+
+No library: filelock and portalocker take the same system lock, but cannot say who holds it, nor whether it is still held. The proofs that no writer publishes
+without the lock rest on both.
 """
 
 import fcntl
