@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cachetools import LRUCache
+from cachetools import Cache, LRUCache
 
 from almanac.index.versions.store import resolve_version
 from almanac.query.retrieval.retriever import Retriever
@@ -37,6 +37,10 @@ class _Open:
 
 class _Named(LRUCache[str, _Open]):
     """Versions requested by name, by least recent use; an evicted version is retired."""
+
+    def every(self) -> list[_Open]:
+        """All of them, without counting as a use of any."""
+        return [Cache.__getitem__(self, name) for name in self]
 
     def popitem(self) -> tuple[str, _Open]:
         name, opened = super().popitem()
@@ -81,7 +85,7 @@ class VersionPool:
         """Closes versions requested by name and unused for at least `idle_s` seconds; the one that requests without a name read stays open."""
         with self._lock:
             due = time.monotonic() - idle_s
-            for opened in [opened for opened in self._named.values() if not opened.users and opened.used_at <= due]:
+            for opened in [opened for opened in self._named.every() if not opened.users and opened.used_at <= due]:
                 self._retire(opened)
 
     def close(self) -> None:
@@ -91,7 +95,7 @@ class VersionPool:
                 self._retire(opened)
 
     def _open(self) -> list[_Open]:
-        return [*([self._usual] if self._usual is not None else []), *self._named.values()]
+        return [*([self._usual] if self._usual is not None else []), *self._named.every()]
 
     def _take(self, version: str | None) -> _Open:
         while True:
@@ -104,7 +108,7 @@ class VersionPool:
                     raise
 
     def _share(self, name: str, *, is_usual: bool) -> _Open:
-        found = next((opened for opened in self._open() if opened.name == name), None)
+        found = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)
         if found is not None and not found.retriever.opened.is_in_place:  # `rebuild` or `forget` has replaced its folder
             self._retire(found)
             found = None

@@ -5,11 +5,12 @@ import structlog
 from almanac.core.durable import write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages_changed, previous_crawls
-from almanac.flows.pipeline.handles import Items, Live, Pages
+from almanac.flows.pipeline.handles import Items, Pages
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import UsageError
+from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
@@ -19,7 +20,7 @@ from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
 log = structlog.get_logger("almanac.acquire")
 
 
-def acquire(run: Run, source: Source, live: Live | None, on_page: OnProgress = ignore) -> Pages:
+def acquire(run: Run, source: Source, live: Manifest | None, on_page: OnProgress = ignore) -> Pages:
     """Crawls a site or reads files: pages land in `data/raw` as they arrive, and the outcome in the run's staging folder, also where it is an error.
 
     Raises UsageError where a source that the run does not cover was never fetched, and what `require_pages` raises.
@@ -29,7 +30,7 @@ def acquire(run: Run, source: Source, live: Live | None, on_page: OnProgress = i
     outcome = reused or _fetched(run, source, previous, on_page)
     # Staged before anything is raised: the report of a run that ends here says what became of the source.
     path = run.staging / f"crawl-{source.name}.json"
-    write_file(path, outcome.model_dump_json())
+    write_file(path, outcome.model_dump_json(), synced=False)
     if reused is not None:
         log.info("no page is asked for; those of an earlier crawl are read", kb=run.kb, source=source.name, crawl=outcome.crawl)
     else:
@@ -59,7 +60,7 @@ def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProg
     return read_files(source, folder, raw, run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
 
 
-def _reused(run: Run, source: Source, live: Live | None, previous: PreviousCrawls) -> CrawlOutcome | None:
+def _reused(run: Run, source: Source, live: Manifest | None, previous: PreviousCrawls) -> CrawlOutcome | None:
     """The pages of the last crawl, where the run does not cover the source, or where only later stages than fetching have changed."""
     raw = run.raw(source.name)
     if not run.scope.covers(source.name):

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import structlog
 
-from almanac.core.tables import CHUNKS, read_table
-from almanac.flows.pipeline.compare import keep_tables, unchanged_items
+from almanac.core.durable import move, remove
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.flows.pipeline.compare import unchanged_items
 from almanac.flows.pipeline.earlier_runs import read_report
-from almanac.flows.pipeline.handles import Chunks, Comparison, Live
+from almanac.flows.pipeline.handles import Comparison, Live, Tables
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.state import STATE
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.embedding.tokens import count_truncated_chunks, max_tokens, token_spans
 from almanac.schemas.errors import DamagedVersion
@@ -19,8 +21,11 @@ from almanac.transforms.chunking.chunker import Chunker
 log = structlog.get_logger("almanac.chunk")
 
 
-def chunk(run: Run, comparison: Comparison, live: Live | None) -> Chunks:
-    """Cuts the documents that are new or changed, and takes the chunks of the others from the live version where it was cut in the same way."""
+def chunk(run: Run, comparison: Comparison, live: Live | None) -> Tables:
+    """Cuts the documents that are new or changed, and takes the chunks of the others from the live version where it was cut in the same way.
+
+    Then puts all tables of the run into their place.
+    """
     declared, table = run.declaration, run.staging / CHUNKS
     chunker = Chunker(
         declared.chunk, declared.language, embed=lambda texts: run.model().embed_documents(texts), token_spans=partial(token_spans, declared.embed)
@@ -35,10 +40,19 @@ def chunk(run: Run, comparison: Comparison, live: Live | None) -> Chunks:
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
         before, total = None, write_chunks(table, tables, chunker)
     truncated = _count_truncated(run, before)
+    digest = digest_of(read_table(table, DIGESTED), run.embedder.fingerprint)
     if not run.is_plan:
-        keep_tables(run, CHUNKS)
-    path = run.tables / CHUNKS
-    return Chunks(path, total, truncated, digest_of(read_table(path, DIGESTED), run.embedder.fingerprint))
+        _keep_tables(run)
+    records, documents, chunks = (run.tables / name for name in (RECORDS, DOCUMENTS, CHUNKS))
+    return Tables(records, documents, chunks, total, truncated, digest)
+
+
+def _keep_tables(run: Run) -> None:
+    """Puts the finished tables where `data/processed/<kb>` promises them, each in one step."""
+    if (run.processed / STATE).exists():
+        remove(run.processed / STATE)  # it describes the tables that are replaced now
+    for name in (RECORDS, DOCUMENTS, CHUNKS):
+        move(run.staging / name, run.processed / name)
 
 
 def _count_truncated(run: Run, before: Live | None) -> int | None:

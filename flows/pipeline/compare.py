@@ -6,11 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import structlog
 
-from almanac.core.durable import move, remove
 from almanac.core.tables import DOCUMENTS, RECORDS, read_table, write_table
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Validated
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.state import STATE
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import ItemCounts
 from almanac.transforms.assemble import briefs_of, split_items
@@ -20,14 +18,12 @@ log = structlog.get_logger("almanac.compare")
 
 
 def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> Comparison:
-    """Counts what is new against the live version, and writes records and documents, each with the time since when its content is known."""
+    """Counts what is new against the live version, and stages records and documents, each with the time since when its content is known."""
     quarantined = validated.quarantined_rows()
     known = None if live is None else _items_of(run, live)
     redirects = {} if items.redirects is None else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
     found = compare_items(briefs_of(items.table, quarantined), known or [], redirects)
     split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
-    if not run.is_plan:
-        keep_tables(run, RECORDS, DOCUMENTS)
     counts = ItemCounts(
         **{"in": items.found},
         added=found.count("added"),
@@ -39,15 +35,7 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
         quarantined=validated.rejected,
     )
     live_items = None if known is None else len(known)
-    return Comparison(counts, live_items, run.tables / RECORDS, run.tables / DOCUMENTS, _write_keys(run.staging / "unchanged.parquet", found.unchanged))
-
-
-def keep_tables(run: Run, *names: str) -> None:
-    """Puts finished tables where `data/processed/<kb>` promises them, each in one step."""
-    if (run.processed / STATE).exists():
-        remove(run.processed / STATE)  # it speaks of the tables that are replaced now
-    for name in names:
-        move(run.staging / name, run.processed / name)
+    return Comparison(counts, live_items, run.staging / RECORDS, run.staging / DOCUMENTS, _write_keys(run.staging / "unchanged.parquet", found.unchanged))
 
 
 def unchanged_items(comparison: Comparison) -> frozenset[ItemKey]:

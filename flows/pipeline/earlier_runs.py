@@ -67,7 +67,7 @@ def live_manifest(data: DataDir, kb: str) -> Manifest | None:
 
 
 def find_live(run: Run) -> Live | None:
-    """The live version at the start of the run, with its files checked and its tables hashed; None if there is none."""
+    """The live version, with its files checked and its tables hashed; None if there is none, or none that can be read."""
     manifest = live_manifest(run.data, run.kb)
     if manifest is None:
         return None
@@ -86,7 +86,7 @@ def previous_crawls(run: Run, source: str) -> PreviousCrawls:
     return find_previous_crawls(run.raw(source), run.run_id, lambda run_id: ending_of(run.data, run.kb, run_id))
 
 
-def crawl_as_live(run: Run, source: str, live: Live | None, concluded: str | None) -> str | None:
+def crawl_as_live(run: Run, source: str, live: Manifest | None, concluded: str | None) -> str | None:
     """The crawl that the live version's items of a source come from: the last one that confirmed them, else the one in the manifest.
 
     `concluded` is the last crawl of a concluded run; it is the answer if there is no live version.
@@ -94,9 +94,9 @@ def crawl_as_live(run: Run, source: str, live: Live | None, concluded: str | Non
     if live is None:
         return concluded
     told = read_report(run.data.runs(run.kb) / f"{concluded}.json") if concluded else None
-    if told is not None and told.version == live.manifest.version:
+    if told is not None and told.version == live.version:
         return concluded
-    crawl = live.manifest.lineage.get("crawls", {}).get(source)
+    crawl = live.lineage.get("crawls", {}).get(source)
     return crawl if crawl and run.raw(source).index(crawl).exists else concluded
 
 

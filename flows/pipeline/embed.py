@@ -9,7 +9,7 @@ import structlog
 from almanac.core.durable import write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches
-from almanac.flows.pipeline.handles import Chunks, Embedded, Items, Rejects, Texts, Validated
+from almanac.flows.pipeline.handles import Embedded, Items, Rejects, Tables, Texts, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
 from almanac.index.embedding.tokens import count_tokens
@@ -28,10 +28,10 @@ _MOST_TASKS = 200  # of a run: Prefect keeps each, and its graph has to be read
 _OTHER_TASKS = 15  # at most, beside one for each source
 
 
-def stage_texts(run: Run, chunks: Chunks) -> Texts:
+def stage_texts(run: Run, tables: Tables) -> Texts:
     """Finds the texts without a vector. Their tokens are counted where the cost of embedding is limited."""
     table, embed = run.staging / "texts.parquet", run.declaration.embed
-    staged = stage_missing(chunks.table, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
+    staged = stage_missing(tables.chunks, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
     texts = (text for batch in read_batches(table, ["text"]) for text in batch.column(0).to_pylist())
     tokens = None if embed.max_cost is None else count_tokens(embed, texts)
     return Texts(table, staged.texts, staged.checkpoints, staged.cached, tokens)
@@ -69,7 +69,7 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
     refused = {key: reason for part in parts for key, reason in part.refused.items()}
     path = run.staging / f"refused-{first}.json" if refused else None
     if path is not None:
-        write_file(path, json.dumps(refused))
+        write_file(path, json.dumps(refused), synced=False)
     billed = [part.billed for part in parts if part.billed is not None]
     return Embedded(sum(part.embedded for part in parts), sum(billed) if billed else None, path)
 
@@ -78,32 +78,37 @@ def _count_on(on_progress: OnProgress, before: int, total: int, done: int, _of_p
     on_progress(before + done, total)
 
 
-def embedded_counts(run: Run, chunks: Chunks, texts: Texts, parts: Sequence[Embedded]) -> ChunkCounts:
+def embedded_counts(run: Run, tables: Tables, texts: Texts, parts: Sequence[Embedded]) -> ChunkCounts:
     """What embedding came to, for the report."""
     billed = [part.tokens for part in parts if part.tokens is not None]
     tokens = sum(billed) if billed else None
     return ChunkCounts(
-        total=chunks.total,
+        total=tables.total,
         embedded=sum(part.texts for part in parts),
-        cached=min(texts.cached, chunks.total),
-        truncated=chunks.truncated,
+        cached=min(texts.cached, tables.total),
+        truncated=tables.truncated,
         tokens=tokens,
         cost=run.declaration.embed.cost(tokens),
     )
 
 
-def quarantine_refused(run: Run, items: Items | None, validated: Validated, chunks: Chunks, parts: Sequence[Embedded]) -> Validated | None:
-    """Takes out the items of which a text was refused; None where none was."""
-    refused: dict[str, str] = {}
-    for part in parts:
-        refused |= json.loads(part.refused.read_bytes()) if part.refused is not None else {}
-    if not refused:
-        return None
-    if items is None:  # nothing was mapped, since nothing had changed: these texts had vectors, which are gone
-        finding = f"{len(refused)} texts that were embedded before are refused now; the first: {next(iter(refused.values()))}"
-        raise OperationalError(finding, where=run.embedder.model, hint=f"almanac run {run.declaration.handle} --full quarantines their items")
+def refused_texts(parts: Sequence[Embedded]) -> dict[str, str]:
+    """Text key → the reason for which the embedder refused the text."""
+    return {key: reason for part in parts if part.refused is not None for key, reason in json.loads(part.refused.read_bytes()).items()}
+
+
+def refused_again(run: Run, parts: Sequence[Embedded]) -> OperationalError:
+    """The error for refused texts of an unchanged knowledge base: they had vectors before, and no table says which items they belong to."""
+    refused = refused_texts(parts)
+    finding = f"{len(refused)} texts that were embedded before are refused now; the first: {next(iter(refused.values()))}"
+    return OperationalError(finding, where=run.embedder.model, hint=f"almanac run {run.declaration.handle} --full quarantines their items")
+
+
+def quarantine_refused(run: Run, items: Items, validated: Validated, tables: Tables, parts: Sequence[Embedded]) -> Validated:
+    """Takes out the items of which a text was refused."""
+    refused = refused_texts(parts)
     reasons: dict[ItemKey, str] = {}
-    for batch in read_batches(chunks.table, ["source", "document_id", "text_sha256"], rows=10_000):
+    for batch in read_batches(tables.chunks, ["source", "document_id", "text_sha256"], rows=10_000):
         for source, document_id, key in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             if key in refused:
                 reasons.setdefault((source, document_id), refused[key])

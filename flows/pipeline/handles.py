@@ -1,6 +1,6 @@
 """What the steps of a run hand to each other: paths, counts and fingerprints, never rows.
 
-acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Chunks · stage_texts → Texts · embed_texts → Embedded ·
+acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts · embed_texts → Embedded ·
 build → Built · verify → Verified · measure → Measured
 
 Each is frozen and pickles to a few kilobytes, however large the knowledge base is: a step can be carried out by another thread, process or machine that
@@ -33,7 +33,7 @@ class Rejects:
         if not rejects:
             return cls()
         lines = (json.dumps(reject.as_json(), ensure_ascii=False, default=str) for reject in rejects)
-        write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), synced=False)
         return cls(path, len(rejects))
 
     def read(self) -> Iterator[Reject]:
@@ -67,12 +67,11 @@ class Pages:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """What one source's pages yielded. `found` counts items and rejects, `matched` per field the items in which its rule found something."""
+    """What one source's pages yielded. `found` counts items and rejects; `without_text` counts pages in which there was nothing to read."""
 
     source: str
     found: int
     without_text: int
-    matched: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,10 @@ class Validated:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The run's items against the live version's `live_items`, as records and documents. `unchanged` is a table of the keys of items that did not change."""
+    """The run's items against the live version's `live_items`. `unchanged` is a table of the keys of items that did not change, None where there is none.
+
+    `records` and `documents` are staged: `chunk` puts them in their place, together with the chunks.
+    """
 
     counts: ItemCounts
     live_items: int | None
@@ -127,10 +129,12 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Chunks:
-    """The run's chunks. `digest` tells what they hold, and for which embedder."""
+class Tables:
+    """The run's tables in their place, and how many chunks there are. `digest` identifies the chunks and their embedder."""
 
-    table: Path
+    records: Path
+    documents: Path
+    chunks: Path
     total: int
     truncated: int | None
     digest: str
@@ -191,4 +195,4 @@ class Measured:
         return None if self.live is None else Recall.model_validate_json(self.live.read_bytes())
 
 
-HANDLES = (Pages, Items, Validated, Comparison, Chunks, Texts, Embedded, Built, Verified, Measured)
+HANDLES = (Pages, Items, Validated, Comparison, Tables, Texts, Embedded, Built, Verified, Measured)

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import structlog
 
@@ -13,7 +14,7 @@ from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.handles import Comparison, Items, Measured, Rejects, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.manifest import Verdict
-from almanac.schemas.reports import ChunkCounts, ItemCounts, Outcome, PageCounts, Recall, RunReport
+from almanac.schemas.reports import ChunkCounts, CrawlOutcome, ItemCounts, Outcome, PageCounts, Recall, RunReport
 
 log = structlog.get_logger("almanac.run")
 _Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict, Measured)
@@ -27,6 +28,7 @@ class Ledger:
         self.version: str | None = None  # that the run made, or confirmed
         self.stages: dict[str, str] = {}
         self.inputs = ""
+        self.validation: list[dict[str, Any]] = []  # a row for each expectation
         self.seconds: dict[str, float] = {}
         self.report: RunReport | None = None  # once the run has ended
         self.live_recall: Recall | None = None  # what the live version finds of the golden questions, where that was asked
@@ -55,16 +57,20 @@ class Ledger:
         log.info(name, kb=kb, seconds=self.seconds[name])
 
     def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
-        """Writes rejects.jsonl and the report of the run, and removes what was only staged."""
+        """Writes rejects.jsonl and the report of the run, and removes what was only staged.
+
+        With an `error`, staged files that are gone or unreadable are logged and left out: the error is what the operator has to see.
+        """
         rejects = self._rejects()
         path = run.processed / "rejects.jsonl"
+        may_lack = error is not None
         # Written even when there are none, so that the file always speaks of the latest run.
-        content = b"".join(one.path.read_bytes() for one in rejects if one.path is not None)
+        content = b"".join(_read(one.path, may_lack=may_lack) for one in rejects if one.path is not None)
         if not path.is_file() or path.read_bytes() != content:
             write_file(path, content)
-        measured, sources = self.noted(Measured), read_outcomes(run, self.noted(Items))
-        self.live_recall = measured.read_live() if measured is not None else None
-        report = self.report = RunReport(
+        recall, self.live_recall = self._recall(may_lack=may_lack)
+        sources = self._outcomes(run, may_lack=may_lack)
+        report = RunReport(
             kb=run.kb,
             run_id=run.run_id,
             outcome=outcome,
@@ -75,7 +81,7 @@ class Ledger:
             items=self.item_counts(),
             chunks=self.noted(ChunkCounts) or ChunkCounts(),
             gate=self.noted(Verdict),
-            recall=None if measured is None else measured.read(),
+            recall=recall,
             seconds=self.seconds,
             stages=self.stages,
             inputs=self.inputs,
@@ -86,6 +92,7 @@ class Ledger:
             error=error,
         )
         write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
+        self.report = report
         if run.staging.is_dir():
             remove(run.staging)
         return report
@@ -106,6 +113,36 @@ class Ledger:
             counts.in_, counts.deduplicated = items.found, items.deduplicated
         return counts if validated is not None or items is not None else ItemCounts()
 
+    def _recall(self, *, may_lack: bool) -> tuple[Recall | None, Recall | None]:
+        measured = self.noted(Measured)
+        try:
+            return (None, None) if measured is None else (measured.read(), measured.read_live())
+        except (OSError, ValueError) as lost:
+            _require(may_lack, lost)
+            return None, None
+
+    def _outcomes(self, run: Run, *, may_lack: bool) -> list[CrawlOutcome]:
+        try:
+            return read_outcomes(run, self.noted(Items))
+        except (OSError, ValueError) as lost:
+            _require(may_lack, lost)
+            return []
+
     def _rejects(self) -> tuple[Rejects, ...]:
         items, validated = self.noted(Items), self.noted(Validated)
         return validated.rejects if validated is not None else (items.rejects,) if items is not None else ()
+
+
+def _read(path: Path, *, may_lack: bool) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as lost:
+        _require(may_lack, lost)
+        return b""
+
+
+def _require(may_lack: bool, lost: Exception) -> None:
+    """Raises what was lost, or logs it where something worse is about to be reported."""
+    if not may_lack:
+        raise lost
+    log.warning("a part of the report is lost", error=str(lost))

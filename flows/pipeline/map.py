@@ -26,28 +26,23 @@ _Found = TypeVar("_Found", Item, Reject)
 
 
 def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore) -> Items:
-    """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject."""
-    mapper = _ItemMapper(run, {one.source: one.crawl for one in pages})
+    """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject.
+
+    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them.
+    """
+    mapper = _ItemMapper(run, {one.source: one for one in pages})
     table = run.staging / "items.parquet"
     write_items(table, mapper.items(on_page))
     mapper.keep()
     return mapper.handle(table)
 
 
-def require_items(run: Run, pages: tuple[Pages, ...], items: Items) -> None:
-    """Raises NoRecords where a source's pages gave no item at all, or a required field was found on none of them."""
-    by_name = {one.source: one for one in pages}
-    for source, mapped in zip(run.declaration.sources, items.sources, strict=True):
-        crawled = by_name[source.name]
-        require_matches(source, mapped.matched, mapped.found, crawled.counts.present, run.raw(source.name).pages(crawled.crawl))
-
-
 class _ItemMapper:
     """Walks through the sources once. What became of each page is staged, and kept for the next run when `keep` is called."""
 
-    def __init__(self, run: Run, crawls: dict[str, str]) -> None:
+    def __init__(self, run: Run, pages: dict[str, Pages]) -> None:
         self._run = run
-        self._crawls = crawls
+        self._pages = pages
         self._forgotten = forgotten_urls(run.index_dir)
         self._right: dict[tuple[str, str], str] = {}
         self._redirects: list[tuple[str, str, str]] = []
@@ -77,7 +72,7 @@ class _ItemMapper:
         """What was found, once `items` has been walked through."""
         redirects = self._run.staging / "redirects.json" if self._redirects else None
         if redirects is not None:
-            write_file(redirects, json.dumps(self._redirects))
+            write_file(redirects, json.dumps(self._redirects), synced=False)
         return Items(
             table=table,
             sources=tuple(self._sources),
@@ -89,13 +84,13 @@ class _ItemMapper:
         )
 
     def _mapped(self, source: Source, on_page: OnProgress) -> Iterator[Item]:
-        raw, crawl = self._run.raw(source.name), self._crawls[source.name]
-        index = raw.index(crawl)
+        raw, pages = self._run.raw(source.name), self._pages[source.name]
+        index = raw.index(pages.crawl)
         self._right |= {(source.name, url): right for url, right in index.right_addresses.items()}
         self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
         matched: Counter[str] = Counter()
         found = without_text = 0
-        works = pages_to_map(stored_pages(raw, crawl), source, self._run.declaration.language)
+        works = pages_to_map(stored_pages(raw, pages.crawl), source, self._run.declaration.language)
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             without_text += batch.without_text
@@ -103,7 +98,8 @@ class _ItemMapper:
             matched.update(batch.matched)
             on_page(number, len(index.urls))
             yield from self._not_forgotten(batch.items)
-        self._sources.append(MappedSource(source.name, found, without_text, dict(matched)))
+        require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl))
+        self._sources.append(MappedSource(source.name, found, without_text))
 
     def _batches(self, source: Source, works: Iterable[PageToMap]) -> Iterator[Mapped]:
         """What each page yields. The table is only written anew where a page was read, or one is no more."""

@@ -8,7 +8,7 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import read_batches, read_texts
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.embed import check_cost
-from almanac.flows.pipeline.handles import Chunks
+from almanac.flows.pipeline.handles import Tables
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import Survey, is_live, survey
 from almanac.index.embedding.tokens import count_tokens
@@ -31,8 +31,8 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
 def foresee(run: Run, surveyed: Survey) -> PlanResult:
     """The plan of a run after its survey."""
     embed = run.declaration.embed
-    missing = set() if is_live(run, surveyed) else _missing(run, surveyed.chunks)
-    tokens = count_tokens(embed, (text for _, text in read_texts(surveyed.chunks.table, missing))) if missing else 0
+    missing = set() if is_live(run, surveyed) else _missing(run, surveyed.tables)
+    tokens = count_tokens(embed, (text for _, text in read_texts(surveyed.tables.chunks, missing))) if missing else 0
     affordable = check_cost(embed, tokens)
     checks = [*surveyed.verdict.checks, *([affordable] if affordable else [])]
     would_refuse = not surveyed.is_passed or not all(check.ok for check in checks)
@@ -55,7 +55,7 @@ def _outcome(run: Run, surveyed: Survey) -> Outcome:
     return "published_with_rejects" if surveyed.validated.rejected else "published"
 
 
-def _missing(run: Run, chunks: Chunks) -> set[str]:
+def _missing(run: Run, tables: Tables) -> set[str]:
     """The keys of texts without a vector."""
-    keys = (key for batch in read_batches(chunks.table, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
+    keys = (key for batch in read_batches(tables.chunks, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
     return set(VectorStore(run.data.vectors, run.embedder).missing(keys))

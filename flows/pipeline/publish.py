@@ -10,7 +10,7 @@ import structlog
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
 from almanac.core.progress import OnProgress, ignore
-from almanac.flows.pipeline.handles import Built, Chunks, Comparison, Embedded, Live, Measured, Pages, Verified
+from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, Tables, Texts, Verified
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
@@ -33,31 +33,34 @@ _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", 
 def build(
     run: Run,
     version: str,
-    comparison: Comparison,
-    chunks: Chunks,
+    tables: Tables,
+    _texts: Texts | None,
     _embedded: Sequence[Embedded],
     live: Live | None,
     on_progress: OnProgress = ignore,
     *,
     in_full: bool = False,
 ) -> Built:
-    """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors, which are there by now."""
+    """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors.
+
+    What was embedded is taken for its order alone: by then, every text has its vector.
+    """
     job = BuildJob(
         kb=run.kb,
         version_dir=run.version_dir(version),
         parent=None if live is None or run.scope.full or in_full else live.folder,
         collection=run.declaration.collection,
         language=run.declaration.language,
-        chunks=chunks.table,
-        records=comparison.records,
-        documents=comparison.documents,
+        chunks=tables.chunks,
+        records=tables.records,
+        documents=tables.documents,
         vectors_root=run.data.vectors,
         embedder=run.embedder,
     )
     return Built(version, job.version_dir, build_version(job, on_progress=on_progress))
 
 
-def verify(run: Run, built: Built, comparison: Comparison, chunks: Chunks, live: Live | None) -> Verified:
+def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verified:
     """The finished directory, read by another process; of what was copied from a verified version, a sample.
 
     A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises DamagedVersion where that differs, too.
@@ -67,7 +70,7 @@ def verify(run: Run, built: Built, comparison: Comparison, chunks: Chunks, live:
     if problems and since is not None:
         log.warning("the live version is damaged, and so is a copy of it: built in full", kb=run.kb, where=problems[0].where, finding=problems[0].kind)
         remove(built.folder)
-        built = build(run, built.version, comparison, chunks, (), live, in_full=True)
+        built = build(run, built.version, tables, None, (), live, in_full=True)
         problems = verify_version(built.folder, None, run.data.vectors, run.embedder)
     if problems:
         first = problems[0]
@@ -80,17 +83,17 @@ def verify(run: Run, built: Built, comparison: Comparison, chunks: Chunks, live:
 
 
 def manifest_of(
-    run: Run, pages: Sequence[Pages], comparison: Comparison, chunks: Chunks, verified: Verified, verdict: Verdict, previous: str | None
+    run: Run, pages: Sequence[Pages], comparison: Comparison, tables: Tables, verified: Verified, verdict: Verdict, previous: str | None
 ) -> Manifest:
     """Everything the manifest says but the files, which are not listed yet."""
-    records, documents, rows = (pq.read_metadata(path).num_rows for path in (comparison.records, comparison.documents, chunks.table))
+    records, documents, rows = (pq.read_metadata(path).num_rows for path in (tables.records, tables.documents, tables.chunks))
     return Manifest(
         kb=run.kb,
         version=verified.version,
         parent=previous,
         created_at=utc_now(),
         run_id=run.run_id,
-        digest=chunks.digest,
+        digest=tables.digest,
         counts=Counts(records=records, documents=documents, chunks=rows),
         fingerprints=run.stages,
         embedder=run.embedder,
@@ -117,10 +120,10 @@ def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None)
         recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)
     of_live = _live_recall(run, live.manifest) if live is not None and run.declaration.gate.max_recall_drop is not None else None
     path, live_path = run.staging / "recall.json", run.staging / "recall-live.json"
-    write_file(path, recall.model_dump_json())
+    write_file(path, recall.model_dump_json(), synced=False)
     if of_live is None:
         return Measured(path, None)
-    write_file(live_path, of_live.model_dump_json())
+    write_file(live_path, of_live.model_dump_json(), synced=False)
     return Measured(path, live_path)
 
 
@@ -149,6 +152,6 @@ def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: 
         move_pointer(run.index_dir, verified.version, lease=lease)
 
 
-def publish_finished(run: Run, version: str, lease: Lease) -> None:
-    """Moves the pointer to a version that another run finished. Only for who still holds the lock."""
+def publish_finished(run: Run, version: str, _tables: Tables, lease: Lease) -> None:
+    """Moves the pointer to a version that another run finished, of the same tables. Only for who still holds the lock."""
     move_pointer(run.index_dir, version, lease=lease)

@@ -1,4 +1,4 @@
-"""The whole refresh: from taking the lock to letting go of what retention no longer wants. `do` carries out a step, and nothing here knows how."""
+"""A whole refresh, from taking the lock to applying retention. Each step is called through `Conduct.do`: directly, or as a Prefect task."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -10,7 +10,7 @@ import structlog
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.progress import Show, silent
 from almanac.flows.pipeline.earlier_runs import ending_of
-from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, quarantine_refused, spans_of, stage_texts
+from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, quarantine_refused, refused_again, spans_of, stage_texts
 from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
@@ -23,7 +23,7 @@ from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.flows.pipeline.validate import require_records
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.versions.lock import Lease, writer_lock
-from almanac.index.versions.store import current_version, discard_unfinished, next_version
+from almanac.index.versions.store import discard_unfinished, next_version
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, as_storage_error
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts, Outcome, RunReport
@@ -33,8 +33,12 @@ log = structlog.get_logger("almanac.refresh")
 
 @dataclass(frozen=True)
 class Conduct:
-    """How a refresh is carried out: `do` carries out a step and returns what it returns, `show` shows how far it has come, and `embedding` is a context
-    that waits until this run may embed. `interruptions` are the exceptions by which somebody ends it; `when_surveyed` is told what there is to publish."""
+    """How a refresh is carried out.
+
+    `do` calls a step and returns its result; `show` shows the progress of a step; `embedding` is a context manager that waits until the run may embed.
+    `interruptions` are the exceptions that mean that the operator cancelled the run. `when_surveyed(run, survey)` is called once, before anything is
+    embedded.
+    """
 
     do: Do = call_directly
     show: Show = silent
@@ -45,7 +49,7 @@ class Conduct:
 
 @dataclass(frozen=True)
 class _Conclusion:
-    """How a refresh ends that comes to an end; `survey` is None where there was nothing to publish."""
+    """The result of a refresh that raised no error; `survey` is None for `no_records` only."""
 
     outcome: Outcome
     exit_code: int
@@ -59,16 +63,22 @@ _PLAIN = Conduct()
 def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, rejects_ok: bool = False, ledger: Ledger | None = None) -> dict[str, Any]:
     """Refreshes a knowledge base, and returns the report of the run, which is also written.
 
-    Without `go_live` the new version is kept and not made the live one; with `rejects_ok` quarantined items are nothing to report. Nothing to publish and
-    a refusal by the gate are outcomes; what the operator has to mend is raised once the report is written, and has it as `report`. RunLocked has none.
+    Args:
+        run: what to refresh
+        conduct: how steps are called and shown
+        go_live: False keeps the new version without making it the live one
+        rejects_ok: True reports quarantined items with exit code 0
+        ledger: collects what the steps hand on; afterwards it has the report, also if an error is raised
+
+    Returns the report, also for the outcomes `no_records` and `gate_refused`. Raises GateRefused where embedding would cost more than `embed.max_cost`,
+    RunLocked where another process writes, and other AlmanacErrors that the operator has to fix. `error.report` is the report; None where the lock was not
+    obtained or the report could not be written.
     """
     ledger = Ledger() if ledger is None else ledger
-    validation: list[dict[str, Any]] = []
     with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id) as lease:
         try:
             with as_storage_error(run.data.root):
                 concluded = _refresh(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)
-                validation = concluded.survey.validated.report_rows() if concluded.survey is not None else []
         except NoRecords as nothing:
             nothing.about(run.declaration.handle)
             concluded = _Conclusion("no_records", nothing.exit_code, error=nothing.as_json()["error"])
@@ -83,7 +93,7 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
             ledger.close(run, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
             raise
         report = ledger.close(run, concluded.outcome, concluded.exit_code, concluded.error)
-        _look_back(run, concluded, report, validation, lease)
+        _look_back(run, concluded, report, ledger, lease)
     return report.model_dump(by_alias=True)
 
 
@@ -92,22 +102,24 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     discard_unfinished(run.index_dir)
     _sweep(run)
     complete_takedowns(run.data, run.declaration, lease=lease)
-    ledger.previous = current_version(run.index_dir)
     surveyed = survey(run, conduct.do, ledger=ledger, show=conduct.show)
+    ledger.validation = surveyed.validated.report_rows()
     conduct.when_surveyed(run, surveyed)
     if is_live(run, surveyed):
         return _confirm(surveyed, ledger)
-    if not surveyed.is_passed and (refused := refused_before(run, surveyed.chunks.digest)):
+    # A refusal by counts ends the run only if such a version is kept already: a new one is built, to look at and to publish by hand.
+    if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     with vectors_in_use(run.data.vectors):
         if finished := finished_before(run, surveyed, ledger.previous):
-            is_passed = _publish_finished(run, lease, conduct, finished, ledger, go_live=go_live)
+            _publish_finished(run, lease, conduct, surveyed, finished, ledger, go_live=go_live)
+            is_passed = True
         else:
-            surveyed, embedded = _embed(run, conduct, surveyed, ledger)
+            surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
             if is_live(run, surveyed):  # without the items that the embedder refuses
                 return _confirm(surveyed, ledger)
-            is_passed = _publish(run, lease, conduct, surveyed, embedded, ledger, go_live=go_live)
+            is_passed = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
     if not is_passed:
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     if not go_live:
@@ -117,7 +129,7 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
 
 
 def _confirm(surveyed: Survey, ledger: Ledger) -> _Conclusion:
-    """The live version holds exactly this."""
+    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts."""
     ledger.version = ledger.previous if surveyed.is_passed else None
     _count_all_as_cached(ledger)
     return _Conclusion("unchanged", 0, surveyed) if surveyed.is_passed else _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
@@ -129,7 +141,7 @@ def _count_all_as_cached(ledger: Ledger) -> None:
 
 
 def _sweep(run: Run) -> None:
-    """Takes away what runs that were killed left half written."""
+    """Removes half-written files of killed runs; of the raw folders, which are large, only if a latest crawl was cut off."""
     for path in [*run.processed.glob(".staging"), *run.processed.glob(REMOVED)]:
         remove(path)
     latest = [crawls[-1] for source in run.declaration.sources if (crawls := run.raw(source.name).crawls())]
@@ -138,26 +150,27 @@ def _sweep(run: Run) -> None:
         sweep(folder.rglob(TEMPORARY))
 
 
-def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tuple[Survey, tuple[Embedded, ...]]:
+def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tuple[Survey, Texts, tuple[Embedded, ...]]:
     """Embeds what has no vector yet. Where the embedder refuses texts, the survey that is returned is the one without their items."""
     do = conduct.do
     with ledger.stage("embed", run.kb), conduct.show("embed") as on_progress:
-        texts: Texts = do(stage_texts, run, surveyed.chunks)
+        texts: Texts = do(stage_texts, run, surveyed.tables)
         _require_affordable(run, texts, surveyed, ledger)
         with conduct.embedding() if texts.count else nullcontext():
             on_progress(0, texts.count)
             embedded = tuple(do(embed_texts, run, texts, first, last, on_progress) for first, last in spans_of(run, texts))
-        ledger.note(embedded_counts(run, surveyed.chunks, texts, embedded))
-        validated = quarantine_refused(run, surveyed.items, surveyed.validated, surveyed.chunks, embedded)
-        if validated is None or surveyed.items is None:
-            return surveyed, embedded
-        ledger.note(validated)
+        ledger.note(embedded_counts(run, surveyed.tables, texts, embedded))
+        if not any(part.refused for part in embedded):
+            return surveyed, texts, embedded
+        if (items := surveyed.items) is None:
+            raise refused_again(run, embedded)
+        validated = ledger.note(do(quarantine_refused, run, items, surveyed.validated, surveyed.tables, embedded))
         ledger.forget(Comparison)
-        require_records(run, surveyed.pages, surveyed.items, validated)
-        comparison, chunks = cut(run, do, surveyed.items, validated, surveyed.live, ledger)
-        ledger.note(embedded_counts(run, chunks, texts, embedded))
+        require_records(run, surveyed.pages, items, validated, hint="rejects.jsonl says why")
+        comparison, tables = cut(run, do, items, validated, surveyed.live, ledger)
+        ledger.note(embedded_counts(run, tables, texts, embedded))
         verdict = ledger.note(judge_run(run, surveyed.pages, validated, comparison))
-    return replace(surveyed, validated=validated, comparison=comparison, chunks=chunks, verdict=verdict), embedded
+    return replace(surveyed, validated=validated, comparison=comparison, tables=tables, verdict=verdict), texts, embedded
 
 
 def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger) -> None:
@@ -172,51 +185,55 @@ def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger
     )
 
 
-def _publish(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, embedded: tuple[Embedded, ...], ledger: Ledger, *, go_live: bool) -> bool:
-    """Builds and verifies the version, asks it the golden questions, and lets the gate say what becomes of it: whether it passes."""
-    do, live, pages, comparison, chunks = conduct.do, surveyed.live, surveyed.pages, surveyed.comparison, surveyed.chunks
+def _build_and_judge(
+    run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, texts: Texts, embedded: tuple[Embedded, ...], ledger: Ledger, *, go_live: bool
+) -> bool:
+    """Builds, verifies, measures and judges a version, writes its manifest, and makes it live if it passed and `go_live`. Returns whether it passed.
+
+    A refused version with the same content as one that is kept is removed again.
+    """
+    do, live, pages, comparison, tables = conduct.do, surveyed.live, surveyed.pages, surveyed.comparison, surveyed.tables
     version, verdict, measured = next_version(run.index_dir), surveyed.verdict, None
     with ledger.stage("build", run.kb), conduct.show("build") as on_progress:
-        built = do(build, run, version, comparison, chunks, embedded, live, on_progress)
+        built = do(build, run, version, tables, texts, embedded, live, on_progress)
     with ledger.stage("verify", run.kb):
-        verified = do(verify, run, built, comparison, chunks, live)
+        verified = do(verify, run, built, tables, live)
     if run.golden:
         with ledger.stage("golden", run.kb):
-            manifest = manifest_of(run, pages, comparison, chunks, verified, verdict, ledger.previous)
+            manifest = manifest_of(run, pages, comparison, tables, verified, verdict, ledger.previous)
             measured = ledger.note(do(measure, run, verified, manifest, live))
         verdict = ledger.note(judge_run(run, pages, surveyed.validated, comparison, measured))
-        if verdict.verdict == "refused" and (refused := refused_before(run, chunks.digest)):
+        if verdict.verdict == "refused" and (refused := refused_before(run, tables.digest)):
             remove(built.folder)
             ledger.version = refused.version
             return False
     is_passed = verdict.verdict == "passed"
     with ledger.stage("publish", run.kb):
-        manifest = manifest_of(run, pages, comparison, chunks, verified, verdict, ledger.previous)
+        manifest = manifest_of(run, pages, comparison, tables, verified, verdict, ledger.previous)
         do(publish, run, verified, measured, manifest, lease, go_live=is_passed and go_live)
     ledger.version = version
     return is_passed
 
 
-def _publish_finished(run: Run, lease: Lease, conduct: Conduct, finished: Manifest, ledger: Ledger, *, go_live: bool) -> bool:
-    """What a run that was cut off left to do: it had built, verified and judged this version. Whether it passed."""
+def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, finished: Manifest, ledger: Ledger, *, go_live: bool) -> None:
+    """Makes a version live that a killed run had built, verified and judged, but not published."""
     ledger.version = finished.version
     ledger.note(finished.gate)
     _count_all_as_cached(ledger)
     if go_live:
         with ledger.stage("publish", run.kb):
-            conduct.do(publish_finished, run, finished.version, lease)
-    return finished.gate.verdict == "passed"
+            conduct.do(publish_finished, run, finished.version, surveyed.tables, lease)
 
 
-def _look_back(run: Run, concluded: _Conclusion, report: RunReport, validation: list[dict[str, Any]], lease: Lease) -> None:
-    """What follows a verdict and changes nothing of it: the next run looks for changes since this one, and what is too old goes."""
+def _look_back(run: Run, concluded: _Conclusion, report: RunReport, ledger: Ledger, lease: Lease) -> None:
+    """Records the inputs for the next run, and applies retention. An error here is logged: it does not change the outcome."""
     try:
         if concluded.survey is not None and report.outcome in ("published", "published_with_rejects", "unchanged"):
-            remember(run, report, concluded.survey.chunks.digest, validation)
-        # An unchanged run leaves a journal, too: once there are twice as many as are kept, they go.
+            remember(run, report, concluded.survey.tables.digest, ledger.validation)
+        # Unchanged runs skip retention until a source has more than twice the crawls that it may keep.
         crawls = max(len(run.raw(source.name).crawls()) for source in run.declaration.sources)
         if report.outcome not in ("unchanged", "no_records") or crawls > 2 * run.declaration.retention.crawls:
             keep_vectors = {question_key(golden.question, run.embedder.query_prompt) for golden in run.golden}
             apply_retention(run.data, run.declaration, crawls={run.run_id}, keep_vectors=keep_vectors, lease=lease)
     except (AlmanacError, OSError) as error:
-        log.warning("the run stands, but what is too old could not be taken away", kb=run.kb, error=str(error))
+        log.warning("the run is complete, but recording its inputs or applying retention failed", kb=run.kb, error=str(error))

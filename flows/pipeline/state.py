@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.flows.pipeline.handles import Chunks, Comparison, Live, Pages, Rejects, Validated
+from almanac.flows.pipeline.handles import Comparison, Live, Pages, Rejects, Tables, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
@@ -55,27 +55,27 @@ def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str
         write_file(run.processed / STATE, state.model_dump_json(indent=1))
 
 
-def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Chunks] | None:
+def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Tables] | None:
     """The handles of mapping to chunking, restored without work; None unless the live version was confirmed from exactly these inputs."""
     state, path = _read(run.processed / STATE), run.processed / "rejects.jsonl"
     if run.scope.full or not inputs or state is None or live is None or not live.is_whole:
         return None
     if (state.version, state.digest, state.inputs) != (live.manifest.version, live.manifest.digest, inputs) or state.rejects != _hash_of(path):
         return None
-    tables = [run.processed / name for name in (RECORDS, DOCUMENTS, CHUNKS)]
+    tables = (run.processed / RECORDS, run.processed / DOCUMENTS, run.processed / CHUNKS)
     if not all(table.is_file() for table in tables):
         return None
     before = state.items
     present = before.added + before.changed + before.moved + before.unchanged
     counts = ItemCounts(**{"in": before.in_}, deduplicated=before.deduplicated, quarantined=before.quarantined, unchanged=present)
     report = run.staging / "validation.json"
-    write_file(report, canonical_json(state.validation))
+    write_file(report, canonical_json(state.validation), synced=False)
     broken = sum(not row["ok"] for row in state.validation) if state.validation else None
     rejects = Rejects(path, before.quarantined) if before.quarantined else Rejects()
     return (
         Validated((rejects,), None, report, broken),
         Comparison(counts, present, tables[0], tables[1], None),
-        Chunks(tables[2], state.chunks, state.truncated, live.manifest.digest),
+        Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
 
 

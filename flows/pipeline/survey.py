@@ -10,15 +10,16 @@ from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
-from almanac.flows.pipeline.earlier_runs import ending_of, find_live
-from almanac.flows.pipeline.handles import Chunks, Comparison, Items, Live, Measured, Pages, Validated
+from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
+from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, Pages, Tables, Validated
 from almanac.flows.pipeline.ledger import Ledger
-from almanac.flows.pipeline.map import map_pages, require_items
+from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
-from almanac.index.versions.store import list_versions
+from almanac.index.versions.store import current_version, list_versions
 from almanac.query.models.rerank import find_reranker
+from almanac.schemas.declaration.source import Source
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts, PageCounts
 from almanac.transforms.gate import judge
@@ -40,7 +41,7 @@ class Survey:
     items: Items | None
     validated: Validated
     comparison: Comparison
-    chunks: Chunks
+    tables: Tables
     verdict: Verdict
 
     @property
@@ -55,28 +56,29 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
     rules too, nothing is mapped.
     """
     ledger = ledger or Ledger()
-    ledger.stages, _, _ = run.stages, run.golden, find_reranker(run.declaration)
-    live = find_live(run)
+    ledger.previous = current_version(run.index_dir)
+    ledger.stages = run.stages
+    _ = run.golden, find_reranker(run.declaration)
+    manifest = live_manifest(run.data, run.kb)
     with ledger.stage("crawl", run.kb):
-        pages = tuple(_acquire(run, do, source, live, show) for source in run.declaration.sources)
+        pages = tuple(_acquire(run, do, source, manifest, show) for source in run.declaration.sources)
+    live = find_live(run)  # after the crawl, which may have taken hours
     ledger.inputs = inputs_of(run, pages)
     confirmed = confirmed_before(run, ledger.inputs, live)
     if confirmed is not None:
-        items, (validated, comparison, chunks) = None, confirmed
+        items, (validated, comparison, tables) = None, confirmed
         ledger.note(validated)
         ledger.note(comparison)
     else:
         items, validated = _find_items(run, do, pages, ledger, show)
-        if not items.is_whole:
-            ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
         with ledger.stage("chunk", run.kb):
-            comparison, chunks = cut(run, do, items, validated, live, ledger)
-    ledger.note(ChunkCounts(total=chunks.total, truncated=chunks.truncated))
+            comparison, tables = cut(run, do, items, validated, live, ledger)
+    ledger.note(ChunkCounts(total=tables.total, truncated=tables.truncated))
     verdict = ledger.note(judge_run(run, pages, validated, comparison))
-    return Survey(live, pages, items, validated, comparison, chunks, verdict)
+    return Survey(live, pages, items, validated, comparison, tables, verdict)
 
 
-def _acquire(run: Run, do: Do, source: Any, live: Live | None, show: Show) -> Pages:
+def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show) -> Pages:
     with show(f"crawl {source.name}") as on_page:
         pages: Pages = do(acquire, run, source, live, on_page)
     return pages
@@ -85,18 +87,19 @@ def _acquire(run: Run, do: Do, source: Any, live: Live | None, show: Show) -> Pa
 def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
         items = ledger.note(do(map_pages, run, pages, on_page))
-        require_items(run, pages, items)
+    if not items.is_whole:
+        ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
     with ledger.stage("validate", run.kb):
         validated = ledger.note(do(validate, run, items))
         require_records(run, pages, items, validated)
     return items, validated
 
 
-def cut(run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger) -> tuple[Comparison, Chunks]:
+def cut(run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger) -> tuple[Comparison, Tables]:
     """Compares the items that are left with the live version's, and cuts them."""
     comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
-    chunks: Chunks = do(chunk, run, comparison, live)
-    return comparison, chunks
+    tables: Tables = do(chunk, run, comparison, live)
+    return comparison, tables
 
 
 def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparison: Comparison, measured: Measured | None = None) -> Verdict:
@@ -117,24 +120,24 @@ def is_live(run: Run, survey: Survey) -> bool:
         return False
     same_items = not (items.added or items.changed or items.moved or items.removed)
     same_index = live.manifest.embedder == run.embedder and live.manifest.fingerprints.get("index") == run.stages["index"]
-    return same_items and same_index and live.manifest.digest == survey.chunks.digest
+    return same_items and same_index and live.manifest.digest == survey.tables.digest
 
 
 def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest | None:
     """A version with exactly this content, complete and let pass, of a run that was cut off before it could say so."""
     if not survey.is_passed or run.scope.full:
         return None
-    wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.chunks.digest)
+    wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.tables.digest)
     for kept in reversed(list_versions(run.index_dir)):
         found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
         if found == wanted and ending_of(run.data, run.kb, kept.run_id) == "cut off":
             folder = run.version_dir(kept.version)
-            if all(_items_of(table) == _items_of(folder / table.name) for table in (survey.comparison.records, survey.comparison.documents)):
+            if all(_content_of(table) == _content_of(folder / table.name) for table in (survey.tables.records, survey.tables.documents)):
                 return kept
     return None
 
 
-def _items_of(path: Path) -> list[dict[str, str]]:
+def _content_of(path: Path) -> list[dict[str, str]]:
     """What a table of items holds, but for the times: a file that is read again was seen later."""
     items: list[dict[str, str]] = read_table(path, ["source", "document_id", "content_sha256", "raw_sha256"]).to_pylist()
     return items

@@ -32,16 +32,16 @@ def write_rows(path: Path, rows: Iterable[int]) -> Path | None:
     numbers = sorted(rows)
     if not numbers:
         return None
-    write_file(path, json.dumps(numbers))
+    write_file(path, json.dumps(numbers), synced=False)
     return path
 
 
-def require_records(run: Run, pages: tuple[Pages, ...], items: Items, validated: Validated) -> None:
-    """Raises NoRecords where nothing is left to publish."""
+def require_records(run: Run, pages: tuple[Pages, ...], items: Items, validated: Validated, hint: str | None = None) -> None:
+    """Raises NoRecords where nothing is left to publish; `hint` says what to do, by default where to look for the cause on a page or in a file."""
     if items.found - items.deduplicated > validated.rejected:
         return
     has_sites = any(isinstance(source, SiteSource) for source in run.declaration.sources)
-    hint = "almanac test-url KB URL shows what one page yields" if has_sites else "mend the files, or the rules that are declared for them"
+    usual = "almanac test-url KB URL shows what one page yields" if has_sites else "mend the files, or the rules that are declared for them"
     present = sum(one.counts.present for one in pages)
     first = next((reject for rejects in validated.rejects for reject in rejects.read()), None)
     if first is None:
@@ -49,4 +49,4 @@ def require_records(run: Run, pages: tuple[Pages, ...], items: Items, validated:
     else:
         field = f", field {first.field}" if first.field else ""
         finding = f"all {validated.rejected} items of {present} pages were quarantined; the first: {first.url}: {first.reason}{field}"
-    raise NoRecords(finding, where=str(run.declaration.path), hint=hint)
+    raise NoRecords(finding, where=str(run.declaration.path), hint=hint or usual)

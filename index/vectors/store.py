@@ -58,7 +58,8 @@ class VectorStore:
         content = memoryview(sink.getvalue())
         path = self.folder / f"{hashlib.sha256(content).hexdigest()}.parquet"
         write_file(path, lambda file: file.write(content))
-        self._keys.add(path, keys)
+        if self._known is not None:
+            self._known.add(path, keys)
         return path
 
     def read(self, keys: Sequence[str]) -> Vectors:

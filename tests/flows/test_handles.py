@@ -2,11 +2,10 @@
 
 import json
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import patch
 
 import pytest
 
@@ -16,47 +15,9 @@ from almanac.flows.pipeline.embed import spans_of
 from almanac.flows.pipeline.handles import HANDLES, Live, Texts
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
-from tests.index.conftest import INFO, HashEmbedder
-from tests.index.making import without_children
+from tests.flows.notes import write
 
 _LARGEST = 64 << 10  # bytes of a pickle
-_DECLARATION = """
-name: many
-sources:
-  - name: notes
-    kind: files
-    glob: notes.jsonl
-    yields: documents
-    id: "{id}"
-    fields:
-      id: {json: id, required: true}
-      text: {json: text, required: true}
-      year: {json: year, type: integer}
-    body: "{text}"
-validate:
-  max_rejected: 50%
-  expect: [{field: year, min: 2000}]
-gate: {max_lost: null, max_failed: null, golden: golden.jsonl, max_recall_drop: 100%}
-chunk: {by: paragraphs, size: 60, overlap: 0}
-"""
-
-
-@pytest.fixture
-def declared(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "many.yaml"
-    path.write_text(_DECLARATION)
-    described, loaded = "almanac.flows.pipeline.run.describe_embedder", "almanac.flows.pipeline.run.load_embedder"
-    with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_: HashEmbedder()):
-        yield path
-
-
-def _write(folder: Path, count: int, edition: str = "") -> None:
-    """Every tenth note breaks an expectation, and every eleventh has no text. Fifty questions are two kilobytes long each."""
-    texts = [f"Note {n} tells of something else{edition}." if n % 11 else "" for n in range(count)]
-    notes = [{"id": f"n{n}", "text": text, "year": 1999 if n % 10 == 0 else 2020} for n, text in enumerate(texts)]
-    (folder / "notes.jsonl").write_text("".join(f"{json.dumps(note)}\n" for note in notes))
-    asked = [{"question": f"what does note {n} tell of? " + "please " * 300, "document_id": f"n{n}"} for n in range(1, 51)]
-    (folder / "golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in asked))
 
 
 def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
@@ -88,7 +49,7 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
     reports: dict[str, list[dict[str, Any]]] = {"copies": [], "shared": []}
     for name, conduct in (("copies", Conduct(do=_as_copies(sizes))), ("shared", Conduct())):
         for edition in ("", " today"):
-            _write(tmp_path, 800, edition)
+            write(tmp_path, 800, edition)
             run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / name))
             reports[name].append(_told(carry_out(run, conduct)))
     assert reports["copies"] == reports["shared"]
@@ -99,7 +60,7 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
 
 
 def test_a_run_that_was_pickled_is_the_same_run_without_what_it_had_loaded(declared: Path, tmp_path: Path) -> None:
-    _write(tmp_path, 10)
+    write(tmp_path, 10)
     run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
     stages, golden = run.stages, run.golden
     assert run.model() is run.model()

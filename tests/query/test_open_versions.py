@@ -2,6 +2,10 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -9,6 +13,7 @@ from almanac.core.settings import DataDir
 from almanac.index.versions.pins import alone_with
 from almanac.index.versions.store import point_to
 from almanac.query import open_index
+from almanac.query.open_versions import VersionPool
 from almanac.query.published import PublishedIndex
 from tests.index.small_models import save_embedder
 from tests.query.small_base import SmallBase
@@ -97,3 +102,21 @@ def test_threads_find_what_one_finds(index: PublishedIndex, base: SmallBase) -> 
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_of_the_versions_asked_for_by_name_the_one_that_waits_longest_makes_room() -> None:
+    opened: list[str] = []
+    closed: list[str] = []
+
+    def open_version(name: str) -> Any:
+        opened.append(name)
+        return SimpleNamespace(opened=SimpleNamespace(is_in_place=True, close=lambda: closed.append(name)))
+
+    with patch("almanac.query.open_versions.resolve_version", lambda _, version=None: version or "live"):
+        pool = VersionPool(Path("index"), open_version)
+        for name in (None, "a", "b", "a", "c", "a", None):
+            with pool.reading(name):
+                pool.close_idle(idle_s=1000.0)
+        assert (opened, closed) == (["live", "a", "b", "c"], ["b"])
+        pool.close()
+    assert sorted(closed) == ["a", "b", "c", "live"]

@@ -1,0 +1,132 @@
+"""How a run ends where something goes wrong on the way: what it reports, and what it leaves to the next run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.core.tables import CHUNKS, DOCUMENTS
+from almanac.flows.pipeline.chunk import chunk
+from almanac.flows.pipeline.plan import plan
+from almanac.flows.pipeline.publish import build
+from almanac.flows.pipeline.refresh import Conduct, carry_out
+from almanac.flows.pipeline.run import Run
+from almanac.schemas.errors import DamagedVersion, NoRecords, RunLocked
+from tests.flows.notes import write
+
+pytestmark = pytest.mark.slow  # whole runs
+
+
+class Base:
+    """The notes, and runs of them."""
+
+    def __init__(self, declared: Path) -> None:
+        self.declared = declared
+        self.data = DataDir(declared.parent / "data")
+
+    def run(self, do: Callable[..., Any] | None = None, **options: Any) -> dict[str, Any]:
+        run = Run(load_declaration(str(self.declared), ""), self.data)
+        return carry_out(run, Conduct() if do is None else Conduct(do=do, **options))
+
+    @property
+    def processed(self) -> Path:
+        return self.data.processed("many")
+
+    def last_report(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(max(self.data.runs("many").glob("*-??????.json")).read_bytes())
+        return report
+
+
+@pytest.fixture
+def base(declared: Path) -> Base:
+    write(declared.parent, 40)
+    return Base(declared)
+
+
+def before(step: Callable[..., Any], deed: Callable[[], object]) -> Callable[..., Any]:
+    """Carries out steps, and does something else before one of them."""
+
+    def do(asked: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        if asked is step:
+            deed()
+        return asked(*arguments, **named)
+
+    return do
+
+
+def failing(error: BaseException) -> Callable[[], object]:
+    def fail() -> object:
+        raise error
+
+    return fail
+
+
+def test_a_run_that_lost_its_lock_and_its_staged_files_says_that_it_lost_the_lock(base: Base) -> None:
+    """Another run that takes over removes what was staged: the report of the first is made without."""
+
+    def steal() -> None:
+        (base.data.index("many") / "LOCK").unlink()
+        for path in base.processed.glob(".staging/*/*"):
+            path.unlink()
+
+    with pytest.raises(RunLocked) as raised:
+        base.run(before(build, steal))
+    report = base.last_report()
+    assert raised.value.report == report
+    assert (report["outcome"], report["exit_code"], report["items"]["in"]) == ("failed", 6, 40)
+
+
+def test_an_interruption_is_reported_whatever_became_of_the_staged_files(base: Base) -> None:
+    def interrupt() -> None:
+        for path in base.processed.glob(".staging/*/*"):
+            path.unlink()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        base.run(before(build, interrupt))
+    assert (base.last_report()["exit_code"], base.last_report()["error"]["kind"]) == (130, "interrupted")
+
+
+def test_tables_are_replaced_together_once_all_are_made(base: Base) -> None:
+    base.run()
+    kept = {name: (base.processed / name).read_bytes() for name in (DOCUMENTS, CHUNKS, "state.json")}
+    write(base.declared.parent, 40, " today")
+    with pytest.raises(RuntimeError):
+        base.run(before(chunk, failing(RuntimeError("the tokenizer is gone"))))
+    assert {name: (base.processed / name).read_bytes() for name in kept} == kept
+    assert base.run()["items"]["changed"] > 0
+    assert pq.read_metadata(base.processed / CHUNKS).num_rows >= pq.read_metadata(base.processed / DOCUMENTS).num_rows
+
+
+def test_a_mistake_in_a_declaration_that_is_taken_back_costs_no_page(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    base.run()
+    declared = base.declared.read_text()
+    base.declared.write_text(declared.replace("text: {json: text, required: true}", "text: {json: txet, required: true}"))
+    report = base.run()
+    assert (report["outcome"], report["items"]["in"]) == ("no_records", 0)
+    base.declared.write_text(declared)
+    monkeypatch.setattr("almanac.flows.pipeline.map.clean_extraction", lambda *_: pytest.fail("a page is read again"))
+    assert base.run()["outcome"] == "unchanged"
+
+
+def test_a_plan_refuses_a_pointer_that_leads_nowhere_as_a_run_does(base: Base) -> None:
+    base.run()
+    (base.data.index("many") / "CURRENT").write_text("v0099\n")
+    with pytest.raises(DamagedVersion):
+        base.run()
+    with pytest.raises(DamagedVersion):
+        plan(load_declaration(str(base.declared), ""), base.data)
+
+
+def test_counts_of_a_run_without_records_add_up(base: Base) -> None:
+    (base.declared.parent / "notes.jsonl").write_text('{"id": "n1", "text": "", "year": 2020}\n')
+    report = base.run()
+    items = report["items"]
+    assert report["outcome"] == "no_records"
+    assert items["in"] == sum(items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+    assert NoRecords.exit_code == report["exit_code"]
