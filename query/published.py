@@ -28,11 +28,11 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import EmbedderMismatch, UsageError
 from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
 
-_IDLE_S = 60.0  # a version requested by name is closed after so long without a request
+_IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
 
 
 class Asked(TypedDict, total=False):
-    """Keyword arguments shared by `PublishedIndex.ask` and `PublishedIndex.stream`, documented at `ask`. A missing key or None takes the declared value."""
+    """Keyword arguments shared by `PublishedIndex.ask` and `PublishedIndex.stream`, documented at `ask` with their defaults."""
 
     k: int | None
     where: dict[str, Any] | None
@@ -48,7 +48,7 @@ def open_index(
 ) -> "PublishedIndex":
     """Opens the index of a knowledge base for search and answers.
 
-    Validates the declaration and the version, and loads no model: the embedder and the reranker load with the first request that needs them. The embedder's
+    Validates the declaration, finds the version, and loads no model: the embedder and the reranker load with the first request that needs them. The embedder's
     match with the version is also checked by the first request.
 
     Args:
@@ -69,7 +69,8 @@ def open_index(
         DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no cross-encoder.
         UsageError: `kb` is an overlay file, `env` cannot be the name of an environment, a path names the home directory of an unknown user, or the
             project folder is the one in which Almanac is installed.
-        DamagedVersion: The manifest of the version is unreadable or has another format, or the live pointer names a version that does not exist.
+        DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer names a version that does not exist.
+            The manifest of the live version is read by the first request.
     """
     quiet_engines()
     found = Project.locate(project)
@@ -149,7 +150,7 @@ class PublishedIndex:
         return self._pool.reading(version)
 
     def version(self, version: str | None = None) -> OpenVersion:
-        """The open version that a request would read now. It may be closed as soon as another version is live; use `reading` to keep it open."""
+        """The open version that a request would read now, for a look at its manifest: it may be closed any time after. `reading` keeps it open."""
         with self.reading(version) as retriever:
             return retriever.opened
 
@@ -216,10 +217,10 @@ class PublishedIndex:
 
             `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode `hybrid`, where both are scaled by the
             best candidate of this query; only cosines are comparable between searches. With `retrieve.expand` a chunk has its best score over all wordings.
-            Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of that score, divided by the best one, and of both tag shares.
-            A reranker changes the order and hands the same scores out anew in its order. `Hit.scores` has the parts: `dense` (cosine), `lexical` (BM25), `tag`
-            and `cluster` (shares, 0 to 1), `rerank` (the reranker's own scale); None where a part was not computed. `Hit.neighbours` has the chunks around a
-            hit where `retrieve.neighbours` is declared.
+            Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of three shares: that score divided by the best one, `tag` and
+            `cluster`. A reranker reorders its candidates; the sorted scores are then assigned to them by rank. `Hit.scores` has the parts: `dense` (cosine),
+            `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own scale); None where a part was not computed. `Hit.neighbours`
+            has the chunks around a hit where `retrieve.neighbours` is declared.
 
         Raises:
             UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an unknown field or operator; `workspace` is
@@ -377,7 +378,7 @@ class PublishedIndex:
         if temperature is None:
             return self.declaration
         if not 0 <= temperature <= 2:
-            raise UsageError(f"the temperature is {temperature}", where="temperature", hint="from 0, the most likely answer, to 2")
+            raise UsageError(f"temperature must be from 0 to 2; found {temperature}", where="temperature", hint="0 gives the most likely answer")
         generate = self.declaration.generate.model_copy(update={"temperature": temperature})
         return self.declaration.model_copy(update={"generate": generate})
 

@@ -1,7 +1,7 @@
 """Delta builds: the difference between a new version and its parent, and the decision whether a full build is better.
 
-Chunk ids are content-addressed, so rows with the same id are identical: the new version is a copy of the parent without the rows whose ids are gone, plus
-the rows whose ids are new.
+Chunk ids are content-addressed, so rows with the same id differ at most in `fetched_at`, the time at which their content was first seen. The new version is
+a copy of the parent; rows that are gone or have another time are deleted, and rows that are new or have another time are added.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ from almanac.schemas.manifest import Manifest
 # any case, `_COPY` per row of the parent (copied, loaded, written, synced), `_DELETE` per deleted and `_ADD` per added row.
 _ADD, _DELETE, _COPY, _DELTA = 1.2e-3, 0.6e-3, 0.03e-3, 0.3
 # HNSW does not reuse the slots of deleted rows. With 2 % of 3,000 rows changed each time, files grew from 43 to 48 MB until half of the rows had been
-# replaced, and to 63 MB after 80 deltas; recall@10 stayed at .99. An occasional full build also repairs damage that no sample detects.
+# replaced, and to 63 MB after 80 deltas; recall@10 stayed at .99. So a full build is due once half of the rows
+# have been added, or after 50 deltas. It also replaces copied rows, of which the verifier checks only a sample.
 _DUE_SHARE = 0.5
 _DUE_DELTAS = 50
 
@@ -45,7 +46,7 @@ class BuildFacts(BaseModel):
     added_since_full: int  # rows added by all deltas since the last full build
     deltas: int  # since the last full build
     layout: str  # `row_layout` at the time
-    why_full: str | None = None  # why there was no delta; None without a parent
+    why_full: str | None = None  # why there was a full build despite a parent; None for a delta or without a parent
     parent_damaged: bool = False
 
 
@@ -69,8 +70,8 @@ class Parent:
 class Rows(NamedTuple):
     """Comparison of an earlier and a later chunks table."""
 
-    added: RowNumbers  # rows of the later table that the earlier one lacks, ordered by chunk id
-    removed: list[str]  # chunk ids to delete, sorted
+    added: RowNumbers  # rows of the later table that are new or have another `fetched_at`, ordered by chunk id
+    removed: list[str]  # ids of the earlier table that are gone or have another `fetched_at`, sorted
     kept: RowNumbers  # the other rows of the later table, ascending
     places: RowNumbers  # the row numbers of `kept` in the earlier table, one by one
 
@@ -94,7 +95,8 @@ def row_layout() -> str:
 
 
 def usable_parent(job: BuildJob, folder: Path) -> Parent:
-    """Returns the version in `folder` as a base for the job. Raises DeltaNotPossible for another embedder, collection or row format."""
+    """Returns the version in `folder` as a base for the job. Raises DeltaNotPossible for another embedder, collection or row format,
+    a manifest that is unreadable or does not say how the version was built, and fewer than two rows."""
     try:
         manifest = manifest_in(folder, folder.parent.parent, folder.name)
     except AlmanacError as error:
@@ -105,8 +107,8 @@ def usable_parent(job: BuildJob, folder: Path) -> Parent:
     ):
         if was != wanted:
             raise DeltaNotPossible(f"another {what}")
-    if f"{CHROMA}/" not in "".join(stored.path for stored in manifest.files):
-        raise DeltaNotPossible("too few rows before")  # Chroma never flushes fewer than two rows to index files
+    if not any(stored.path.startswith(f"{CHROMA}/") for stored in manifest.files):
+        raise DeltaNotPossible("too few rows before")  # the manifest leaves out the database, and Chroma writes index files from two rows on
     return Parent(folder, manifest, _facts_of(manifest))
 
 
@@ -132,11 +134,11 @@ def find_difference(parent: Parent, table: pa.Table) -> Difference:
     added, removed = len(compared.added), len(compared.removed)
     since_full = earlier.added_since_full + added
     if earlier.deltas >= _DUE_DELTAS:
-        raise DeltaNotPossible(f"{earlier.deltas} deltas since the last one")
+        raise DeltaNotPossible(f"{earlier.deltas} deltas since the last full build")
     if since_full > _DUE_SHARE * rows:
-        raise DeltaNotPossible(f"{since_full} rows of {rows} would have been added since the last one")
+        raise DeltaNotPossible(f"{since_full} rows of {rows} would have been added since the last full build")
     if _DELTA + _COPY * live + _DELETE * removed + _ADD * added >= _ADD * rows:
-        raise DeltaNotPossible(f"cheaper than copying {live} rows, deleting {removed} and adding {added}")
+        raise DeltaNotPossible(f"a full build is cheaper than copying {live} rows, deleting {removed} and adding {added}")
     facts = BuildFacts(kind="delta", added=added, removed=removed, added_since_full=since_full, deltas=earlier.deltas + 1, layout=earlier.layout)
     return Difference(compared, facts)
 
