@@ -98,7 +98,7 @@ async def _answer_with_problem(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
         problem = invalid(error.errors())
     elif isinstance(error, HTTPException):
-        problem = ProblemDetails(error.status_code, _told(error, request), headers=error.headers)
+        problem = ProblemDetails(error.status_code, _message_of(error, request), headers=error.headers)
     elif isinstance(error, AlmanacError):
         problem = problem_of(error)
         if problem.status >= 500:
@@ -109,7 +109,7 @@ async def _answer_with_problem(request: Request, error: Exception) -> Response:
     return problem.response(request.scope)
 
 
-def _told(error: HTTPException, request: Request) -> str:
+def _message_of(error: HTTPException, request: Request) -> str:
     if error.status_code == 404:
         return "there is nothing at this path"
     if error.status_code == 405:

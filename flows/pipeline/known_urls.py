@@ -9,8 +9,7 @@ from typing import Any
 import structlog
 
 from almanac.core.settings import DataDir
-from almanac.index.upkeep.takedown import UrlContent, find_in_tables, versions_to_clean
-from almanac.index.upkeep.takedown import known_urls as urls_of_items
+from almanac.index.upkeep.takedown import UrlContent, find_in_tables, urls_in_tables, versions_to_clean
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.spiders.selecting.urls import canonical_url
@@ -55,7 +54,7 @@ def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
 def known_urls(data: DataDir, kb: str) -> Iterator[str]:
     """All URLs of items, pages, rejects and reported losses."""
     for folder in _table_folders(data, kb):
-        yield from urls_of_items(folder)
+        yield from urls_in_tables(folder)
     for folder in data.raw_folders(kb):
         raw = RawStore(folder)
         for index in map(raw.index, raw.crawls()):

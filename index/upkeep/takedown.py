@@ -93,7 +93,7 @@ def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
     return found
 
 
-def known_urls(folder: Path) -> Iterator[str]:
+def urls_in_tables(folder: Path) -> Iterator[str]:
     """Yields the URLs of all items in the tables of a folder; missing and unreadable tables are skipped."""
     for name in (RECORDS, DOCUMENTS):
         try:

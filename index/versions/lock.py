@@ -38,7 +38,7 @@ class Lease:
 
     def is_held(self) -> bool:
         """Whether this lease still has the lock. A missing or damaged holder file does not count against it."""
-        told = _told(self.index_dir)
+        told = _read_holder(self.index_dir)
         return _is_file(self.descriptor, self.index_dir / _LOCK) and told in (None, self.entry)
 
     def require_held(self) -> None:
@@ -85,7 +85,7 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
             return None
     finally:
         os.close(descriptor)
-    told = _told(index_dir)
+    told = _read_holder(index_dir)
     alive = told is not None and (told["host"] != socket.gethostname() or _process_start(told["pid"]) == told["process_start"])
     return {key: told[key] if told and alive else None for key in _KEYS}
 
@@ -125,7 +125,7 @@ def _is_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _told(index_dir: Path) -> dict[str, Any] | None:
+def _read_holder(index_dir: Path) -> dict[str, Any] | None:
     """Reads the holder file; None where it is missing or damaged."""
     try:
         entry = json.loads((index_dir / _HOLDER).read_text(encoding="utf-8"))

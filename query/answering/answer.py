@@ -101,7 +101,7 @@ class _Answering:
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
         """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by the iterator."""
         if self.pathway == "kb-only" and not self.hits:
-            return self._told(UNKNOWN, [])
+            return self._pieces_of(UNKNOWN, [])
         if self.generator is None:
             return self._extracted()
         return self._generated(self.generator, is_streamed=is_streamed)
@@ -112,7 +112,7 @@ class _Answering:
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {s.hit: s.text for s in reversed(chosen)}
         sources = [cite(self.hits[hit], number, quotes[hit], self.thresholds.confidence(self.hits[hit])) for hit, number in numbers.items()]
-        return self._told(" ".join(f"{s.text} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
+        return self._pieces_of(" ".join(f"{s.text} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
         language = question_language(self.question)
@@ -137,7 +137,7 @@ class _Answering:
         if not said and not self._is_answer(text, markers.marked, is_complete=True):
             again = self._attributed(text, shown)
             if again is None:
-                yield from self._told(UNKNOWN, [], dropped=markers.dropped)
+                yield from self._pieces_of(UNKNOWN, [], dropped=markers.dropped)
                 return
             text, marked = again
         else:
@@ -173,7 +173,7 @@ class _Answering:
         markers = CitationFilter(len(shown))
         return markers.feed(marked) + markers.finish(), markers.marked
 
-    def _told(self, reply: str, sources: list[Citation], *, dropped: int = 0) -> Iterator[str | Answer]:
+    def _pieces_of(self, reply: str, sources: list[Citation], *, dropped: int = 0) -> Iterator[str | Answer]:
         yield reply
         yield self._answer(reply, sources, dropped=dropped)
 

@@ -190,10 +190,10 @@ def _is_shouted(line: str) -> bool:
 
 def _is_title(line: str) -> bool:
     """Whether a line may be a title: short, and neither a complete sentence nor part of a list or table."""
-    return len(line) <= 80 and not _is_told(line)
+    return len(line) <= 80 and not _is_statement(line)
 
 
-def _is_told(line: str) -> bool:
+def _is_statement(line: str) -> bool:
     """Whether a line is content and not a heading: it ends with a full stop or a colon, or is part of a list or table."""
     return bool(_STOP.search(line) or _ITEM.match(line) or _ROW.match(line)) or line.rstrip().endswith(_COLON)
 
@@ -206,7 +206,7 @@ def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
     if index == 0 or index + 1 == len(lines) or lines[index - 1][1] + 1 == lines[index][0] or lines[index][1] + 1 == lines[index + 1][0]:
         return False
     below = (text[slice(*span)] for span in lines[index + 1 : index + _HEADINGS])
-    return _names(text[slice(*lines[index])]) and _is_told(next((line for line in below if not _names(line)), ""))
+    return _names(text[slice(*lines[index])]) and _is_statement(next((line for line in below if not _names(line)), ""))
 
 
 def _names(line: str) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from almanac.query.retrieval.candidates import Candidate
 
-Vectors = Callable[[Sequence[str]], np.ndarray]
+VectorsOf = Callable[[Sequence[str]], np.ndarray]
 
 
 def one_of_each_document(candidates: Sequence[Candidate], document_of: Callable[[Sequence[str]], Sequence[tuple[str, str]]]) -> list[Candidate]:
@@ -20,7 +20,7 @@ def one_of_each_document(candidates: Sequence[Candidate], document_of: Callable[
     return kept
 
 
-def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vectors) -> list[Candidate]:
+def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: VectorsOf) -> list[Candidate]:
     """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
 
     Args:

@@ -87,7 +87,7 @@ def fetch_site(
     )
     with _running(job) as process:
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
-    stats = _told(raw, run_id, source, process.returncode, errors)
+    stats = _read_outcome(raw, run_id, source, process.returncode, errors)
     stats.crawl = run_id
     if previous.concluded is not None and _says_something(source, stats):
         carry_over_pages(source, raw, run_id, previous.concluded, read_stats(raw, previous.concluded), stats, forgotten)
@@ -188,7 +188,7 @@ def _collect(stream: IO[str], tail: deque[str]) -> None:
         return
 
 
-def _told(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlStats:
+def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlStats:
     """The stats that the crawl wrote at its end. Raises StorageError or OperationalError if there are none."""
     path = raw.stats_path(run_id)
     where = f"source {source.name}"
