@@ -397,10 +397,10 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
     throttle = {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_START_DELAY": 0.01}  # as beyond loopback; it must not quicken the pace
     probe(tmp_path, *urls, politeness={"user_agent": "almanac (+mailto:a@b.test)"}, settings=throttle)
     times = [asked.at for asked in slow.asked]
-    # The first request may be late, for it has to connect.
-    assert len(times) == 5 and times[1] - times[0] >= 0.3 and all(after - before >= 0.37 for before, after in pairwise(times[1:]))
+    # The first request may be late, for it has to connect; on a busy machine any other may, too, and then the next one seems to follow it closely.
+    assert len(times) == 5 and times[1] - times[0] >= 0.3 and all(at - times[1] >= 0.37 * number for number, at in enumerate(times[1:]))
     pages = [asked.at for asked in quick.asked]
-    assert max(pages) - min(pages) < 1.0
+    assert max(pages) - min(pages) < times[-1] - times[0]
 
 
 @pytest.mark.slow
