@@ -1,10 +1,10 @@
-"""What the steps of a run hand to each other: paths, counts and fingerprints, never rows.
+"""Handles: what the steps of a run hand to each other. Paths, counts and fingerprints, never rows.
 
 acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts · embed_texts → Embedded ·
 build → Built · verify → Verified · measure → Measured
 
-Each is frozen and pickles to a few kilobytes, however large the knowledge base is: a step can be carried out by another thread, process or machine that
-sees the same data directory. Prefect knows them by their identity, which is how a run's graph gets its edges.
+Each is frozen and pickles to a few kilobytes, however large the knowledge base is. Prefect recognizes a handle by its identity when it is passed to another
+task; from this it draws the edges of a run's graph.
 """
 
 import json
@@ -29,7 +29,7 @@ class Rejects:
 
     @classmethod
     def write(cls, path: Path, rejects: Sequence[Reject]) -> "Rejects":
-        """Keeps them in `path`, which is not made where there are none."""
+        """Writes the rejects to `path`; without rejects, no file is made."""
         if not rejects:
             return cls()
         lines = (json.dumps(reject.as_json(), ensure_ascii=False, default=str) for reject in rejects)
@@ -37,7 +37,7 @@ class Rejects:
         return cls(path, len(rejects))
 
     def read(self) -> Iterator[Reject]:
-        """The rejects, in the order in which they were found."""
+        """Yields the rejects in the order of the file."""
         if self.path is not None:
             with self.path.open(encoding="utf-8") as lines:
                 yield from (Reject(**json.loads(line)) for line in lines)
@@ -45,7 +45,7 @@ class Rejects:
 
 @dataclass(frozen=True)
 class Live:
-    """The live version as the run begins. Not `is_whole` where a file is missing or a table is not what was published: it then confirms nothing."""
+    """The live version as the run finds it. `is_whole` is False if a file is missing or a table differs from its hash; such a version confirms nothing."""
 
     manifest: Manifest
     folder: Path
@@ -54,7 +54,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Pages:
-    """A source's pages in `data/raw`. `fingerprint` is that of the journal of `crawl`; `outcome` is the file with the CrawlOutcome."""
+    """The pages of a source in `data/raw`: `crawl` is the run id of their crawl, `fingerprint` that of its journal, `outcome` the file with its CrawlOutcome."""
 
     source: str
     crawl: str
@@ -67,7 +67,7 @@ class Pages:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """What one source's pages yielded. `found` counts items and rejects; `without_text` counts pages in which there was nothing to read."""
+    """The result of mapping one source. `found` counts items and rejects; `without_text` counts pages with nothing to read."""
 
     source: str
     found: int
@@ -78,7 +78,7 @@ class MappedSource:
 class Items:
     """Items of all sources, cleaned and de-duplicated, in one table. `redirects` is a JSON file of [source, URL, where it leads to], None where there is none.
 
-    Not `is_whole` where stored bytes were damaged: of this run's pages nobody may conclude that nothing changed.
+    `is_whole` is False if stored bytes were damaged: a later run must not conclude from such pages that nothing changed.
     """
 
     table: Path
@@ -92,9 +92,9 @@ class Items:
 
 @dataclass(frozen=True)
 class Validated:
-    """What Great Expectations said. `quarantined` is a JSON file with the row numbers of the items that are left out, None where there is none.
+    """The result of validation. `quarantined` is a JSON file with the row numbers of the items that are left out, None if there are none.
 
-    `report` holds a row for each expectation, of which `broken` are not met; None where nothing is expected.
+    `report` is a JSON file with a row for each expectation. `broken` counts those that some item breaks; None if nothing is expected.
     """
 
     rejects: tuple[Rejects, ...]
@@ -116,9 +116,9 @@ class Validated:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The run's items against the live version's `live_items`. `unchanged` is a table of the keys of items that did not change, None where there is none.
+    """The items of the run compared with the `live_items` of the live version. `unchanged` is a table with the keys of unchanged items, None if there are none.
 
-    `records` and `documents` are staged: `chunk` puts them in their place, together with the chunks.
+    `records` and `documents` are staged; `chunk` moves them to their place together with the chunks.
     """
 
     counts: ItemCounts
@@ -156,7 +156,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Embedded:
-    """Texts that got their vectors. `tokens` were billed by an API, None for a local model; `refused` is a JSON file of text key → reason, or None."""
+    """Embedded checkpoints. `tokens` were billed by an API, None for a local model; `refused` is a JSON file of text key → reason, or None."""
 
     texts: int
     tokens: int | None
@@ -174,7 +174,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Verified:
-    """A built version that holds what it was built from."""
+    """A built version, verified against the tables and vectors it was built from."""
 
     version: str
     folder: Path
@@ -183,7 +183,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a version finds of the golden questions, and where a drop is limited, the live one; JSON files of Recall."""
+    """JSON files with the Recall of the new version and, if a drop is limited, of the live one."""
 
     recall: Path
     live: Path | None

@@ -1,4 +1,4 @@
-"""What the steps of one run have handed on so far: the report is made of it, also where the run ends half-way."""
+"""The ledger of a run: collects the handles as steps return them, and makes the report of them, also if the run ends half-way."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict,
 
 
 class Ledger:
-    """Only the one who carries out a run writes into it; no step sees it."""
+    """The handles and counts of one run so far. `survey` and `refresh` write into it; steps do not see it."""
 
     def __init__(self, previous: str | None = None) -> None:
         self.previous = previous  # the version that is live as the run begins
@@ -35,31 +35,31 @@ class Ledger:
         self._noted: dict[type, object] = {}
 
     def note(self, handle: _Handle) -> _Handle:
-        """Keeps what a step handed on, in the place of what it handed on before, and gives it back."""
+        """Records a handle, in place of an earlier one of the same type, and returns it."""
         self._noted[type(handle)] = handle
         return handle
 
     def noted(self, kind: type[_Handle]) -> _Handle | None:
-        """The last of that kind; None where the run has not come so far."""
+        """The recorded handle of a type; None if the run has not come so far."""
         found = self._noted.get(kind)
         return found if isinstance(found, kind) else None
 
     def forget(self, kind: type[_Handle]) -> None:
-        """What was handed on before counts no more."""
+        """Drops the recorded handle of a type."""
         self._noted.pop(kind, None)
 
     @contextmanager
     def stage(self, name: str, kb: str) -> Iterator[None]:
-        """Times a stage and logs its end."""
+        """Measures the seconds of a stage, and logs them at its end."""
         start = time.perf_counter()
         yield
         self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
         log.info(name, kb=kb, seconds=self.seconds[name])
 
     def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
-        """Writes rejects.jsonl and the report of the run, and removes what was only staged.
+        """Writes rejects.jsonl and the report of the run, and removes the staged files.
 
-        With an `error`, staged files that are gone or unreadable are logged and left out: the error is what the operator has to see.
+        With an `error`, staged files that are missing or unreadable are logged and left out, so that they do not hide the error.
         """
         rejects = self._rejects()
         path = run.processed / "rejects.jsonl"
@@ -104,7 +104,7 @@ class Ledger:
         return comparison is not None and comparison.live_items is not None
 
     def item_counts(self) -> ItemCounts:
-        """What became of the items, as far as that is known."""
+        """The counts of the items, as far as the run has come."""
         items, validated, comparison = self.noted(Items), self.noted(Validated), self.noted(Comparison)
         if comparison is not None:
             return comparison.counts
@@ -142,7 +142,7 @@ def _read(path: Path, *, may_lack: bool) -> bytes:
 
 
 def _require(may_lack: bool, lost: Exception) -> None:
-    """Raises what was lost, or logs it where something worse is about to be reported."""
+    """Raises the error, or logs it if the report of another error may lack the file."""
     if not may_lack:
         raise lost
     log.warning("a part of the report is lost", error=str(lost))

@@ -85,7 +85,7 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verifie
 def manifest_of(
     run: Run, pages: Sequence[Pages], comparison: Comparison, tables: Tables, verified: Verified, verdict: Verdict, previous: str | None
 ) -> Manifest:
-    """Everything the manifest says but the files, which are not listed yet."""
+    """The manifest of a version, without the list of files, which publication adds."""
     records, documents, rows = (pq.read_metadata(path).num_rows for path in (tables.records, tables.documents, tables.chunks))
     return Manifest(
         kb=run.kb,
@@ -114,7 +114,7 @@ def manifest_of(
 
 
 def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None) -> Measured:
-    """What share of the golden questions the finished version answers, and the live one where a drop is limited."""
+    """Measures the recall of the finished version on the golden questions, and that of the live one if a drop is limited."""
     embed_questions = kept_questions(VectorStore(run.data.vectors, run.embedder), run.model, run.embedder.query_prompt)
     with OpenVersion(run.index_dir, verified.version, manifest=manifest) as candidate:
         recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)

@@ -1,4 +1,4 @@
-"""From the first request to the gate's first verdict: what there is, and how it differs from the live version. Nothing is embedded."""
+"""The survey of a run: acquires, maps, validates, compares and chunks, and lets the gate judge the counts. Nothing is embedded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ Do = Callable[..., Any]  # carries out a step: as a Prefect task, or as the plai
 
 
 def call_directly(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """A step as the function that it is."""
+    """Calls a step as a plain function."""
     return step(*arguments, **named)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What there is, judged. `items` is None where nothing was mapped, because nothing has changed since the live version was confirmed."""
+    """The result of a survey. `items` is None if nothing was mapped, because nothing has changed since the live version was confirmed."""
 
     live: Live | None
     pages: tuple[Pages, ...]
@@ -52,8 +52,7 @@ class Survey:
 def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent) -> Survey:
     """Finds out what a run would publish.
 
-    What can be wrong with the declaration is raised before the first request. Where the pages are those that the live version was made from, and all
-    rules too, nothing is mapped.
+    Errors in the declaration are raised before the first request. If pages and rules are those that confirmed the live version, nothing is mapped.
     """
     ledger = ledger or Ledger()
     ledger.previous = current_version(run.index_dir)
@@ -96,14 +95,14 @@ def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show
 
 
 def cut(run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger) -> tuple[Comparison, Tables]:
-    """Compares the items that are left with the live version's, and cuts them."""
+    """Compares the valid items with the live version, and cuts them into chunks."""
     comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
     tables: Tables = do(chunk, run, comparison, live)
     return comparison, tables
 
 
 def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparison: Comparison, measured: Measured | None = None) -> Verdict:
-    """The gate's verdict over what is known by now."""
+    """The verdict of the gate on counts and, if given, recall."""
     # Of a few pages that were asked for, one that failed is a large share; those that were left alone are no failures.
     left_alone = PageCounts(unchanged=sum(one.kept for one in pages if one.finish == "partial"))
     counted = sum((one.counts for one in pages), left_alone)
@@ -114,7 +113,7 @@ def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparis
 
 
 def is_live(run: Run, survey: Survey) -> bool:
-    """Whether the live version holds exactly this: the same items to the last field, the same chunks, and an index of them made in the same way."""
+    """Whether the live version holds exactly the surveyed content: the same items and chunks, indexed in the same way."""
     live, items = survey.live, survey.comparison.counts
     if live is None or not live.is_whole or survey.comparison.live_items is None:
         return False
@@ -124,7 +123,7 @@ def is_live(run: Run, survey: Survey) -> bool:
 
 
 def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest | None:
-    """A version with exactly this content, complete and let pass, of a run that was cut off before it could say so."""
+    """A complete version with this content that passed the gate, made by a run that was killed before it could publish it."""
     if not survey.is_passed or run.scope.full:
         return None
     wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.tables.digest)
@@ -138,13 +137,13 @@ def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest 
 
 
 def _content_of(path: Path) -> list[dict[str, str]]:
-    """What a table of items holds, but for the times: a file that is read again was seen later."""
+    """The items of a table without their times, which differ if a file was read again."""
     items: list[dict[str, str]] = read_table(path, ["source", "document_id", "content_sha256", "raw_sha256"]).to_pylist()
     return items
 
 
 def refused_before(run: Run, digest: str) -> Manifest | None:
-    """A version with this content that the gate refused already: a nightly refusal need not fill the disk."""
+    """A kept version with this content that the gate has refused before. Reusing it keeps nightly refusals from filling the disk."""
     for kept in reversed(list_versions(run.index_dir)):
         same = kept.digest == digest and kept.declaration_sha256 == run.declaration.sha256
         if same and kept.gate.verdict == "refused" and kept.fingerprints.get("index") == run.stages["index"]:
