@@ -54,7 +54,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of a source in `data/raw`: `crawl` is the run id of their crawl, `fingerprint` that of its journal, `outcome` the file with its CrawlOutcome."""
+    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, `outcome` as a file of CrawlOutcome."""
 
     source: str
     crawl: str
