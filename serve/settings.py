@@ -20,25 +20,25 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", min_length=1, validation_alias="ALMANAC_HOST", description="address to listen at; another than loopback needs keys")
     port: int = Field(8080, ge=0, le=65535, validation_alias="PORT", description="port; 0 takes a free one")
     api_keys: SecretStr = Field(
-        SecretStr(""), validation_alias="ALMANAC_API_KEYS", description="keys, commas between them; `KEY:WORKSPACE` holds a key to one workspace"
+        SecretStr(""), validation_alias="ALMANAC_API_KEYS", description="keys, separated by commas; `KEY:WORKSPACE` restricts a key to one workspace"
     )
-    retrieval_k: int | None = Field(None, ge=1, le=1000, validation_alias="RETRIEVAL_K", description="hits of a chat that names no k; else as declared")
+    retrieval_k: int | None = Field(None, ge=1, le=1000, validation_alias="RETRIEVAL_K", description="default k of chat requests; unset: as declared")
     temperature: float | None = Field(
-        None, ge=0, le=2, allow_inf_nan=False, validation_alias="TEMPERATURE", description="of the model, for a chat that names none; else as declared"
+        None, ge=0, le=2, allow_inf_nan=False, validation_alias="TEMPERATURE", description="default temperature of chat requests; unset: as declared"
     )
     max_input_chars: _Count = Field(12_000, validation_alias="MAX_INPUT_CHARS", description="characters of a question, and of its whole history")
     max_request_bytes: _Count = Field(512 * 1024, validation_alias="ALMANAC_MAX_REQUEST_BYTES", description="bytes of a request's body")
-    body_timeout_s: _Seconds = Field(10.0, validation_alias="ALMANAC_BODY_TIMEOUT_S", description="seconds in which a request's body has to arrive")
-    max_k: int = Field(100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that may be asked for")
+    body_timeout_s: _Seconds = Field(10.0, validation_alias="ALMANAC_BODY_TIMEOUT_S", description="seconds within which the body of a request has to arrive")
+    max_k: int = Field(100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that a request may ask for")
     max_filter_depth: _Count = Field(8, validation_alias="ALMANAC_MAX_FILTER_DEPTH", description="nested levels of a filter")
     max_filter_size: _Count = Field(200, validation_alias="ALMANAC_MAX_FILTER_SIZE", description="names and values in a filter")
-    deadline_s: _Seconds = Field(60.0, validation_alias="ALMANAC_DEADLINE_S", description="seconds in which a request is answered")
-    max_concurrent: int = Field(8, ge=1, le=256, validation_alias="ALMANAC_MAX_CONCURRENT", description="requests that are worked on at once")
-    max_waiting: int = Field(32, ge=0, validation_alias="ALMANAC_MAX_WAITING", description="requests that wait for one of these to end")
+    deadline_s: _Seconds = Field(60.0, validation_alias="ALMANAC_DEADLINE_S", description="seconds within which a request is answered")
+    max_concurrent: int = Field(8, ge=1, le=256, validation_alias="ALMANAC_MAX_CONCURRENT", description="requests processed at the same time")
+    max_waiting: int = Field(32, ge=0, validation_alias="ALMANAC_MAX_WAITING", description="requests that may wait for a free place")
     rate_per_minute: int | None = Field(
-        None, ge=1, validation_alias="ALMANAC_RATE_PER_MINUTE", description="requests of one key a minute; unset: 600, and no limit where no keys are set"
+        None, ge=1, validation_alias="ALMANAC_RATE_PER_MINUTE", description="requests of one key per minute; unset: 600, and no limit without keys"
     )
-    shutdown_s: _Seconds = Field(30.0, validation_alias="ALMANAC_SHUTDOWN_S", description="seconds for which requests in flight are waited for at the end")
+    shutdown_s: _Seconds = Field(30.0, validation_alias="ALMANAC_SHUTDOWN_S", description="seconds that a shutdown waits for requests in flight")
 
     @classmethod
     def read(cls, **options: Any) -> Self:
