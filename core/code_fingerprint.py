@@ -82,38 +82,62 @@ def _read(module: str) -> _Module:
     path = _path(module)
     if path is None:
         raise ModuleNotFoundError(f"no module {_PACKAGE}.{module}", name=module)
-    tree = ast.parse(path.read_bytes())
-    names = {name for node in _running(tree) for name in _imported(node)}
+    code: list[str] = []
+    names: set[str] = set()
+    _write(ast.parse(path.read_bytes()), code, names)
     own = frozenset(name.removeprefix(f"{_PACKAGE}.") for name in names if name.startswith(f"{_PACKAGE}."))
     tops = {name.partition(".")[0] for name in names}
-    return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), sha256(ast.dump(_without_prose(tree))))
+    return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), sha256(" ".join(code)))
 
 
-def _imported(node: ast.AST) -> Iterator[str]:
+def _write(node: ast.AST, code: list[str], names: set[str], *, runs: bool = True) -> None:
+    """Appends a syntax tree to `code`, without its prose, and adds to `names` what it imports when it `runs`. One pass: every run does it for 75 modules."""
+    code.append(type(node).__name__)
+    if runs and isinstance(node, ast.Import | ast.ImportFrom):
+        names.update(_imported(node))
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, ast.AST):
+            _write(value, code, names, runs=runs)
+        elif isinstance(value, list):
+            code.append("[")
+            in_body = field == "body"
+            for number, entry in enumerate(value):
+                if in_body and number == 0 and _is_docstring(node, entry):
+                    continue
+                if isinstance(entry, ast.keyword) and entry.arg == "description":
+                    continue
+                if isinstance(entry, ast.AST):
+                    _write(entry, code, names, runs=runs and not (in_body and _is_for_types(node)))
+                else:
+                    code.append(repr(entry))
+            code.append("]")
+        else:
+            code.append(repr(value))
+
+
+def _is_docstring(node: ast.AST, first: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether a node is `if TYPE_CHECKING:`, whose body never runs."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        # NAME in `from PACKAGE import NAME` may be a module.
-        yield from (name if _path((name := f"{node.module}.{alias.name}").removeprefix(f"{_PACKAGE}.")) else node.module for alias in node.names)
-
-
-def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yields all nodes that are executed, that is, without those under `if TYPE_CHECKING:`."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            continue
-        yield node
-        yield from _running(node)
-
-
-def _without_prose(tree: ast.Module) -> ast.Module:
-    """Removes docstrings and `description=` arguments from a syntax tree, in place; it contains no comments."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-        elif isinstance(node, ast.Call):
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
-    return tree
+    elif node.module:
+        for alias in node.names:  # `from PACKAGE import NAME` names a module where there is one
+            module = f"{node.module}.{alias.name}"
+            is_ours = module.startswith(f"{_PACKAGE}.")
+            yield module if is_ours and _path(module.removeprefix(f"{_PACKAGE}.")) is not None else node.module
 
 
 def _path(module: str) -> Path | None:

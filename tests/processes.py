@@ -28,3 +28,16 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+def find_fingerprints() -> None:
+    """Has the fingerprints of the stages at hand before a process forks: each run needs them, and finding them takes .2 s."""
+    from almanac.core.code_fingerprint import code_fingerprint
+    from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING, VALIDATION
+    from almanac.index.build.delta import row_layout
+    from almanac.index.lexical.facts import analyzer_fingerprint
+
+    for entries in (MAPPING, CLEANING, VALIDATION, CHUNKING):
+        code_fingerprint(*entries)
+    analyzer_fingerprint()
+    row_layout()

@@ -15,6 +15,8 @@ import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.processes import find_fingerprints
+
 
 def main() -> None:
     """Serves requests until stdin ends."""
@@ -48,6 +50,7 @@ def _import_engines() -> None:
     import unstructured.partition.html  # noqa: F401
     from transformers import BertModel  # noqa: F401
 
+    find_fingerprints()
     if os.environ.get("PREFECT_API_URL"):
         from almanac.core.settings import DataDir
         from almanac.flows.environment import prepare_prefect

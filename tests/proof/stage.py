@@ -15,6 +15,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from tests.processes import find_fingerprints
+
 _LIMIT_S = 300
 
 
@@ -35,6 +37,7 @@ def _import_engines() -> None:
     engines = ("chromadb", "chromadb_rust_bindings", "great_expectations", "pandas", "trafilatura")
     for name in (*engines, "almanac.index.chroma.client", "almanac.index.verify.delta", "almanac.index.verify.rows", "tests.proof.acts"):
         importlib.import_module(name)
+    find_fingerprints()
     gc.freeze()  # so that collecting garbage does not touch, and copy, what is shared
 
 
