@@ -24,10 +24,10 @@ chunk: {by: paragraphs, size: 60, overlap: 0}
 """
 
 
-def write(folder: Path, count: int, edition: str = "") -> None:
-    """Every tenth note breaks an expectation, and every eleventh has no text. Fifty questions are two kilobytes long each."""
+def write(folder: Path, count: int, edition: str = "", questions: int = 2) -> None:
+    """Every tenth note breaks an expectation, and every eleventh has no text. Each question is two kilobytes long."""
     texts = [f"Note {n} tells of something else{edition}." if n % 11 else "" for n in range(count)]
     notes = [{"id": f"n{n}", "text": text, "year": 1999 if n % 10 == 0 else 2020} for n, text in enumerate(texts)]
     (folder / "notes.jsonl").write_text("".join(f"{json.dumps(note)}\n" for note in notes))
-    asked = [{"question": f"what does note {n} tell of? " + "please " * 300, "document_id": f"n{n}"} for n in range(1, 51)]
+    asked = [{"question": f"what does note {n} tell of? " + "please " * 300, "document_id": f"n{n}"} for n in range(1, 1 + questions)]
     (folder / "golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in asked))

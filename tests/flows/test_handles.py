@@ -49,7 +49,7 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
     reports: dict[str, list[dict[str, Any]]] = {"copies": [], "shared": []}
     for name, conduct in (("copies", Conduct(do=_as_copies(sizes))), ("shared", Conduct())):
         for edition in ("", " today"):
-            write(tmp_path, 800, edition)
+            write(tmp_path, 800, edition, questions=40)
             run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / name))
             reports[name].append(_told(carry_out(run, conduct)))
     assert reports["copies"] == reports["shared"]
