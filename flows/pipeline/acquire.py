@@ -1,5 +1,7 @@
 """Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked for."""
 
+from pathlib import Path
+
 import structlog
 
 from almanac.core.durable import write_file
@@ -29,8 +31,7 @@ def acquire(run: Run, source: Source, live: Manifest | None, on_page: OnProgress
     reused = _reused(run, source, live, previous)
     outcome = reused or _fetched(run, source, previous, on_page)
     # Staged before anything is raised: the report of a run that ends here says what became of the source.
-    path = run.staging / f"crawl-{source.name}.json"
-    write_file(path, outcome.model_dump_json(), synced=False)
+    write_file(_outcome_file(run, source), outcome.model_dump_json(), synced=False)
     if reused is not None:
         log.info("no page is asked for; those of an earlier crawl are read", kb=run.kb, source=source.name, crawl=outcome.crawl)
     else:
@@ -38,15 +39,19 @@ def acquire(run: Run, source: Source, live: Manifest | None, on_page: OnProgress
             require_pages(source, outcome)
         _log_losses(run, outcome)
     fingerprint = raw.index(outcome.crawl).fingerprint
-    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, path)
+    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint)
 
 
 def read_outcomes(run: Run, items: Items | None = None) -> list[CrawlOutcome]:
-    """What became of each source that the run has come to, in the order of the declaration; `items` say which pages held nothing to read."""
-    paths = [run.staging / f"crawl-{source.name}.json" for source in run.declaration.sources]
+    """The outcomes of the sources that the run has come to, in the order of the declaration; with `items`, also how many pages held nothing to read."""
+    paths = [_outcome_file(run, source) for source in run.declaration.sources]
     outcomes = [CrawlOutcome.model_validate_json(path.read_bytes()) for path in paths if path.is_file()]
     without_text = {one.source: one.without_text for one in items.sources} if items is not None else {}
     return [outcome.model_copy(update={"without_text": without_text.get(outcome.source, 0)}) for outcome in outcomes]
+
+
+def _outcome_file(run: Run, source: Source) -> Path:
+    return run.staging / f"crawl-{source.name}.json"
 
 
 def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress) -> CrawlOutcome:
@@ -80,7 +85,7 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
     if outcome.finish not in ("finished", "partial"):
         log.warning("crawl cut short", **where, limit=outcome.finish, pages=outcome.pages.present)
     if outcome.kept:
-        log.warning("pages that were not had keep their place", **where, pages=outcome.kept)
+        log.warning("pages that could not be fetched are kept as they were", **where, pages=outcome.kept)
     if outcome.beyond_depth:
         log.info("links lead beyond the declared depth", **where, links=outcome.beyond_depth)
     if outcome.unqueued:

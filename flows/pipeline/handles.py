@@ -54,7 +54,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, `outcome` as a file of CrawlOutcome."""
+    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal. The CrawlOutcome is staged (`acquire`)."""
 
     source: str
     crawl: str
@@ -62,7 +62,6 @@ class Pages:
     counts: PageCounts
     kept: int
     fingerprint: str
-    outcome: Path
 
 
 @dataclass(frozen=True)
@@ -173,12 +172,8 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verified(Built):
     """A built version, verified against the tables and vectors it was built from."""
-
-    version: str
-    folder: Path
-    facts: BuildFacts
 
 
 @dataclass(frozen=True)

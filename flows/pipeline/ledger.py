@@ -23,8 +23,8 @@ _Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict,
 class Ledger:
     """The handles and counts of one run so far. `survey` and `refresh` write into it; steps do not see it."""
 
-    def __init__(self, previous: str | None = None) -> None:
-        self.previous = previous  # the version that is live as the run begins
+    def __init__(self) -> None:
+        self.previous: str | None = None  # the version that is live as the run begins
         self.version: str | None = None  # that the run made, or confirmed
         self.stages: dict[str, str] = {}
         self.inputs = ""

@@ -17,6 +17,7 @@ from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Page
 
 FORMAT = 1
+_REQUESTER = "seal"  # its name in journals of format 1; under another name, every site would be fetched anew once
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Head:
 
     def line(self) -> bytes:
         """The head as a line of the journal."""
-        return line_of({"format": FORMAT, "requester": self.requester, "fetching": self.fetching})
+        return line_of({"format": FORMAT, _REQUESTER: self.requester, "fetching": self.fetching})
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ def head_of(path: Path) -> Head | None:
             return None
         with path.open("rb") as file:
             values = values_of(file.readline())
-    return Head(str(values.get("requester", "")), str(values.get("fetching", ""))) if values.get("format") == FORMAT else None
+    return Head(str(values.get(_REQUESTER, "")), str(values.get("fetching", ""))) if values.get("format") == FORMAT else None
 
 
 def _entry(values: dict[str, Any]) -> Entry | None:

@@ -12,7 +12,7 @@ import pytest
 from almanac.core.durable import watched
 from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
-from almanac.spiders.store.journal import Entry
+from almanac.spiders.store.journal import Entry, Head
 from almanac.spiders.store.raw import RawStore
 
 
@@ -93,7 +93,7 @@ def names(root: Path, pattern: str) -> list[str]:
     return sorted(path.name for path in root.glob(pattern))
 
 
-@pytest.mark.parametrize("head", [b"", b'{"format": 2, "requester": ""}\n', b'{"requester": "s"}\n', b'{"form'])
+@pytest.mark.parametrize("head", [b"", b'{"format": 2, "seal": ""}\n', b'{"seal": "s"}\n', b'{"form'])
 def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes) -> None:
     raw = RawStore(tmp_path)
     stored(raw, "r1", a=b"a")
@@ -102,6 +102,11 @@ def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes)
     assert raw.crawls() == [] and not raw.index("r1").exists and list(raw.pages("r1")) == []
     stored(raw, "r1", b=b"b")
     assert raw.crawls() == ["r1"] and [one.url for one in raw.pages("r1")] == ["http://x.test/b"]
+
+
+def test_the_head_of_a_journal_keeps_its_names() -> None:
+    """A head that is read otherwise than it was written makes the next crawl fetch everything anew."""
+    assert Head("who asked", "what for").line() == b'{"format": 1, "seal": "who asked", "fetching": "what for"}\n'
 
 
 def test_a_store_above_another_reads_both_and_writes_to_itself_alone(tmp_path: Path) -> None:
