@@ -27,6 +27,7 @@ import numpy as np
 from almanac.core.logs import log_through_stdlib
 from almanac.core.tables import CHUNKS, chunks_table, read_table, write_table
 from almanac.index.build.builder import build_version
+from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.reader import OpenVersion
@@ -34,8 +35,9 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import finish_version, publish, rollback
 from almanac.index.versions.store import current_version, read_manifest, version_dir
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
+from almanac.schemas.manifest import Counts, Derived, EmbedderInfo, Manifest, Verdict
 
 _INFO = EmbedderInfo(provider="benchmark", model="made-up", revision="1", dimension=384, fingerprint="benchmark0000000")
 _CHANGED = 100  # one chunk of so many goes, and as many come
@@ -151,17 +153,18 @@ def make_version(folder: Path, table: str, name: str, parent: str | None) -> dic
         raise SystemExit(f"{name} is not what was built: {problems[:3]}")
     laps.append(time.perf_counter())
     chunks = read_table(folder / table / CHUNKS, ["chunk_id", "text_sha256", "metadata"])
-    finish_version(index_dir, _manifest(name, parent, digest_of(chunks, _INFO.fingerprint), chunks.num_rows, facts.model_dump()))
+    derived = derive(folder / table / CHUNKS, Embed())
+    finish_version(index_dir, _manifest(name, parent, digest_of(chunks, _INFO.fingerprint), derived, chunks.num_rows, facts.model_dump()))
     publish(index_dir, name)
     laps.append(time.perf_counter())
     return dict(zip(("build", "verify", "finish and publish"), np.diff(laps).tolist(), strict=True))
 
 
-def _manifest(name: str, parent: str | None, digest: str, chunks: int, facts: dict[str, Any]) -> Manifest:
+def _manifest(name: str, parent: str | None, digest: str, derived: Derived, chunks: int, facts: dict[str, Any]) -> Manifest:
     return Manifest(
         kb="benchmark", version=name, parent=parent, created_at="2026-01-01T00:00:00+00:00", run_id="benchmark", digest=digest,
-        counts=Counts(records=0, documents=0, chunks=chunks), fingerprints={}, embedder=_INFO, declaration_sha256="0" * 64, collection="benchmark",
-        gate=Verdict(verdict="passed", checks=[]), lineage={"build": facts}, software={}, files=[],
+        counts=Counts(records=0, documents=0, chunks=chunks), fingerprints={}, embedder=_INFO, derived=derived, declaration_sha256="0" * 64,
+        collection="benchmark", gate=Verdict(verdict="passed", checks=[]), lineage={"build": facts}, software={}, files=[],
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
-from almanac.index.vectors.exact import hnsw_is_reliable, nearest
+from almanac.index.vectors.exact import exact_cosines, hnsw_is_reliable, nearest
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import open_matrix
 from almanac.index.versions.pins import Pin
@@ -139,11 +139,9 @@ class OpenVersion:
 
         wanted = np.asarray(vector, dtype=np.float32)[None, :]
         with as_damaged_index():
-            answer = self._collection.query(query_embeddings=wanted, n_results=min(k + _SPARE, self.manifest.counts.chunks), include=["distances"])
-        distances = (answer["distances"] or [[]])[0]
-        # The distances of equal vectors differ in their last bits, depending on their position in the index.
-        hits = [(chunk_id, max(-1.0, min(1.0, round(1.0 - float(distance), 6)))) for chunk_id, distance in zip(answer["ids"][0], distances, strict=True)]
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+            answer = self._collection.query(query_embeddings=wanted, n_results=min(k + _SPARE, self.manifest.counts.chunks), include=[])
+        # Chroma's distances of equal vectors differ in their last bits, depending on their position in the index.
+        return sorted(self.cosines(vector, answer["ids"][0]).items(), key=lambda hit: (-hit[1], hit[0]))
 
     def lexical(self, query: str, k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k best chunks as (chunk_id, BM25 score), highest score first, ties by id; an empty list where no term matches.
@@ -194,8 +192,7 @@ class OpenVersion:
         """Returns chunk id → cosine to `vector`, a unit vector of shape (dimension,), rounded to 6 decimals. KeyError for an unknown id."""
         if not chunk_ids:
             return {}
-        found = np.clip(self.vectors(chunk_ids) @ vector, -1.0, 1.0)
-        return {chunk_id: round(float(cosine), 6) for chunk_id, cosine in zip(chunk_ids, found, strict=True)}
+        return dict(zip(chunk_ids, exact_cosines(self.vectors(chunk_ids), vector).tolist(), strict=True))
 
     def column(self, name: str) -> list[Any]:
         """Returns a column of chunks.parquet as Python values, in row order. Not cached: each call converts the column again."""
@@ -262,7 +259,7 @@ class OpenVersion:
 
     @cached_property
     def _hnsw_is_reliable(self) -> bool:
-        return hnsw_is_reliable(self._chunks.column("text_sha256"))
+        return hnsw_is_reliable(self.manifest.derived.repeats)
 
     @cached_property
     def _vectors(self) -> "Vectors":

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 3
+FORMAT = 4
 
 
 class _Stored(BaseModel):
@@ -34,6 +34,13 @@ class Counts(_Stored):
     records: int
     documents: int
     chunks: int
+
+
+class Derived(_Stored):
+    """Parameters of search that are derived from the chunks of a version. They depend on the set of chunks alone, not on the order of rows."""
+
+    language_fit: dict[str, float]  # language of chunks ("" where not known) → how well the embedder covers it, 0 to 1
+    repeats: int  # rows that share the most frequent vector
 
 
 class StoredFile(_Stored):
@@ -73,6 +80,7 @@ class Manifest(_Stored):
     counts: Counts
     fingerprints: dict[str, str]
     embedder: EmbedderInfo
+    derived: Derived
     declaration_sha256: str
     collection: str
     language: str = "auto"  # as declared; for `auto`, each chunk's language is in its metadata

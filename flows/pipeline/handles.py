@@ -16,7 +16,7 @@ from typing import Any
 from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.schemas.items import Reject
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Derived, Manifest
 from almanac.schemas.reports import ItemCounts, PageCounts, Recall
 
 
@@ -164,11 +164,12 @@ class Embedded:
 
 @dataclass(frozen=True)
 class Built:
-    """A version directory without a manifest, and how it was built."""
+    """A version directory without a manifest, how it was built, and the parameters of search derived from its chunks."""
 
     version: str
     folder: Path
     facts: BuildFacts
+    derived: Derived
 
 
 @dataclass(frozen=True)

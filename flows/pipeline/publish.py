@@ -10,10 +10,12 @@ import structlog
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
 from almanac.core.progress import OnProgress, ignore
+from almanac.core.tables import CHUNKS
 from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, Tables, Texts, Verified
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
+from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
@@ -57,7 +59,8 @@ def build(
         vectors_root=run.data.vectors,
         embedder=run.embedder,
     )
-    return Built(version, job.version_dir, build_version(job, on_progress=on_progress))
+    facts = build_version(job, on_progress=on_progress)
+    return Built(version, job.version_dir, facts, derive(job.version_dir / CHUNKS, run.declaration.embed))
 
 
 def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verified:
@@ -79,7 +82,7 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verifie
             where=str(built.folder),
             hint="the live version serves on; run again, and check the disk if it happens again",
         )
-    return Verified(built.version, built.folder, built.facts)
+    return Verified(built.version, built.folder, built.facts, built.derived)
 
 
 def manifest_of(
@@ -97,6 +100,7 @@ def manifest_of(
         counts=Counts(records=records, documents=documents, chunks=rows),
         fingerprints=run.stages,
         embedder=run.embedder,
+        derived=verified.derived,
         declaration_sha256=run.declaration.sha256,
         collection=run.declaration.collection,
         language=run.declaration.language,

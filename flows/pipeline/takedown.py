@@ -35,7 +35,7 @@ def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | Non
     complete_takedowns(data, declaration, lease=lease)
     takedown = _takedown(data, declaration.name, url, why)
     note_takedown(data.index(declaration.name), takedown)
-    return _carry_out(data, declaration.name, takedown, lease)
+    return _carry_out(data, declaration, takedown, lease)
 
 
 def _takedown(data: DataDir, kb: str, url: str, why: str | None) -> Takedown:
@@ -57,15 +57,16 @@ def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease 
     for takedown in takedowns(data.index(declaration.name)):
         if takedown.done_at is None:
             try:
-                _carry_out(data, declaration.name, takedown, lease)
+                _carry_out(data, declaration, takedown, lease)
             except (DamagedVersion, RunLocked) as error:
                 if lease:
                     lease.require_held()
                 log.warning("a takedown is not complete yet", kb=declaration.name, url=takedown.url, error=str(error))
 
 
-def _carry_out(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) -> ForgetResult:
-    versions, erased, failures = _erase_from_versions(data, kb, takedown, lease)
+def _carry_out(data: DataDir, declaration: Declaration, takedown: Takedown, lease: Lease | None) -> ForgetResult:
+    kb = declaration.name
+    versions, erased, failures = _erase_from_versions(data, declaration, takedown, lease)
     erased.add(forget_in_tables(data.processed(kb), takedown.urls))
     _erase_from_processed(data, kb, takedown.urls)
     pages = sum(RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in data.raw_folders(kb))
@@ -82,12 +83,15 @@ def _carry_out(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) 
     return ForgetResult(kb=kb, url=takedown.url, versions=versions, items=len(erased.items), chunks=len(erased.chunks), vectors=vectors, pages=pages)
 
 
-def _erase_from_versions(data: DataDir, kb: str, takedown: Takedown, lease: Lease | None) -> tuple[list[str], UrlContent, list[DamagedVersion]]:
+def _erase_from_versions(
+    data: DataDir, declaration: Declaration, takedown: Takedown, lease: Lease | None
+) -> tuple[list[str], UrlContent, list[DamagedVersion]]:
+    kb = declaration.name
     cleaned, erased, failures = [], UrlContent(), []
     with vectors_in_use(data.vectors):
         for version in versions_to_clean(data.index(kb)):
             try:
-                found = forget_in_version(data.index(kb), version, takedown, data.vectors, lease=lease)
+                found = forget_in_version(data.index(kb), version, takedown, data.vectors, declaration.embed, lease=lease)
             except DamagedVersion as error:
                 failures.append(error)
                 continue

@@ -22,9 +22,9 @@ from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
 from almanac.index.build.job import BuildJob
-from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
+from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
-from almanac.index.lexical.facts import LEXICAL, is_changeable
+from almanac.index.lexical.facts import LEXICAL
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
 from almanac.index.vectors.store import VectorStore
@@ -128,14 +128,17 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             wait([copied])
             remove(job.version_dir / CHROMA)
             raise
-    try:
-        _change(job, difference.rows.removed, rows, on_progress)
-    except OSError:
-        raise
-    except Exception as error:  # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as well
-        raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
-    with as_disk_full(job.version_dir):
-        _make_lexical(job, parent, difference.rows, table.num_rows)
+    with ThreadPoolExecutor(1) as thread, as_disk_full(job.version_dir):
+        made = thread.submit(_make_lexical, job, parent, difference.rows)  # in parallel with Chroma's changes, which leave Python's lock to others
+        try:
+            _change(job, difference.rows.removed, rows, on_progress)
+        except OSError:
+            raise
+        except Exception as error:  # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as well
+            wait([made])
+            remove(job.version_dir / LEXICAL)
+            raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
+        made.result()
     return difference.facts
 
 
@@ -149,23 +152,16 @@ def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) 
     return write_matrix(job.version_dir, keys, store)
 
 
-def _make_lexical(job: BuildJob, parent: Parent, changed: Rows, rows: int) -> None:
-    """Builds the lexical index as a changed copy of the parent's where possible, else in full.
+def _make_lexical(job: BuildJob, parent: Parent, rows: Rows) -> None:
+    """Builds the lexical index with the terms of the parent's rows that stay; where they are damaged, all rows are analyzed."""
+    from almanac.index.lexical.writer import KnownTerms, build_lexical
 
-    It is decided apart from Chroma's delta, which is worth keeping even if this one takes a few seconds more.
-    """
-    from almanac.index.lexical.writer import COLUMNS, build_lexical, change_lexical
-
-    if is_changeable(parent.folder, job.language, len(changed.removed), rows):
-        try:
-            copy_lexical(parent.folder, parent.manifest, job.version_dir)
-            added = ChunkRows(job.version_dir / CHUNKS, changed.added, COLUMNS)
-            change_lexical(job.version_dir, changed.removed, (added.slice(begin, end) for begin, end in _even_batches(len(added), _BATCH)), job.language)
-            return
-        except DamagedVersion as error:
-            _log.warning("the parent's lexical index is damaged: made in full", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
-            remove(job.version_dir / LEXICAL)
-    build_lexical(job.version_dir, job.language)
+    known = None
+    try:
+        known = KnownTerms.of(parent.folder, parent.manifest, job.language, rows.kept, rows.places)
+    except DamagedVersion as error:
+        _log.warning("the parent's lexical index is damaged: all rows are analyzed", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
+    build_lexical(job.version_dir, job.language, known)
 
 
 def _without_copy(job: BuildJob, why: str) -> DeltaNotPossible:

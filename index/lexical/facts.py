@@ -1,8 +1,4 @@
-"""Metadata of a lexical index (`lexical.json`), and the decision whether the next version may change a copy of it. Nothing here opens tantivy.
-
-Deleted rows stay in tantivy's statistics (number of rows, document frequencies) until their segment is rewritten, which shifts scores slightly. The index is
-built in full when its deleted rows would exceed 10 % of the live ones, or when the analyzer or the declared language has changed.
-"""
+"""Metadata of a lexical index (`lexical.json`). Nothing here opens tantivy."""
 
 from pathlib import Path
 
@@ -13,7 +9,6 @@ from almanac.schemas.errors import DamagedVersion
 
 LEXICAL = "lexical"  # the folder in a version's directory
 FACTS = "lexical.json"  # in that folder
-_DUE_SHARE = 0.1  # deleted rows as a share of the live ones, at most
 ANALYSIS = ("index.lexical.writer",)  # entry module of the stage, for its fingerprint
 
 
@@ -30,7 +25,6 @@ class LexicalFacts(BaseModel):
     analyzer: str  # `analyzer_fingerprint` at the time
     language: str  # as declared: a BCP 47 tag or `auto`
     languages: list[str]  # languages of the chunks, sorted
-    deleted: int = 0  # deleted rows that still count in tantivy's statistics
 
 
 def lexical_facts(folder: Path) -> LexicalFacts:
@@ -43,19 +37,3 @@ def lexical_facts(folder: Path) -> LexicalFacts:
         raise DamagedVersion(
             f"{FACTS} cannot be read", where=str(folder), hint="almanac verify KB says what is wrong; almanac run KB builds a new version"
         ) from error
-
-
-def is_changeable(version_dir: Path, language: str, removed: int, rows: int) -> bool:
-    """Whether a copy of a version's index may be changed into the next version's, instead of building that in full.
-
-    Args:
-        version_dir: Directory of the parent version.
-        language: Declared language of the next version.
-        removed: Number of rows to delete from the copy.
-        rows: Number of rows of the next version.
-    """
-    try:
-        facts = lexical_facts(version_dir / LEXICAL)
-    except DamagedVersion:
-        return False
-    return (facts.analyzer, facts.language) == (analyzer_fingerprint(), language) and facts.deleted + removed <= _DUE_SHARE * rows

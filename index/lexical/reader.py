@@ -15,6 +15,7 @@ Hit = tuple[str, float]
 _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
 _FEW = 500  # up to this many allowed ids become part of the query, in 2.5 ms; with more, hits of the whole index are filtered
 _DEEPER = 4  # factor by which the number of requested rows grows while too few of them pass the filter
+_ROUNDING = 2e-6  # relative difference of scores up to which they tie
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -94,7 +95,7 @@ class LexicalIndex:
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, tantivy.Query.term_query(self._schema, field, term, stored)) for term in terms])
 
     def _top(self, query: tantivy.Query, k: int, wanted: Set[str] | None) -> list[Hit]:
-        """Returns the k best rows of a query. All rows that tie with the last one are considered, so that ties are broken by id and not by chance."""
+        """Returns the k best rows of a query as (chunk_id, score), and all rows that tie with the last one, so that ties are broken by id and not by chance."""
         limit = k + _SPARE
         if wanted is not None and len(wanted) <= _FEW:
             chosen = tantivy.Query.const_score_query(self._any_of(ID, tuple(wanted), "basic"), 0.0)
@@ -106,13 +107,13 @@ class LexicalIndex:
             hits = self._searcher.search(query, limit, count=False).hits
             found: list[Hit] = []
             for score, high, low in self._numbered(hits):
-                if len(found) >= k and _rounded(score) < found[k - 1][1]:
-                    return _ranked(found)[:k]
+                if len(found) >= k and _is_less(score, found[-1][1]):
+                    return found
                 chunk_id = _id_of(high, low)  # the most expensive step of this loop, hence after the check of the score
                 if wanted is None or chunk_id in wanted:
-                    found.append((chunk_id, _rounded(score)))
+                    found.append((chunk_id, score))
             if len(hits) < limit:
-                return _ranked(found)[:k]
+                return found
             limit *= _DEEPER
 
     def _numbered(self, hits: list[tuple[float, tantivy.DocAddress]]) -> "zip[tuple[float, int, int]]":
@@ -137,10 +138,16 @@ def _open(folder: Path) -> tantivy.Searcher:
             return searcher
 
 
-def _rounded(score: float) -> float:
-    """Rounds a score to 6 digits: tantivy sums terms in single precision, in an order that differs between segments."""
-    return float(f"{score:.6g}")
+def _is_less(score: float, above: float) -> bool:
+    """Whether a score is less than the one above it by more than rounding errors: tantivy sums terms in single precision, in an order that varies."""
+    return above - score > _ROUNDING * above
 
 
 def _ranked(hits: "Collection[Hit]") -> list[Hit]:
-    return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
+    """Returns hits with scores of 6 digits, highest first, ties by id. Scores that differ by rounding errors alone tie."""
+    ordered = sorted(hits, key=lambda hit: -hit[1])
+    ranked: list[Hit] = []
+    for number, (chunk_id, score) in enumerate(ordered):
+        is_tie = number > 0 and not _is_less(score, ordered[number - 1][1])
+        ranked.append((chunk_id, ranked[-1][1] if is_tie else float(f"{score:.6g}")))
+    return sorted(ranked, key=lambda hit: (-hit[1], hit[0]))

@@ -1,30 +1,76 @@
-"""Writes the lexical index of a version with tantivy, in full or by changing a copy of the parent's."""
+"""Writes the lexical index of a version with tantivy.
+
+An index is always written in full: deleted rows would stay in tantivy's statistics (number of rows, lengths, document frequencies), and equal content would
+rank differently. What costs time is the analysis of texts, so its result is kept beside the index and taken over for the rows that stay the same.
+"""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import tantivy
 
 from almanac.core.durable import write_file
-from almanac.core.tables import CHUNKS, read_batches
+from almanac.core.tables import CHUNKS, TableWriter, read_batches, read_table
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tokens
 from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, analyzer_fingerprint, lexical_facts
+from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.hashing import file_sha256
+from almanac.schemas.manifest import Manifest
 
 ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
 COLUMNS = ["chunk_id", "title", "embedded_text", "metadata"]
 UNDETERMINED = "und"
+TERMS = "terms.parquet"  # the terms of each row of chunks.parquet, in its order, joined by spaces; `folded` is null where the language has no such terms
 
+_TERMS_SCHEMA = pa.schema([(BODY, pa.large_string()), (FOLDED, pa.large_string())])
 _HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment is written
 _ROWS = 2000  # rows in memory at a time
+_Terms = tuple[str, str | None]
+
+
+@dataclass(frozen=True)
+class KnownTerms:
+    """Terms of an earlier version's rows, for the rows that are in the new version, too.
+
+    `terms` is the earlier version's table. `kept` are row numbers of the new version, ascending; `places` are the same rows' numbers in `terms`.
+    """
+
+    terms: pa.Table
+    kept: RowNumbers
+    places: RowNumbers
+
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest, language: str, kept: RowNumbers, places: RowNumbers) -> Self | None:
+        """Returns the terms of the version in `folder`; None where they come from another analyzer or declared language.
+
+        Raises DamagedVersion where a file is missing or differs from the manifest.
+        """
+        facts = lexical_facts(folder / LEXICAL)
+        if (facts.analyzer, facts.language) != (analyzer_fingerprint(), language):
+            return None
+        path = folder / LEXICAL / TERMS
+        wanted = next((stored.sha256 for stored in manifest.files if stored.path == f"{LEXICAL}/{TERMS}"), None)
+        if not path.is_file() or file_sha256(path) != wanted:
+            raise DamagedVersion(f"{LEXICAL}/{TERMS} of {manifest.version} is missing or was altered", where=str(path))
+        return cls(read_table(path, [BODY, FOLDED]).combine_chunks(), kept, places)
+
+    def between(self, begin: int, end: int) -> dict[int, _Terms]:
+        """Returns the known terms of the rows `begin` to `end` of the new version, end excluded, by their offset from `begin`."""
+        first, last = np.searchsorted(self.kept, [begin, end])
+        found = self.terms.take(pa.array(self.places[first:last]))
+        return dict(zip((self.kept[first:last] - begin).tolist(), zip(*(column.to_pylist() for column in found.columns), strict=True), strict=True))
 
 
 def lexical_schema() -> tantivy.Schema:
-    """Schema of the index: the chunk id as a term, for filters and deletion, and as two integers, which are faster to read; terms with counts, no positions."""
+    """Schema of the index: the chunk id as a term, for filters, and as two integers, which are faster to read; terms with counts, no positions."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(ID, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field(ID_HIGH, fast=True)
@@ -34,30 +80,32 @@ def lexical_schema() -> tantivy.Schema:
     return builder.build()
 
 
-def build_lexical(version_dir: Path, language: str) -> None:
-    """Builds the lexical index of the chunks table in `version_dir`, 2,000 rows at a time. `language` is a BCP 47 tag, or `auto` for each chunk's own."""
-    folder = version_dir / LEXICAL
-    folder.mkdir()
-    _write(tantivy.Index(lexical_schema(), str(folder)), [], read_batches(version_dir / CHUNKS, COLUMNS, rows=_ROWS), language)
-    _note(folder, version_dir / CHUNKS, language, 0)
-
-
-def change_lexical(version_dir: Path, removed: list[str], added: Iterable[pa.Table], language: str) -> None:
-    """Changes the copy of the parent's index in `version_dir`: deletes rows, then adds rows.
+def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = None) -> None:
+    """Builds the lexical index of the chunks table in `version_dir`, 2,000 rows at a time.
 
     Args:
-        version_dir: Directory of the new version, with its chunks table and the copied index.
-        removed: Chunk ids to delete.
-        added: Batches of rows to add, with the columns `COLUMNS`; an added row may have the id of a deleted one.
-        language: Declared language, a BCP 47 tag or `auto`.
-
-    Raises DamagedVersion where tantivy cannot read the copy.
+        version_dir: Directory of the new version, with its chunks table.
+        language: Declared language, a BCP 47 tag, or `auto` for each chunk's own.
+        known: Terms that need not be analyzed again.
     """
     folder = version_dir / LEXICAL
-    with as_damaged_lexical(folder):
-        facts = lexical_facts(folder)
-        _write(tantivy.Index.open(str(folder)), removed, added, language)
-    _note(folder, version_dir / CHUNKS, language, facts.deleted + len(removed))
+    folder.mkdir()
+    writer = tantivy.Index(lexical_schema(), str(folder)).writer(_HEAP, 1)
+    with TableWriter(folder / TERMS, _TERMS_SCHEMA) as kept:
+        begin = 0
+        for batch in read_batches(version_dir / CHUNKS, COLUMNS, rows=_ROWS):
+            already = known.between(begin, begin + len(batch)) if known else {}
+            others = pa.array([number for number in range(len(batch)) if number not in already], pa.int64())
+            analyzed = (_analyzed(row, language) for row in batch.take(others).to_pylist())
+            terms = [already.get(number) or next(analyzed) for number in range(len(batch))]
+            for chunk_id, of_row in zip(batch.column("chunk_id").to_pylist(), terms, strict=True):
+                writer.add_document(_document(chunk_id, *of_row))
+            kept.write(pa.table(list(map(list, zip(*terms, strict=True))), schema=_TERMS_SCHEMA))
+            begin += len(batch)
+    writer.commit()
+    writer.wait_merging_threads()
+    facts = LexicalFacts(analyzer=analyzer_fingerprint(), language=language, languages=_languages(version_dir / CHUNKS, language))
+    write_file(folder / FACTS, facts.model_dump_json() + "\n")
 
 
 @contextmanager
@@ -86,37 +134,24 @@ def indexed_text(row: dict[str, Any]) -> str:
     return text if not title or text.startswith(title) else f"{title}\n{text}"
 
 
-def _write(index: tantivy.Index, removed: list[str], batches: Iterable[pa.Table], declared: str) -> None:
-    writer = index.writer(_HEAP, 1)
-    for chunk_id in removed:
-        writer.delete_documents_by_term(ID, chunk_id)
-    for batch in batches:
-        for row in batch.to_pylist():
-            writer.add_document(_document(row, declared))
-    writer.commit()
-    writer.wait_merging_threads()
-
-
-def _document(row: dict[str, Any], declared: str) -> tantivy.Document:
+def _analyzed(row: dict[str, Any], declared: str) -> _Terms:
     language, text = language_of(row["metadata"], declared), indexed_text(row)
+    return " ".join(stored_tokens(text, language)), " ".join(folded_tokens(text)) if has_folded(language) else None
+
+
+def _document(chunk_id: str, body: str, folded: str | None) -> tantivy.Document:
     document = tantivy.Document()
-    document.add_text(ID, row["chunk_id"])
-    document.add_unsigned(ID_HIGH, int(row["chunk_id"][:16], 16))
-    document.add_unsigned(ID_LOW, int(row["chunk_id"][16:], 16))
-    document.add_text(BODY, " ".join(stored_tokens(text, language)))
-    if has_folded(language):
-        document.add_text(FOLDED, " ".join(folded_tokens(text)))
+    document.add_text(ID, chunk_id)
+    document.add_unsigned(ID_HIGH, int(chunk_id[:16], 16))
+    document.add_unsigned(ID_LOW, int(chunk_id[16:], 16))
+    document.add_text(BODY, body)
+    if folded is not None:
+        document.add_text(FOLDED, folded)
     return document
 
 
-def _note(folder: Path, chunks: Path, declared: str, deleted: int) -> None:
-    facts = LexicalFacts(analyzer=analyzer_fingerprint(), language=declared, languages=sorted(set(_languages(chunks, declared))), deleted=deleted)
-    write_file(folder / FACTS, facts.model_dump_json() + "\n")
-
-
-def _languages(chunks: Path, declared: str) -> Iterator[str]:
+def _languages(chunks: Path, declared: str) -> list[str]:
+    """Languages of the chunks, sorted. Equal metadata, as of the chunks of one document, is parsed once."""
     if declared != "auto":
-        yield declared
-        return
-    for batch in read_batches(chunks, ["metadata"]):
-        yield from (language_of(metadata, declared) for metadata in batch.column(0).to_pylist())
+        return [declared]
+    return sorted({language_of(metadata, declared) for metadata in pc.unique(read_table(chunks, ["metadata"]).column(0)).to_pylist()})

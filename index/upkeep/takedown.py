@@ -16,12 +16,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.durable import remove, write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
+from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
+from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.upkeep.rebuild import TABLES, hidden_folder, replace_version, require_tables
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import read_manifest, read_pointer, version_dir, version_names, version_number
-from almanac.schemas.errors import DamagedVersion, StorageError
-from almanac.schemas.manifest import Counts
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
+from almanac.schemas.manifest import Counts, Derived, Manifest
 
 _RECORD = "forgotten.jsonl"
 
@@ -108,7 +111,7 @@ def versions_to_clean(index_dir: Path) -> list[str]:
     return sorted(version_names(index_dir), key=lambda version: (version != live, -version_number(version)))
 
 
-def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, *, lease: Lease | None = None) -> UrlContent:
+def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, embed: Embed, *, lease: Lease | None = None) -> UrlContent:
     """Replaces a version by one without the content of a takedown; returns that content. A version without such content is not touched.
 
     The replacement is built in full, because Chroma's files retain deleted rows. A version that becomes empty stays, and returns no hits.
@@ -118,6 +121,7 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
         version: Name of the version.
         takedown: The URLs to remove.
         vectors_root: Folder of the vector store.
+        embed: The declared embedder, from whose tokenizer the parameters of search are derived anew where the version was built with it.
         lease: The writer's lock.
 
     Raises DamagedVersion where a table of the version is damaged or a vector is missing.
@@ -136,6 +140,7 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
         cleaned = manifest.model_copy(
             update={
                 "digest": digest_of(chunks, manifest.embedder.fingerprint),
+                "derived": _derived_anew(tables / CHUNKS, manifest, embed),
                 "counts": Counts(records=rows.get(RECORDS, 0), documents=rows.get(DOCUMENTS, 0), chunks=rows[CHUNKS]),
                 "lineage": {**manifest.lineage, "forgotten": [*manifest.lineage.get("forgotten", []), entry]},
             }
@@ -145,6 +150,15 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
         if tables.is_dir():
             remove(tables)
     return found
+
+
+def _derived_anew(chunks: Path, manifest: Manifest, embed: Embed) -> Derived:
+    """Parameters of search for what is left of a version. Those of its languages stay as they are where the declared embedder is another one, or gone."""
+    try:
+        is_declared = describe_embedder(embed).fingerprint == manifest.embedder.fingerprint
+    except AlmanacError:
+        is_declared = False
+    return derive(chunks, embed, known=None if is_declared else manifest.derived.language_fit)
 
 
 def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:

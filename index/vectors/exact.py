@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,11 +14,27 @@ from almanac.index.vectors.keys import RowNumbers
 # through them are lost. Rows of 5,000 x 384 that no longer find themselves: none with 300 texts 16 times each, 1 with 150 texts 32 times, 18 with one
 # text 150 times, 136 with one text 500 times. Other HNSW settings change these figures; none removes the problem.
 _REPEATS_THAT_HNSW_BEARS = 16
+_SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's are compared in double precision
 
 
-def hnsw_is_reliable(keys: pa.ChunkedArray) -> bool:
-    """Whether HNSW can be trusted to find every row: no vector occurs more than 16 times. `keys` has the vector key of each row."""
-    return not len(keys) or pc.max(pc.value_counts(keys).field("counts")).as_py() <= _REPEATS_THAT_HNSW_BEARS
+def hnsw_is_reliable(repeats: int) -> bool:
+    """Whether HNSW can be trusted to find every row: no vector occurs more than 16 times. `repeats` is how many rows share the most frequent vector."""
+    return repeats <= _REPEATS_THAT_HNSW_BEARS
+
+
+def most_repeats(keys: pa.ChunkedArray) -> int:
+    """Number of rows that share the most frequent of these vector keys; 0 without rows."""
+    return pc.max(pc.value_counts(keys).field("counts")).as_py() if len(keys) else 0
+
+
+def exact_cosines(vectors: Vectors, vector: Vectors) -> npt.NDArray[np.float64]:
+    """Cosines of unit vectors, float32 (n, dimension), to a query's vector of shape (dimension,), rounded to 6 decimals.
+
+    They are summed in double precision: in single precision, the products of equal vectors differ in their last bits, depending on their position.
+    """
+    unit = vector.astype(np.float64) / np.linalg.norm(vector.astype(np.float64))
+    cosines: npt.NDArray[np.float64] = np.round(np.clip((vectors.astype(np.float64) * unit).sum(axis=1), -1.0, 1.0), 6)
+    return cosines
 
 
 def nearest(vectors: Vectors, chunk_ids: Sequence[str], vector: Vectors, k: int, rows: RowNumbers | None = None) -> list[tuple[str, float]]:
@@ -30,11 +47,9 @@ def nearest(vectors: Vectors, chunk_ids: Sequence[str], vector: Vectors, k: int,
         k: Maximum number of hits.
         rows: Restricts the search to these row numbers; None searches all rows.
     """
-    unit = vector / np.linalg.norm(vector)
-    products = (vectors if rows is None else np.take(vectors, rows, axis=0)) @ unit
-    # The products of equal vectors differ in their last bits, depending on their position in the matrix.
-    cosines = np.round(np.clip(products.astype(np.float64), -1.0, 1.0), 6)
-    limit = np.partition(cosines, -min(k, len(cosines)))[-min(k, len(cosines))]
-    best = np.flatnonzero(cosines >= limit)
-    numbers = (best if rows is None else rows[best]).tolist()
-    return sorted(zip((chunk_ids[number] for number in numbers), cosines[best].tolist(), strict=True), key=lambda hit: (-hit[1], hit[0]))[:k]
+    products = (vectors if rows is None else np.take(vectors, rows, axis=0)) @ (vector / np.linalg.norm(vector))
+    limit = np.partition(products, -min(k, len(products)))[-min(k, len(products))] - _SINGLE_PRECISION
+    found = np.flatnonzero(products >= limit)
+    numbers = found if rows is None else rows[found]
+    hits = zip((chunk_ids[number] for number in numbers.tolist()), exact_cosines(np.take(vectors, numbers, axis=0), vector).tolist(), strict=True)
+    return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]

@@ -14,7 +14,7 @@ from almanac.core.tables import CHUNKS
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.exact import hnsw_is_reliable
+from almanac.index.vectors.exact import hnsw_is_reliable, most_repeats
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.matrix import TOLERANCE, check_matrix, cosines_of
 from almanac.index.verify.problem_collector import ProblemCollector
@@ -68,7 +68,7 @@ def check_rows(
             present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), problems)
             for rows in _in_batches(version_dir / CHUNKS, some):
                 _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, problems)
-            if hnsw_is_reliable(table.column("text_sha256")):
+            if hnsw_is_reliable(most_repeats(table.column("text_sha256"))):
                 _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, problems)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, problems)

@@ -23,7 +23,7 @@ from almanac.query.retrieval.relevance import LEAST_COVERAGE, Relevance
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
 from almanac.query.retrieval.term_coverage import term_coverage
-from almanac.query.retrieval.weights import dense_weight, known_shares
+from almanac.query.retrieval.weights import dense_weight
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import Hit, ListedDocument, Neighbour
@@ -214,20 +214,16 @@ class Retriever:
             candidates = [Candidate(one, score, dense.get(one), lexical.get(one)) for one, score in scores.items()]
         return sorted(candidates, key=lambda one: one.order)
 
-    @cached_property
+    @property
     def dense_weight(self) -> float:
         """Weight of the dense score in hybrid fusion: the declared one, else by how well the embedder covers the content."""
         declared = self._declared.dense_weight
         return dense_weight(self.known) if declared is None else declared
 
-    @cached_property
+    @property
     def known(self) -> float:
         """How well the embedder covers the content, 0 to 1: the minimum over its languages."""
-        return min(self._known.values(), default=1.0)
-
-    @cached_property
-    def _known(self) -> dict[str, float]:
-        return known_shares(self._declaration.embed, self.opened)
+        return min(self.opened.manifest.derived.language_fit.values(), default=1.0)
 
     def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
         """The candidates that are relevant enough to be answered from, in their order."""
@@ -267,7 +263,8 @@ class Retriever:
         rows = self.opened.rows(list(cosines))
         shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
-        is_known = [self._known[language] >= _KNOWN_WELL for language in languages]
+        fit = self.opened.manifest.derived.language_fit
+        is_known = [fit[language] >= _KNOWN_WELL for language in languages]
         return {one: Relevance(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:

@@ -27,6 +27,7 @@ from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
 from almanac.schemas.manifest import Counts
 from tests.index import making
@@ -262,7 +263,7 @@ def _takedown(url: str) -> Takedown:
 def test_forgetting_makes_the_version_that_never_had_the_page(data: DataDir, tmp_path: Path) -> None:
     url = "http://shop/3"
     (secret,) = {FIRST[url]}
-    found = forget_in_version(data.index("shop"), "v0002", _takedown(url), data.vectors)
+    found = forget_in_version(data.index("shop"), "v0002", _takedown(url), data.vectors, Embed())
     assert (found.items, len(found.chunks), found.keys) == ({("pages", url)}, 1, {_key(url, secret)})
     never = DataDir(tmp_path / "never")
     expected = making.make_version(never, "shop", "v0001", {key: text for key, text in SECOND.items() if key != url})
@@ -275,11 +276,11 @@ def test_forgetting_makes_the_version_that_never_had_the_page(data: DataDir, tmp
     content = (version_dir(data.index("shop"), "v0002") / "chroma" / "chroma.sqlite3").read_bytes()
     assert b"text of page 4" in content
     assert secret.encode() not in content, "a database keeps what is deleted from it: it is made anew"
-    assert not forget_in_version(data.index("shop"), "v0002", _takedown(url), data.vectors).items
+    assert not forget_in_version(data.index("shop"), "v0002", _takedown(url), data.vectors, Embed()).items
 
 
 def test_a_version_of_which_nothing_is_left_stays_and_answers_nothing(data: DataDir) -> None:
-    forget_in_version(data.index("other"), "v0001", _takedown("http://shop/same"), data.vectors)
+    forget_in_version(data.index("other"), "v0001", _takedown("http://shop/same"), data.vectors, Embed())
     manifest = read_manifest(data.index("other"), "v0001")
     assert manifest.counts == Counts(records=0, documents=0, chunks=0)
     assert _problems(data, "v0001", "other") == []

@@ -1,6 +1,5 @@
 """The lexical index of a version: what it finds, that a change equals a full build, and that damage is found."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.index.build.builder import build_here
+from almanac.index.lexical import writer
 from almanac.index.lexical.facts import FACTS, LEXICAL, lexical_facts
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
@@ -120,19 +120,15 @@ def test_rows_added_to_a_copy_score_as_in_a_full_build(base: Base, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_rows_deleted_from_a_copy_are_gone_and_the_order_stays(base: Base, tmp_path: Path) -> None:
-    """What is deleted counts in frequencies until its segment is written anew, so scores are near, and not equal."""
+def test_after_rows_are_gone_the_others_score_as_in_a_full_build(base: Base, tmp_path: Path) -> None:
     rows = _plain(range(420))
     kept = [*rows[10:400], *rows[400:]]
     _build(base, rows[:400], "en").close()
     with _build(base, kept, "en", "v0002", "v0001") as changed, _build(Base(tmp_path / "full"), kept, "en") as full:
-        assert lexical_facts(changed.folder / LEXICAL).deleted == 10
+        assert changed.manifest.lineage["build"]["kind"] == "delta"
         assert changed.lexical(_name(3), 5) == []
         for query in (f"{_name(410)} garden", f"palace 5 {_name(77)}"):
-            ours, theirs = dict(changed.lexical(query, 500)), dict(full.lexical(query, 500))
-            assert ours.keys() == theirs.keys()
-            assert all(abs(ours[one] - theirs[one]) <= 0.05 * theirs[one] + 0.01 for one in ours)
-            assert changed.lexical(query, 1)[0][0] == full.lexical(query, 1)[0][0]
+            assert changed.lexical(query, 500) == full.lexical(query, 500) != []
     assert _problems(base, "v0002") == set()
 
 
@@ -145,42 +141,39 @@ def test_a_row_that_comes_again_under_its_id_is_there_once(base: Base) -> None:
     assert _problems(base, "v0002") == set()
 
 
-def _files(base: Base, version: str) -> set[str]:
-    return {path.name for path in (version_dir(base.index_dir, version) / LEXICAL).iterdir() if not path.name.startswith(".")}
-
-
 @pytest.mark.slow
-def test_another_analyzer_language_or_many_deletions_make_it_in_full(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_rows_whose_terms_are_not_known_are_analyzed(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _plain(range(400))
     _build(base, rows, "en").close()
+    analyze, analyzed = writer._analyzed, list[str]()
 
-    def segments_taken_over(version: str, language: str, some: list[ChunkRow]) -> bool:
+    def count(row: dict[str, Any], language: str) -> Any:
+        analyzed.append(row["chunk_id"])
+        return analyze(row, language)
+
+    monkeypatch.setattr(writer, "_analyzed", count)
+
+    def newly_analyzed(version: str, language: str, some: list[ChunkRow]) -> int:
+        analyzed.clear()
         with _build(base, some, language, version, "v0001") as opened:
-            assert opened.manifest.lineage["build"]["kind"] == "delta"  # Chroma's own
+            assert opened.manifest.lineage["build"]["kind"] == "delta"
             assert [hit for hit, _ in opened.lexical(_name(399), 1)] == [rows[399].chunk_id]
-        return bool(_files(base, "v0001") & _files(base, version) - {"meta.json", FACTS})
+        return len(analyzed)
 
-    assert segments_taken_over("v0002", "en", rows[1:])
-    assert not segments_taken_over("v0003", "fr", rows)
-    assert not segments_taken_over("v0004", "en", rows[50:])
+    assert newly_analyzed("v0002", "en", [*rows[50:], *_plain(range(400, 407))]) == 7
+    assert newly_analyzed("v0003", "fr", rows[1:]) == 399
+    terms = version_dir(base.index_dir, "v0001") / LEXICAL / writer.TERMS
+    content = terms.read_bytes()
+    terms.write_bytes(content.replace(content[100:101], b"?"))
+    assert newly_analyzed("v0004", "en", rows[1:]) == 399
+    terms.write_bytes(content)
     monkeypatch.setattr("almanac.index.lexical.facts.analyzer_fingerprint", lambda: "another")
-    assert not segments_taken_over("v0005", "en", rows)
+    monkeypatch.setattr(writer, "analyzer_fingerprint", lambda: "another")
+    assert newly_analyzed("v0005", "en", rows[1:]) == 399
 
 
 @pytest.mark.slow
-def test_many_changes_leave_no_file_that_nobody_needs(base: Base) -> None:
-    rows = _plain(range(430))
-    _build(base, rows[:400], "en").close()
-    for number in range(2, 14):
-        _build(base, rows[number - 1 : 400 + number], "en", f"v{number:04d}", f"v{number - 1:04d}").close()
-    folder = version_dir(base.index_dir, "v0013") / LEXICAL
-    segments = {segment["segment_id"].replace("-", "") for segment in json.loads((folder / "meta.json").read_text())["segments"]}
-    assert {name.partition(".")[0] for name in _files(base, "v0013") - {"meta.json", FACTS}} == segments
-    assert _problems(base, "v0013") == set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".term", ".idx", ".fast", "meta.json", FACTS])
+@pytest.mark.parametrize("suffix", [".term", ".idx", ".fast", "meta.json", FACTS, writer.TERMS])
 def test_a_flipped_byte_is_found_and_rebuild_mends_it(base: Base, suffix: str) -> None:
     rows = _plain(range(40))
     _build(base, rows, "en").close()

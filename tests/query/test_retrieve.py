@@ -8,9 +8,11 @@ import numpy.typing as npt
 import pytest
 
 from almanac.index.build.builder import build_version
+from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict
@@ -43,7 +45,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base, rows = Base(tmp_path_factory.mktemp("retrieve")), _rows()
     base.embed(rows)
     build_version(base.job())
-    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         yield version
 
