@@ -42,7 +42,7 @@ CHUNK_SCHEMA = pa.schema(
 
 def write_table(path: Path, table: pa.Table) -> None:
     """Writes a Parquet file atomically."""
-    write_file(path, lambda file: pq.write_table(table, file, compression="zstd"))
+    write_file(path, lambda file: pq.write_table(table, file, compression="zstd", write_page_checksum=True))
 
 
 class TableWriter:
@@ -75,10 +75,13 @@ class TableWriter:
             self._temporary.unlink(missing_ok=True)
 
 
-def read_table(path: Path, columns: list[str]) -> pa.Table:
-    """Reads columns of a table. Raises DamagedVersion where it is missing or damaged, StorageError where the disk fails."""
+def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Reads columns of a table; None reads all. Raises DamagedVersion where it is missing or damaged, StorageError where the disk fails.
+
+    Like everything here that reads, it compares each page that it reads with its checksum.
+    """
     try:
-        return pq.read_table(path, columns=columns)
+        return pq.read_table(path, columns=columns, page_checksum_verification=True)
     except _UNREADABLE as error:
         raise damaged_table(path, error) from error
 

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
+from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.vectors.exact import exact_cosines, hnsw_is_reliable, nearest
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import open_matrix
@@ -97,7 +98,8 @@ class OpenVersion:
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
 
-        The search is exact where HNSW is not reliable (`index.vectors.exact`) or at most 20,000 rows are allowed. Cosines are rounded to 6 decimals.
+        The search is exact where HNSW is not reliable (`index.vectors.exact`), at most 20,000 rows are allowed, or the version cannot be written to, which
+        Chroma wants to open it. Cosines are rounded to 6 decimals.
 
         Args:
             vector: The query's vector, of shape (dimension,).
@@ -115,7 +117,7 @@ class OpenVersion:
         if k < 1 or not available:
             return []
         try:
-            if self._hnsw_is_reliable and (known is None or len(known) > _FEW):
+            if self._has_hnsw and (known is None or len(known) > _FEW):
                 hits = self._query_hnsw(vector, k if known is None else _DEEPER * k * self.manifest.counts.chunks // len(known))
                 hits = [hit for hit in hits if known is None or hit[0] in known]
                 if len(hits) >= min(k, available):
@@ -258,8 +260,11 @@ class OpenVersion:
             raise DamagedVersion(f"{self.manifest.version}: {error.message}", where=where, hint=error.hint) from error
 
     @cached_property
-    def _hnsw_is_reliable(self) -> bool:
-        return hnsw_is_reliable(self.manifest.derived.repeats)
+    def _has_hnsw(self) -> bool:
+        """Whether HNSW finds every row, and Chroma can open it: it counts each opening in its database."""
+        chroma = self.folder / CHROMA
+        is_writable = all(os.access(path, os.W_OK) for path in (chroma, chroma / DATABASE) if path.exists())
+        return is_writable and hnsw_is_reliable(self.manifest.derived.repeats)
 
     @cached_property
     def _vectors(self) -> "Vectors":
@@ -270,15 +275,15 @@ class OpenVersion:
     @cached_property
     def _chunks(self) -> pa.Table:
         try:
-            return pq.read_table(self.folder / CHUNKS, columns=_COLUMNS).combine_chunks()
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise self._damaged(error) from error
+            return read_table(self.folder / CHUNKS, _COLUMNS).combine_chunks()
+        except DamagedVersion as error:
+            raise self._damaged(error.__cause__ or error) from error
 
     @cached_property
     def _row_of(self) -> dict[str, int]:
         return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
 
-    def _damaged(self, error: Exception) -> DamagedVersion:
+    def _damaged(self, error: BaseException) -> DamagedVersion:
         return DamagedVersion(
             f"{self.manifest.version} cannot be read: {error}",
             where=str(version_dir(self._index_dir, self._version)),

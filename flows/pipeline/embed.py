@@ -9,11 +9,13 @@ import structlog
 from almanac.core.durable import write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches
-from almanac.flows.pipeline.handles import Embedded, Items, Rejects, Tables, Texts, Validated
+from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Tables, Texts, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
+from almanac.index.vectors.restore import restore_vectors
+from almanac.index.vectors.retention import keys_in
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import OperationalError
@@ -28,10 +30,21 @@ _MOST_TASKS = 200  # of a run: Prefect keeps each, and its graph has to be read
 _OTHER_TASKS = 15  # at most, beside one for each source
 
 
-def stage_texts(run: Run, tables: Tables) -> Texts:
-    """Finds the texts without a vector. Their tokens are counted where the cost of embedding is limited."""
+def lacks_vectors(run: Run, tables: Tables) -> bool:
+    """Whether a chunk has no vector in the vector store."""
+    return bool(VectorStore(run.data.vectors, run.embedder).missing(keys_in(tables.chunks).to_pylist()))
+
+
+def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
+    """Finds the texts without a vector. Vectors that the store has lost, and the live version still has, are restored from it.
+
+    Tokens are counted where the cost of embedding is limited.
+    """
     table, embed = run.staging / "texts.parquet", run.declaration.embed
-    staged = stage_missing(tables.chunks, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
+    store = VectorStore(run.data.vectors, run.embedder)
+    if live is not None:
+        restore_vectors(store, keys_in(tables.chunks).to_pylist(), live.folder, live.manifest)
+    staged = stage_missing(tables.chunks, store, table, checkpoint=CHECKPOINT)
     texts = (text for batch in read_batches(table, ["text"]) for text in batch.column(0).to_pylist())
     tokens = None if embed.max_cost is None else count_tokens(embed, texts)
     return Texts(table, staged.texts, staged.checkpoints, staged.cached, tokens)

@@ -10,21 +10,21 @@ import structlog
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.progress import Show, silent
 from almanac.flows.pipeline.earlier_runs import ending_of
-from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, quarantine_refused, refused_again, spans_of, stage_texts
+from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, lacks_vectors, quarantine_refused, refused_again, spans_of, stage_texts
 from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
 from almanac.flows.pipeline.question_vectors import question_key
 from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.state import remember
+from almanac.flows.pipeline.state import remember, vectors_as_confirmed
 from almanac.flows.pipeline.survey import Do, Survey, call_directly, cut, finished_before, is_live, judge_run, refused_before, survey
 from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.flows.pipeline.validate import require_records
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.store import discard_unfinished, next_version
-from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, as_storage_error
+from almanac.schemas.errors import AlmanacError, DamagedVersion, GateRefused, NoRecords, as_storage_error
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts, Outcome, RunReport
 
@@ -106,7 +106,7 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     ledger.validation = surveyed.validated.report_rows()
     conduct.when_surveyed(run, surveyed)
     if is_live(run, surveyed):
-        return _confirm(surveyed, ledger)
+        return _confirm(run, conduct, surveyed, ledger)
     # A refusal by counts ends the run only if such a version is kept already: a new one is built, to look at and to publish by hand.
     if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
@@ -118,8 +118,16 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
         else:
             surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
             if is_live(run, surveyed):  # without the items that the embedder refuses
-                return _confirm(surveyed, ledger)
-            is_passed = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
+                return _confirm(run, conduct, surveyed, ledger)
+            try:
+                is_passed = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
+            except DamagedVersion as error:
+                if not lacks_vectors(run, surveyed.tables):
+                    raise
+                log.warning("vectors turned out to be damaged, and are made again", kb=run.kb, error=error.message)
+                discard_unfinished(run.index_dir)
+                surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
+                is_passed = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
     if not is_passed:
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     if not go_live:
@@ -128,10 +136,17 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     return _Conclusion("published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0, surveyed)
 
 
-def _confirm(surveyed: Survey, ledger: Ledger) -> _Conclusion:
-    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts."""
+def _confirm(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> _Conclusion:
+    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts.
+
+    Vectors that the vector store has lost since then are restored, or embedded again.
+    """
     ledger.version = ledger.previous if surveyed.is_passed else None
     _count_all_as_cached(ledger)
+    if not vectors_as_confirmed(run):
+        with vectors_in_use(run.data.vectors):
+            if lacks_vectors(run, surveyed.tables):
+                _embed(run, conduct, surveyed, ledger)
     return _Conclusion("unchanged", 0, surveyed) if surveyed.is_passed else _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
 
 
@@ -154,7 +169,7 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tupl
     """Embeds what has no vector yet. Where the embedder refuses texts, the survey that is returned is the one without their items."""
     do = conduct.do
     with ledger.stage("embed", run.kb), conduct.show("embed") as on_progress:
-        texts: Texts = do(stage_texts, run, surveyed.tables)
+        texts: Texts = do(stage_texts, run, surveyed.tables, surveyed.live)
         _require_affordable(run, texts, surveyed, ledger)
         with conduct.embedding() if texts.count else nullcontext():
             on_progress(0, texts.count)

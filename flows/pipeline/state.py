@@ -10,6 +10,7 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.pipeline.handles import Comparison, Live, Pages, Rejects, Tables, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
+from almanac.index.vectors.store import VectorStore
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.reports import ItemCounts, RunReport
 
@@ -18,7 +19,7 @@ _FORMAT = 1
 
 
 class State(BaseModel):
-    """`inputs` is the hash of pages and stage fingerprints; `rejects` is the hash of rejects.jsonl."""
+    """`inputs` is the hash of pages and stage fingerprints; `rejects` is the hash of rejects.jsonl; `vectors` is that of the names of all vector parts."""
 
     format: int = _FORMAT
     version: str
@@ -28,6 +29,7 @@ class State(BaseModel):
     chunks: int
     truncated: int | None = None
     rejects: str
+    vectors: str = ""
     validation: list[dict[str, Any]] = []
 
 
@@ -49,6 +51,7 @@ def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str
         chunks=report.chunks.total,
         truncated=report.chunks.truncated,
         rejects=_hash_of(run.processed / "rejects.jsonl"),
+        vectors=_vector_parts(run),
         validation=validation,
     )
     if _read(run.processed / STATE) != state:
@@ -77,6 +80,16 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
         Comparison(counts, present, tables[0], tables[1], None),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
+
+
+def vectors_as_confirmed(run: Run) -> bool:
+    """Whether the vector store has the same parts as when the live version was last confirmed; then it lacks no vector of it."""
+    state = _read(run.processed / STATE)
+    return state is not None and state.vectors == _vector_parts(run)
+
+
+def _vector_parts(run: Run) -> str:
+    return sha256(canonical_json(VectorStore(run.data.vectors, run.embedder).parts()))
 
 
 def _read(path: Path) -> State | None:

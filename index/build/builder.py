@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import structlog
 
 from almanac.core.durable import remove
 from almanac.core.progress import OnProgress
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
@@ -78,7 +77,7 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
             copy_file(source, job.version_dir / name)  # not a hard link, which would change with the original
 
     # Read from the copy, so that Chroma's rows match the table beside them even if the original changes meanwhile.
-    table = pq.read_table(job.version_dir / CHUNKS, columns=["chunk_id", "text_sha256", "fetched_at"])
+    table = read_table(job.version_dir / CHUNKS, ["chunk_id", "text_sha256", "fetched_at"])
     _refuse_duplicates(table)
     why: DeltaNotPossible | None = None
     if job.parent is not None:

@@ -12,11 +12,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.code_fingerprint import code_fingerprint
-from almanac.core.tables import CHUNKS
+from almanac.core.tables import CHUNKS, read_table
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.vectors.keys import RowNumbers
@@ -126,7 +125,7 @@ def find_difference(parent: Parent, table: pa.Table) -> Difference:
     """Compares a new chunks table with the parent's by chunk id and `fetched_at`. Raises DeltaNotPossible where a full build is due, or cheaper."""
     manifest, earlier = parent.manifest, parent.facts
     try:
-        before = pq.read_table(verified_chunks(parent.folder, manifest), columns=["chunk_id", "fetched_at"])
+        before = read_table(verified_chunks(parent.folder, manifest), ["chunk_id", "fetched_at"])
     except DamagedVersion as error:
         raise DeltaNotPossible(error.message, damaged=True) from error
     compared = compare_rows(before, table)

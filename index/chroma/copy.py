@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from almanac.index.chroma.pages import PAGE_SUMS, altered_pages
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.lexical.facts import LEXICAL
 from almanac.schemas.errors import DamagedVersion, StorageError
@@ -14,7 +15,6 @@ from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest, StoredFile
 
 _BLOCK = 4 << 20
-_TANTIVYS_FILE_LIST = ".managed.json"
 # Errors by which copy_file_range reports that the file system or the kernel does not support it.
 _NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF)
 _THE_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
@@ -28,6 +28,7 @@ def copy_chroma(source: Path, manifest: Manifest, target: Path) -> None:
     (target / CHROMA).mkdir()
     # Readers write to the database too, if only two pages, so SQLite has to lock them out during the copy.
     _copy_database(source / CHROMA / DATABASE, target / CHROMA / DATABASE)
+    _require_pages(source, manifest, target / CHROMA / DATABASE)
     for stored in manifest.files:
         if stored.path.startswith(f"{CHROMA}/"):
             (target / stored.path).parent.mkdir(parents=True, exist_ok=True)
@@ -43,10 +44,6 @@ def copy_lexical(source: Path, manifest: Manifest, target: Path) -> None:
     for stored in manifest.files:
         if stored.path.startswith(f"{LEXICAL}/"):
             _copy_proven(source / stored.path, target / stored.path, stored)
-    # tantivy deletes obsolete files only if they are listed in this file. Being hidden, it is not in the manifest.
-    names = source / LEXICAL / _TANTIVYS_FILE_LIST
-    if names.is_file():
-        copy_file(names, target / LEXICAL / _TANTIVYS_FILE_LIST)
 
 
 def copy_file(source: Path, target: Path) -> None:
@@ -63,6 +60,20 @@ def copy_file(source: Path, target: Path) -> None:
             reader.seek(0)
             writer.seek(0)
             shutil.copyfileobj(reader, writer, _BLOCK)
+
+
+def _require_pages(source: Path, manifest: Manifest, copied: Path) -> None:
+    """Raises DamagedVersion unless the pages of the copied database match their checksums in the version's folder `source`."""
+    sums = source / PAGE_SUMS
+    wanted = next((stored.sha256 for stored in manifest.files if stored.path == PAGE_SUMS), None)
+    if not sums.is_file() or file_sha256(sums) != wanted:
+        raise DamagedVersion(f"{PAGE_SUMS} is missing or was altered", where=str(sums))
+    try:
+        altered = altered_pages(copied, sums)
+    except (ValueError, sqlite3.DatabaseError) as error:
+        raise DamagedVersion(f"Chroma's database cannot be read: {error}", where=str(source / CHROMA / DATABASE)) from error
+    if altered:
+        raise DamagedVersion(f"Chroma's database was altered, first on page {altered[0]}", where=str(source / CHROMA / DATABASE))
 
 
 def _copy_proven(source: Path, target: Path, stored: StoredFile) -> None:

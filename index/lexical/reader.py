@@ -1,5 +1,6 @@
 """Read access to a version's lexical index: BM25 search, with the query analyzed once per language of the version."""
 
+import tempfile
 from collections.abc import Collection, Iterator, Set
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,14 +129,17 @@ def _id_of(high: int, low: int) -> str:
 
 
 def _open(folder: Path) -> tantivy.Searcher:
-    """Opens the index by the folder's real path, and again if that changed meanwhile: another folder may take the name while tantivy opens its files."""
-    while True:
-        place = folder.resolve()
-        index = tantivy.Index.open(str(place))
+    """Opens the index through a temporary folder of links: tantivy writes a lock file beside what it reads, and a version may be read-only.
+
+    The searcher has every file open, so the links are not needed any longer. A link into a pinned folder leads to the same file under whatever name that
+    folder has by then.
+    """
+    with tempfile.TemporaryDirectory(prefix="almanac-lexical-") as links:
+        for path in folder.iterdir():
+            (Path(links) / path.name).symlink_to(path.absolute())
+        index = tantivy.Index.open(links)
         index.config_reader(reload_policy="manual")  # otherwise a thread watches for changes
-        searcher = index.searcher()
-        if folder.resolve() == place:
-            return searcher
+        return index.searcher()
 
 
 def _is_less(score: float, above: float) -> bool:

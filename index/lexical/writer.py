@@ -104,6 +104,8 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
             begin += len(batch)
     writer.commit()
     writer.wait_merging_threads()
+    for path in folder.glob(".*"):  # lock files, and a list of files for the next writer; there will be none
+        path.unlink()
     facts = LexicalFacts(analyzer=analyzer_fingerprint(), language=language, languages=_languages(version_dir / CHUNKS, language))
     write_file(folder / FACTS, facts.model_dump_json() + "\n")
 

@@ -17,7 +17,7 @@ from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publish import override_of
 from almanac.index.versions.store import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import AlmanacError, DamagedVersion
 from almanac.schemas.reports import PruneResult
 
 _LAST = 3  # newest versions that are kept whatever the declaration says
@@ -111,9 +111,9 @@ def needed_keys(data: DataDir, *, overlook_unreadable: bool = False) -> Needs | 
         fingerprint = _fingerprint_in(path.with_name(MANIFEST))
         try:
             (needs.by_embedder.setdefault(fingerprint, []) if fingerprint else needs.everywhere).append(keys_in(path))
-        except FileNotFoundError:
-            return needed_keys(data, overlook_unreadable=overlook_unreadable)  # a run of another knowledge base moved it: start over
-        except (pa.ArrowException, KeyError, OSError) as error:
+        except AlmanacError as error:
+            if not path.is_file():
+                return needed_keys(data, overlook_unreadable=overlook_unreadable)  # a run of another knowledge base moved it: start over
             _log.warning("table_unreadable", table=str(path), error=str(error))
             if not overlook_unreadable:
                 return None

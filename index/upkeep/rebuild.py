@@ -11,6 +11,9 @@ from almanac.core.durable import exchange, remove
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
+from almanac.index.vectors.restore import restore_vectors
+from almanac.index.vectors.retention import keys_in
+from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.pins import remove_unless_pinned
@@ -28,6 +31,8 @@ _Progress = Callable[[int, int], None]
 def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None) -> RebuildResult:
     """Repairs any damage to a version except to its tables. Nothing is embedded; digest and tables stay the same.
 
+    Vectors that the vector store has lost are taken from the version itself.
+
     Readers continue with the files that they have open; a kill leaves either the old or the new directory in place, complete.
 
     Args:
@@ -37,7 +42,7 @@ def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease:
         lease: The writer's lock, checked before the manifest is written.
         on_progress: Called with (rows done, rows in total).
 
-    Raises DamagedVersion where a table differs from the manifest or a vector is missing, since both are needed for the rebuild.
+    Raises DamagedVersion where a table differs from the manifest, or a vector is missing in both places, since both are needed for the rebuild.
     """
     started = time.perf_counter()
     manifest = read_manifest(index_dir, version)
@@ -69,13 +74,26 @@ def replace_version(
         embedder=manifest.embedder,
     )
     try:
-        _build_beside(job, manifest, lease, on_progress)
+        try:
+            _restore(job, manifest, folder)
+            _build_beside(job, manifest, lease, on_progress)
+        except DamagedVersion:
+            # Reading the vectors may have shown that a part is damaged: it has been put aside by now.
+            if not _restore(job, manifest, folder):
+                raise
+            remove(beside)
+            _build_beside(job, manifest, lease, on_progress)
         exchange(beside, folder)
     except BaseException:
         if beside.is_dir():
             remove(beside)
         raise
     remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
+
+
+def _restore(job: BuildJob, manifest: Manifest, folder: Path) -> int:
+    """Restores the vectors that the job needs and only the version in `folder` has; returns their number."""
+    return restore_vectors(VectorStore(job.vectors_root, manifest.embedder), keys_in(job.chunks).to_pylist(), folder, manifest)
 
 
 def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.durable import remove, write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
 from almanac.index.build.derived import derive
-from almanac.index.build.digest import digest_of
+from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.upkeep.rebuild import TABLES, hidden_folder, replace_version, require_tables
 from almanac.index.versions.lock import Lease
@@ -136,7 +135,7 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
     try:
         rows = {name: _rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()}
         entry = {"url": takedown.url, "at": takedown.at, "items": len(found.items), "chunks": len(found.chunks)}
-        chunks = pq.read_table(tables / CHUNKS, columns=["chunk_id", "text_sha256", "metadata"])
+        chunks = read_table(tables / CHUNKS, DIGESTED)
         cleaned = manifest.model_copy(
             update={
                 "digest": digest_of(chunks, manifest.embedder.fingerprint),
@@ -178,7 +177,7 @@ def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
 
 def _rewrite(source: Path, target: Path, urls: Collection[str]) -> int:
     """Writes a table without the rows of these URLs; returns the number of rows left."""
-    table = pq.read_table(source)
+    table = read_table(source)
     rest = table.filter(pc.invert(_is_under(table.column("url"), urls)))
     write_table(target, rest)
     return int(rest.num_rows)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.tables import TableWriter, read_texts
+from almanac.core.tables import TableWriter, read_table, read_texts
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
@@ -54,7 +54,7 @@ def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int
         to: Path of the staging table to write.
         checkpoint: Texts per row group.
     """
-    keys = pq.read_table(chunks, columns=["text_sha256"]).column(0).to_pylist()
+    keys = read_table(chunks, ["text_sha256"]).column(0).to_pylist()
     missing = set(store.missing(keys))
     texts = sorted(read_texts(chunks, missing), key=lambda entry: (-len(entry[1]), entry[0]))
     with TableWriter(to, _SCHEMA) as writer:

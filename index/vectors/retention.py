@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import structlog
 
 from almanac.core.durable import TEMPORARY, remove, sweep
+from almanac.core.tables import read_table
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.manifest import EmbedderInfo
 
@@ -63,7 +64,7 @@ def _try_exclusive(descriptor: int) -> bool:
 
 def keys_in(table_path: Path) -> pa.Array:
     """Returns the distinct vector keys of a chunks table."""
-    return pc.unique(pq.read_table(table_path, columns=["text_sha256"]).column(0)).cast(pa.string())
+    return pc.unique(read_table(table_path, ["text_sha256"]).column(0)).cast(pa.string())
 
 
 def forget_vectors(root: Path, keys: pa.Array) -> int:

@@ -41,6 +41,10 @@ class VectorStore:
         """Iterates over the distinct keys that have a vector, without reading vectors."""
         return iter(dict.fromkeys(self._keys.every()))
 
+    def parts(self) -> list[str]:
+        """Returns the file names of all parts, sorted. No file is opened."""
+        return sorted(path.name for path in self.folder.glob("*.parquet"))
+
     def missing(self, keys: Iterable[str]) -> list[str]:
         """Returns the keys without a vector, each once, in the order of first occurrence."""
         wanted = list(dict.fromkeys(keys))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.build.delta import compare_rows, verified_chunks
 from almanac.index.build.digest import DIGESTED
@@ -72,10 +72,10 @@ def check_changed(
 def _check_table(path: Path, since: Path, manifest: Manifest | None, store: VectorStore, embedder: EmbedderInfo, problems: ProblemCollector) -> Changed:
     parent = manifest_in(since, since.parent.parent, since.name)
     require_schema(pq.read_schema(path))
-    table = pq.read_table(path, columns=[*DIGESTED, "fetched_at"])
+    table = read_table(path, [*DIGESTED, "fetched_at"])
     if manifest is not None:
         check_digest(table, manifest, embedder, problems)
-    before = pq.read_table(verified_chunks(since, parent), columns=["chunk_id", "fetched_at"])
+    before = read_table(verified_chunks(since, parent), ["chunk_id", "fetched_at"])
     compared = compare_rows(before, table)
     numbers = np.union1d(compared.added, _sample(compared.kept, table, store, (parent.lineage.get("build") or {}).get("deltas", 0)))
     rows = ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers))

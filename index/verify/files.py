@@ -1,6 +1,7 @@
 """Verification of the files beside Chroma: the manifest, the files it lists, the chunks table and the digest."""
 
 import json
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
 from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.chroma.pages import PAGE_SUMS, altered_pages
+from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
 from almanac.schemas.hashing import file_sha256
@@ -30,6 +33,17 @@ def check_files(version_dir: Path, manifest: Manifest, problems: ProblemCollecto
             problems.add("file_missing", stored.path, None, stored.sha256)
         elif (found := file_sha256(path)) != stored.sha256:
             problems.add("file_altered", stored.path, found, stored.sha256)
+
+
+def check_database(version_dir: Path, problems: ProblemCollector) -> None:
+    """Compares the pages of Chroma's database with their checksums, if those are written already."""
+    database, sums = version_dir / CHROMA / DATABASE, version_dir / PAGE_SUMS
+    if database.is_file() and sums.is_file():
+        try:
+            for page in altered_pages(database, sums):
+                problems.add("file_altered", f"{CHROMA}/{DATABASE}: page {page}")
+        except (OSError, ValueError, sqlite3.DatabaseError) as error:
+            problems.add("unreadable", f"{CHROMA}/{DATABASE}", error)
 
 
 def _check_manifest(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> None:
@@ -57,11 +71,11 @@ def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: Embedde
             problems.add("file_missing", CHUNKS)
         return None
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             require_schema(file.schema_arrow)
             for batch in file.iter_batches(batch_size=_BATCH):
                 check_hashes(batch.to_pylist(), problems)
-        table = pq.read_table(path, columns=DIGESTED)
+        table = read_table(path, DIGESTED)
         if manifest is not None:
             check_digest(table, manifest, embedder, problems)
     except UNREADABLE as error:

@@ -96,7 +96,7 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
     if some is not None:
         yield from (batch.to_pylist() for batch in some.select(STORED_COLUMNS).to_batches(_BATCH))
         return
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         yield from (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS))
 
 

@@ -64,12 +64,13 @@ def _work(job_text: str, send: Callable[[Message], None]) -> None:
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """Verifies the version in this process; called in the child, since a damaged index file may crash the process."""
     from almanac.index.verify.delta import check_changed
-    from almanac.index.verify.files import check_chunks, check_files
+    from almanac.index.verify.files import check_chunks, check_database, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
 
     problems = ProblemCollector(send)
     if job.manifest is not None:
         check_files(job.version_dir, job.manifest, problems)
+        check_database(job.version_dir, problems)
     collection = job.manifest.collection if job.manifest else None
     table, rows = None, None
     if job.since is None:

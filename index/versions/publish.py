@@ -8,6 +8,7 @@ import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import sync_tree, write_file
+from almanac.index.chroma.pages import write_page_sums
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import (
@@ -43,6 +44,7 @@ def finish_version(index_dir: Path, manifest: Manifest, *, lease: Lease | None =
 
 def seal(folder: Path, manifest: Manifest, *, lease: Lease | None = None) -> Manifest:
     """Syncs a built directory to disk and writes its manifest; `folder` need not be the version's final one. Raises RunLocked where `lease` was lost."""
+    write_page_sums(folder)
     sync_tree(folder)  # Chroma syncs only its database, never its index files
     complete = manifest.model_copy(update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]})
     if lease:
@@ -131,8 +133,8 @@ def _version_before(index_dir: Path) -> str:
 def _stable_files(folder: Path) -> Iterator[Path]:
     """Yields the files that do not change when the version is opened, queried and closed; only these are hashed in the manifest.
 
-    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening. The HNSW files do not, once flushed, which the presence of
-    `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows) writes them again each time.
+    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening; its pages have checksums (`index.chroma.pages`). The HNSW files do not, once
+    flushed, which the presence of `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows) writes them again each time.
     """
     for path in folder.rglob("*"):
         relative = path.relative_to(folder)

@@ -25,7 +25,7 @@ def test_a_version_of_an_older_format_is_refused_until_a_run_has_brought_it_up(t
         assert run(place)["outcome"] == "published"
         before = read_manifest(index_dir, "v0001")
         _set_format(index_dir, FORMAT - 1)
-        with pytest.raises(DamagedVersion, match="has format 2, and this almanac reads format 3") as raised:
+        with pytest.raises(DamagedVersion, match=f"has format {FORMAT - 1}, and this almanac reads format {FORMAT}") as raised:
             read_manifest(index_dir, "v0001")
         assert "almanac run KB builds a version of this format" in str(raised.value.hint)
         report = run(place)

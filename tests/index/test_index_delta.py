@@ -330,7 +330,7 @@ def test_files_of_a_parent_that_a_reader_left_half_written_are_taken_back_first(
     code = (
         "import os, sqlite3, sys\n"
         "c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('PRAGMA cache_size = 1'); c.execute('BEGIN IMMEDIATE')\n"
-        "c.execute(\"UPDATE embedding_metadata SET string_value = 'torn'\")\n"
+        "c.execute(\"UPDATE embeddings SET created_at = '1999-12-31 23:59:59'\")\n"
         "os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", code, str(database)], check=False)

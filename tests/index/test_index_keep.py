@@ -20,6 +20,7 @@ from almanac.index.upkeep.promote import promote_version
 from almanac.index.upkeep.prune import prune
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.upkeep.takedown import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
+from almanac.index.vectors.matrix import MATRIX
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
@@ -219,10 +220,12 @@ def test_what_a_version_is_made_from_cannot_be_rebuilt_and_the_error_says_what_t
     _pretend(data, 9)
     (part,) = [path for path in data.vectors.glob("*/*.parquet") if pq.read_metadata(path).num_rows == len(FIRST)]
     part.rename(part.with_suffix(".aside"))
+    own = version_dir(data.index("shop"), "v0001") / MATRIX
+    own.rename(own.with_suffix(".aside"))
     with pytest.raises(DamagedVersion, match="cannot be built again: no vector") as raised:
         rebuild_version(data.index("shop"), "v0001", data.vectors)
-    assert "almanac verify KB v0001" in (raised.value.hint or "")
-    part.with_suffix(".aside").rename(part)
+    assert "almanac run KB" in (raised.value.hint or "")
+    own.with_suffix(".aside").rename(own)
     table = version_dir(data.index("shop"), "v0001") / DOCUMENTS
     content = bytearray(table.read_bytes())
     content[100] ^= 1
@@ -230,6 +233,16 @@ def test_what_a_version_is_made_from_cannot_be_rebuilt_and_the_error_says_what_t
     with pytest.raises(DamagedVersion, match=r"documents\.parquet of v0001 was altered"):
         rebuild_version(data.index("shop"), "v0001", data.vectors)
     assert list((data.index("shop") / "versions").glob(".*")) == []
+
+
+@pytest.mark.parametrize("damage", ["lost", "keys", "vectors"])
+def test_rebuild_restores_vectors_that_only_the_version_has(data: DataDir, damage: str) -> None:
+    for part in data.vectors.glob("*/*.parquet"):
+        content = bytearray(part.read_bytes())
+        content[80 if damage == "keys" else -500] ^= 1
+        part.unlink() if damage == "lost" else part.write_bytes(content)
+    rebuild_version(data.index("shop"), "v0001", data.vectors)
+    assert _problems(data, "v0001") == []
 
 
 @pytest.mark.slow
