@@ -16,7 +16,8 @@ from almanac.index.versions.pins import alone_with
 from almanac.index.versions.publish import publish as move_pointer
 from almanac.index.versions.publish import rollback as move_back
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.reports import ItemChange, VerifyResult
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.reports import ItemChange, VerifyResult, VersionRow
 
 _SHOWN = 50  # changed items in a table; --json has all
 
@@ -49,12 +50,26 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         print_json(found)
         return
     table = [
-        (r.version, r.state, r.created_at[:16].replace("T", " "), *r.counts.model_dump().values(), r.digest[:8], _readers(index_dir, r.version))
+        (r.version, r.state, _minute(r.created_at), _publication(r), *r.counts.model_dump().values(), r.digest[:8], _readers(index_dir, r.version))
         for r in found.versions
     ]
-    print_table(name, ("version", "state", "created", "records", "docs", "chunks", "digest", "read now"), table)
-    if found.current is not None and found.current not in stored.version_names(index_dir):
-        say(f"CURRENT says {found.current}, and there is no such version: almanac rollback {name} goes back to the newest one before it")
+    print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "digest", "read now"), table)
+    try:
+        stored.current_version(index_dir)
+    except DamagedVersion as error:
+        error.about(place.declaration.handle)
+        say(f"{error.message}\n  → {error.hint}")
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _publication(row: VersionRow) -> str:
+    """When the version last went live, and why it did although the gate had refused it."""
+    if row.published_at is None:
+        return "never"
+    return _minute(row.published_at) + (f", overriding the gate: {row.override}" if row.override else "")
 
 
 def _readers(folder: Path, version: str) -> str:
@@ -101,7 +116,7 @@ def publish(
     version: Annotated[str, typer.Argument(metavar="V", help="a kept version such as v0002")],
     override_gate: Annotated[
         str | None,
-        typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept under overrides/", show_default=False),
+        typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept in published.jsonl", show_default=False),
     ] = None,
     env: Env = None,
     data: Data = None,
@@ -111,9 +126,8 @@ def publish(
     place = _locate(kb, env, data)
     name, index_dir = place.name, place.index_dir
     stored.require_version(index_dir, version)  # so that a mistake leaves no index_dir behind
-    with writer_lock(index_dir, "publish") as lease:
-        previous = stored.read_pointer(index_dir)
-        move_pointer(index_dir, version, override=override_gate, lease=lease)
+    previous = stored.usable_pointer(index_dir)
+    move_pointer(index_dir, version, override=override_gate)
     _say_moved(name, version, previous, as_json=as_json)
 
 
@@ -125,9 +139,8 @@ def rollback(kb: KB, version: BeforeArgument = None, env: Env = None, data: Data
         stored.require_published(index_dir)
     else:
         stored.require_version(index_dir, version)
-    with writer_lock(index_dir, "rollback") as lease:
-        previous = stored.read_pointer(index_dir)
-        current = move_back(index_dir, version, lease=lease)
+    previous = stored.usable_pointer(index_dir)
+    current = move_back(index_dir, version)
     _say_moved(name, current, previous, as_json=as_json)
 
 

@@ -312,6 +312,8 @@ class VersionRow(BaseModel):
     counts: Counts
     digest: str
     run_id: str
+    published_at: str | None  # when it last went live; None where it never did
+    override: str | None  # why it did although the gate had refused it
 
 
 class Versions(BaseModel):

@@ -21,8 +21,7 @@ from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.publish import finish_version
-from almanac.index.versions.publish import publish as move_pointer
+from almanac.index.versions.publish import finish_version, publish_after
 from almanac.query.evaluation.golden import measure_recall
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Counts, Manifest, Verdict
@@ -146,16 +145,25 @@ def _live_recall(run: Run, live: Manifest) -> Recall | None:
         return None
 
 
-def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: Manifest, lease: Lease, *, go_live: bool) -> None:
-    """Syncs the directory, writes the manifest, whose verdict rests on what was measured, and moves the pointer where the gate let it pass.
+def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: Manifest, lease: Lease, *, go_live: bool) -> bool:
+    """Syncs the directory, writes the manifest, whose verdict rests on what was measured, and moves the pointer if `go_live`. Returns whether it is live.
 
     Only for who still holds the lock.
     """
     finish_version(run.index_dir, manifest, lease=lease)
-    if go_live:
-        move_pointer(run.index_dir, verified.version, lease=lease)
+    return go_live and _move_pointer(run, verified.version, manifest.parent, lease)
 
 
-def publish_finished(run: Run, version: str, _tables: Tables, lease: Lease) -> None:
-    """Moves the pointer to a version that another run finished, of the same tables. Only for who still holds the lock."""
-    move_pointer(run.index_dir, version, lease=lease)
+def publish_finished(run: Run, version: str, previous: str | None, _tables: Tables, lease: Lease) -> bool:
+    """Moves the pointer to a version that another run finished, of the same tables. Returns whether it is live. Only for who still holds the lock."""
+    return _move_pointer(run, version, previous, lease)
+
+
+def _move_pointer(run: Run, version: str, previous: str | None, lease: Lease) -> bool:
+    """Makes a version live after `previous`, which was live when the run began. Whoever made another one live since then meant it: the version is kept."""
+    if publish_after(run.index_dir, version, previous, lease=lease):
+        return True
+    log.warning(
+        "another version was made live while this run was at work: the new one is kept", kb=run.kb, version=version, hint=f"almanac publish {run.kb} {version}"
+    )
+    return False

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 
@@ -57,6 +57,7 @@ class _Conclusion:
     error: dict[str, Any] | None = None
 
 
+_Fate = Literal["live", "kept", "refused"]  # of a finished version
 _PLAIN = Conduct()
 
 
@@ -113,24 +114,23 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     with vectors_in_use(run.data.vectors):
         if finished := finished_before(run, surveyed, ledger.previous):
-            _publish_finished(run, lease, conduct, surveyed, finished, ledger, go_live=go_live)
-            is_passed = True
+            fate = _publish_finished(run, lease, conduct, surveyed, finished, ledger, go_live=go_live)
         else:
             surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
             if is_live(run, surveyed):  # without the items that the embedder refuses
                 return _confirm(run, conduct, surveyed, ledger)
             try:
-                is_passed = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
+                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
             except DamagedVersion as error:
                 if not lacks_vectors(run, surveyed.tables):
                     raise
                 log.warning("vectors turned out to be damaged, and are made again", kb=run.kb, error=error.message)
                 discard_unfinished(run.index_dir)
                 surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
-                is_passed = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
-    if not is_passed:
+                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
+    if fate == "refused":
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
-    if not go_live:
+    if fate == "kept":
         return _Conclusion("kept", 0, surveyed)
     with_rejects = surveyed.validated.rejected > 0
     return _Conclusion("published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0, surveyed)
@@ -202,8 +202,8 @@ def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger
 
 def _build_and_judge(
     run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, texts: Texts, embedded: tuple[Embedded, ...], ledger: Ledger, *, go_live: bool
-) -> bool:
-    """Builds, verifies, measures and judges a version, writes its manifest, and makes it live if it passed and `go_live`. Returns whether it passed.
+) -> _Fate:
+    """Builds, verifies, measures and judges a version, writes its manifest, and makes it live if it passed and `go_live`.
 
     A refused version with the same content as one that is kept is removed again.
     """
@@ -221,23 +221,25 @@ def _build_and_judge(
         if verdict.verdict == "refused" and (refused := refused_before(run, tables.digest)):
             remove(built.folder)
             ledger.version = refused.version
-            return False
+            return "refused"
     is_passed = verdict.verdict == "passed"
     with ledger.stage("publish", run.kb):
         manifest = manifest_of(run, pages, comparison, tables, verified, verdict, ledger.previous)
-        do(publish, run, verified, measured, manifest, lease, go_live=is_passed and go_live)
+        has_gone_live = do(publish, run, verified, measured, manifest, lease, go_live=is_passed and go_live)
     ledger.version = version
-    return is_passed
+    return "live" if has_gone_live else "kept" if is_passed else "refused"
 
 
-def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, finished: Manifest, ledger: Ledger, *, go_live: bool) -> None:
+def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, finished: Manifest, ledger: Ledger, *, go_live: bool) -> _Fate:
     """Makes a version live that a killed run had built, verified and judged, but not published."""
     ledger.version = finished.version
     ledger.note(finished.gate)
     _count_all_as_cached(ledger)
-    if go_live:
-        with ledger.stage("publish", run.kb):
-            conduct.do(publish_finished, run, finished.version, surveyed.tables, lease)
+    if not go_live:
+        return "kept"
+    with ledger.stage("publish", run.kb):
+        has_gone_live = conduct.do(publish_finished, run, finished.version, ledger.previous, surveyed.tables, lease)
+    return "live" if has_gone_live else "kept"
 
 
 def _look_back(run: Run, concluded: _Conclusion, report: RunReport, ledger: Ledger, lease: Lease) -> None:

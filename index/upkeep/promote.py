@@ -18,8 +18,9 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.pins import Pin
-from almanac.index.versions.publish import finish_version, override_of, publish
-from almanac.index.versions.store import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, version_dir
+from almanac.index.versions.publications import override_of
+from almanac.index.versions.publish import finish_version, publish
+from almanac.index.versions.store import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, usable_pointer, version_dir
 from almanac.schemas.errors import DamagedVersion, GateRefused, UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import PromoteResult
@@ -127,7 +128,7 @@ def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
     return manifest.model_copy(
         update={
             "version": name,
-            "parent": read_pointer(target.index(manifest.kb)),
+            "parent": usable_pointer(target.index(manifest.kb)),
             "created_at": utc_now(),
             "lineage": {**manifest.lineage, "promoted": origin},
             "files": [],

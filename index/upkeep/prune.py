@@ -14,7 +14,7 @@ from almanac.core.tables import CHUNKS
 from almanac.index.vectors.retention import keys_in, prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.pins import remove_unless_pinned
-from almanac.index.versions.publish import override_of
+from almanac.index.versions.publications import override_of, pointer_lock, publications
 from almanac.index.versions.store import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, DamagedVersion
@@ -39,16 +39,17 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
     index_dir = data.index(declaration.name)
     discard_unfinished(index_dir)
     result = PruneResult(kb=declaration.name, versions=[], held=[], crawls=0, pages=0, vectors=0, bytes=0)
-    for version in expired_versions(index_dir, declaration.retention.versions):
-        if lease:
-            lease.require_held()
-        folder = version_dir(index_dir, version)
-        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        if remove_unless_pinned(folder):
-            result.versions.append(version)
-            result.bytes += size
-        else:
-            result.held.append(version)
+    with pointer_lock(index_dir):  # nobody can roll back to a version that is being removed
+        for version in expired_versions(index_dir, declaration.retention.versions):
+            if lease:
+                lease.require_held()
+            folder = version_dir(index_dir, version)
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            if remove_unless_pinned(folder):
+                result.versions.append(version)
+                result.bytes += size
+            else:
+                result.held.append(version)
     with vectors_unused(data.vectors) as unused:
         if unused:
             limit = time.time() - declaration.retention.vectors_days * _DAY_S
@@ -60,13 +61,13 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
 
 
 def expired_versions(index_dir: Path, keep: int) -> list[str]:
-    """Returns the versions beyond the `keep` newest, oldest first; never the live version or the three newest.
+    """Returns the versions beyond the `keep` newest, oldest first; never the live version, the one published last, or the three newest.
 
     Refused versions do not displace those that one can roll back to: the `keep` newest of the others stay as well.
     """
     names, count = version_names(index_dir), max(keep, _LAST)
     others = [name for name in names if not _was_refused(index_dir, name)]
-    stay = {*names[-count:], *others[-count:], read_pointer(index_dir)}
+    stay = {*names[-count:], *others[-count:], read_pointer(index_dir), *(one.version for one in publications(index_dir)[-1:])}
     return [name for name in names if name not in stay]
 
 

@@ -60,7 +60,7 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
     index_dir.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(index_dir)
     try:
-        sweep([*index_dir.glob(TEMPORARY), *index_dir.glob(f"overrides/{TEMPORARY}")])  # left by writers that died
+        sweep(index_dir.glob(TEMPORARY))  # left by writers that died
         since = utc_now()
         entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": _process_start(os.getpid())}
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")

@@ -1,6 +1,5 @@
 """Completes a built directory into a version, publishes a version, and rolls back to an older one."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +10,17 @@ from almanac.core.durable import sync_tree, write_file
 from almanac.index.chroma.pages import write_page_sums
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.lock import Lease
+from almanac.index.versions.publications import Publication, note_publication, override_of, pointer_lock, publications
 from almanac.index.versions.store import (
     MANIFEST,
     MANIFEST_HASH,
+    existing_versions,
     point_to,
     read_manifest,
     read_pointer,
     require_files,
     require_published,
+    usable_pointer,
     version_dir,
     version_names,
     version_number,
@@ -56,19 +58,37 @@ def seal(folder: Path, manifest: Manifest, *, lease: Lease | None = None) -> Man
 
 
 def publish(index_dir: Path, version: str, *, override: str | None = None, lease: Lease | None = None) -> None:
-    """Makes `version` the current one.
+    """Makes `version` the current one, whatever the pointer says now.
 
     Args:
         index_dir: The knowledge base's index directory.
         version: Name of a complete version.
-        override: Reason for publishing a version that its gate refused; it is stored beside the versions.
-        lease: The writer's lock, checked before anything is written.
+        override: Reason for publishing a version that its gate refused; it is kept in the record of publications.
+        lease: The writer's lock, checked before anything is written. None: the lock is not needed.
 
     Raises GateRefused where the gate refused the version and there is no `override`, DamagedVersion where a file is missing or has another size, NotFound
     for an unknown version, RunLocked where `lease` was lost.
     """
+    with pointer_lock(index_dir):
+        _publish(index_dir, version, override, lease)
+
+
+def publish_after(index_dir: Path, version: str, previous: str | None, *, lease: Lease | None = None) -> bool:
+    """Makes `version` the current one, unless another one than `previous` is current by now: somebody rolled back while the version was made.
+
+    Returns whether it was published. Raises as `publish`.
+    """
+    with pointer_lock(index_dir):
+        if read_pointer(index_dir) != previous:
+            return False
+        _publish(index_dir, version, None, lease)
+        return True
+
+
+def _publish(index_dir: Path, version: str, override: str | None, lease: Lease | None) -> None:
     manifest = read_manifest(index_dir, version)
-    if manifest.gate.verdict != "passed" and not override:
+    is_refused = manifest.gate.verdict != "passed"
+    if is_refused and not override:
         failed = ", ".join(f"{check.name} {check.value} (limit {check.limit})" for check in manifest.gate.checks if not check.ok)
         raise GateRefused(
             f"the gate refused {version}: {failed or 'see its manifest'}",
@@ -76,58 +96,45 @@ def publish(index_dir: Path, version: str, *, override: str | None = None, lease
             hint=f"mend the cause and run again, or almanac publish {index_dir.name} {version} --override-gate WHY",
         )
     require_files(version_dir(index_dir, version), manifest)
-    previous = read_pointer(index_dir)
+    previous = usable_pointer(index_dir)
     if lease:
         lease.require_held()
-    if manifest.gate.verdict != "passed":
-        # The reason is stored beside the version, since versions never change.
-        entry = {"version": version, "why": override, "at": utc_now(), "previous": previous}
-        write_file(_override_path(index_dir, version), json.dumps(entry, ensure_ascii=False) + "\n")
+    note_publication(index_dir, Publication(version=version, at=utc_now(), previous=previous, why=override if is_refused else None))
     point_to(index_dir, version)
     _log.info("published", kb=index_dir.name, version=version, previous=previous, override=override)
 
 
-def override_of(index_dir: Path, version: str) -> str | None:
-    """Returns the reason for which a refused version was published; None where there is none."""
-    try:
-        return str(json.loads(_override_path(index_dir, version).read_text(encoding="utf-8"))["why"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
+def rollback(index_dir: Path, version: str | None = None) -> str:
+    """Publishes an older version and returns its name. The writer's lock is not needed.
 
-
-def _override_path(index_dir: Path, version: str) -> Path:
-    return index_dir / "overrides" / f"{version}.json"
-
-
-def rollback(index_dir: Path, version: str | None = None, *, lease: Lease | None = None) -> str:
-    """Publishes an older version and returns its name.
-
-    Without `version`, this is the newest version older than the current one that passed its gate and whose files are complete. It also works when the
-    pointer refers to a version that does not exist. A refused version can be given by name if it was published before; the stored reason is reused.
-    Raises NotFound when there is no version to roll back to, and otherwise as `publish`.
+    Without `version`, this is the newest version older than the current one that passed its gate or was published before, and whose files are complete. Where
+    the pointer is lost or names no version, it is the version that was published last. A refused version can be given by name if it was published before;
+    the reason of then is reused. Raises NotFound when there is no version to roll back to, and otherwise as `publish`.
     """
-    if version is None:
-        version = _version_before(index_dir)
-    publish(index_dir, version, override=override_of(index_dir, version), lease=lease)
+    with pointer_lock(index_dir):
+        if version is None:
+            version = _version_before(index_dir)
+        _publish(index_dir, version, override_of(index_dir, version), None)
     return version
 
 
 def _version_before(index_dir: Path) -> str:
     require_published(index_dir)
-    pointer = str(read_pointer(index_dir))
-    # A pointer that is not a version's name counts as newer than every version.
-    limit = version_number(pointer) if pointer[1:].isdecimal() else None
-    for name in reversed(version_names(index_dir)):
-        if limit is not None and version_number(name) >= limit:
-            continue
+    current, names = usable_pointer(index_dir), version_names(index_dir)
+    if current is not None:
+        candidates = [name for name in reversed(names) if version_number(name) < version_number(current)]
+    else:
+        candidates = [name for name in dict.fromkeys([*(one.version for one in reversed(publications(index_dir))), *reversed(names)]) if name in names]
+    for name in candidates:
         try:
             manifest = read_manifest(index_dir, name)
             require_files(version_dir(index_dir, name), manifest)
-            if manifest.gate.verdict == "passed":
+            if manifest.gate.verdict == "passed" or override_of(index_dir, name):
                 return name
         except DamagedVersion as error:
             _log.warning("version_skipped", kb=index_dir.name, version=name, error=error.message)
-    raise NotFound(f"no version older than {pointer} to go back to", where=str(index_dir), hint="almanac versions KB lists what there is")
+    older = f"no version older than {current}" if current else "no complete version that the gate let pass"
+    raise NotFound(f"{older} to go back to", where=str(index_dir), hint=f"almanac versions KB lists what there is; {existing_versions(index_dir)}")
 
 
 def _stable_files(folder: Path) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from almanac.core.durable import remove, write_file
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.pins import Pin, remove_unless_pinned
+from almanac.index.versions.publications import publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
 from almanac.schemas.manifest import FORMAT, Manifest
 from almanac.schemas.reports import VersionRow, Versions
@@ -20,6 +21,7 @@ from almanac.schemas.reports import VersionRow, Versions
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"  # in the format of `sha256sum`, so that it can also be checked by hand
 POINTER = "CURRENT"
+_LONGEST_POINTER = 100  # bytes
 _NAME = re.compile(r"v\d{4,}")
 _log = structlog.get_logger("almanac.versions")
 
@@ -52,7 +54,7 @@ def list_versions(index_dir: Path) -> list[Manifest]:
 
 def report_versions(index_dir: Path) -> Versions:
     """Returns the report of `almanac versions`: the versions with a readable manifest, newest first, and the current one."""
-    pointer = read_pointer(index_dir)
+    pointer, last = usable_pointer(index_dir), {one.version: one for one in publications(index_dir)}
     rows = [
         VersionRow(
             version=m.version,
@@ -62,6 +64,8 @@ def report_versions(index_dir: Path) -> Versions:
             counts=m.counts,
             digest=m.digest,
             run_id=m.run_id,
+            published_at=last[m.version].at if m.version in last else None,
+            override=last[m.version].why if m.version in last else None,
         )
         for m in reversed(list_versions(index_dir))
     ]
@@ -72,7 +76,7 @@ def require_version(index_dir: Path, version: str) -> None:
     """Raises NotFound, with the names of the existing versions, unless `version` is complete."""
     known = version_names(index_dir)
     if version not in known:
-        raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=f"there are: {', '.join(known) or 'none yet'}")
+        raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=existing_versions(index_dir))
 
 
 def read_manifest(index_dir: Path, version: str) -> Manifest:
@@ -120,21 +124,39 @@ def pin_version(index_dir: Path, version: str) -> Pin:
 
 
 def read_pointer(index_dir: Path) -> str | None:
-    """Returns the content of CURRENT, whether or not that version exists; None before the first publication."""
-    path = index_dir / POINTER
-    return path.read_text().strip() if path.is_file() else None
+    """Returns the content of CURRENT, whether or not that version exists, bytes that are no text replaced; None where there is no such file."""
+    try:
+        with (index_dir / POINTER).open("rb") as file:
+            return file.read(_LONGEST_POINTER).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return None
+
+
+def usable_pointer(index_dir: Path) -> str | None:
+    """Returns the published version; None where the pointer is lost or names no complete version."""
+    version = read_pointer(index_dir)
+    return version if version in version_names(index_dir) else None
 
 
 def current_version(index_dir: Path) -> str | None:
-    """Returns the published version, or None before the first publication. Raises DamagedVersion where the pointer names no complete version."""
+    """Returns the published version, or None before the first publication. Raises DamagedVersion where the pointer is lost or names no complete version."""
     version = read_pointer(index_dir)
-    if version is not None and version not in version_names(index_dir):
-        raise DamagedVersion(
-            f"CURRENT says '{version}', and there is no complete version of that name",
-            where=str(index_dir / POINTER),
-            hint="almanac rollback KB goes back to an older one; almanac versions KB lists them",
-        )
-    return version
+    if version in version_names(index_dir):
+        return version
+    before = publications(index_dir)
+    if version is None and not before:
+        return None
+    finding = "CURRENT is missing" if version is None else f"CURRENT says {version!r}, and there is no complete version of that name"
+    raise DamagedVersion(
+        f"{finding}; {before[-1].version} was published last" if before else finding,
+        where=str(index_dir / POINTER),
+        hint=f"almanac rollback KB makes the last one that is whole live again, almanac publish KB VERSION any other; {existing_versions(index_dir)}",
+    )
+
+
+def existing_versions(index_dir: Path) -> str:
+    """Returns the names of the complete versions, for messages."""
+    return f"there are: {', '.join(version_names(index_dir)) or 'none yet'}"
 
 
 def resolve_version(index_dir: Path, version: str | None = None) -> str:
@@ -151,9 +173,11 @@ def resolve_version(index_dir: Path, version: str | None = None) -> str:
 
 
 def require_published(index_dir: Path) -> None:
-    """Raises NothingPublished before the first publication. Does not check that the current version exists."""
-    if read_pointer(index_dir) is None:
-        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint="almanac run KB")
+    """Raises NothingPublished before the first publication, with the names of versions that are kept. Does not check that the current version exists."""
+    if read_pointer(index_dir) is None and not publications(index_dir):
+        kept = version_names(index_dir)
+        hint = f"almanac publish KB {kept[-1]} makes a kept version live; {existing_versions(index_dir)}" if kept else "almanac run KB"
+        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=hint)
 
 
 def next_version(index_dir: Path) -> str:

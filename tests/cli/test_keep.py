@@ -58,18 +58,19 @@ def test_rollback_loads_no_engine_and_survives_a_pointer_that_leads_nowhere(alma
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr.splitlines()[-1]) == ("shop: v0001 is live, after v0002\n", "set()")
     (almanac.data / "index/shop/CURRENT").write_text("v0042\n")
-    assert "almanac rollback shop" in almanac("versions", kb).stdout
-    assert almanac("rollback", kb, "--json").json == {"kb": "shop", "current": "v0002", "previous": "v0042"}
+    assert "v0001 was published last" in almanac("versions", kb).stdout
+    assert almanac("rollback", kb, "--json").json == {"kb": "shop", "current": "v0001", "previous": None}
 
 
 def test_a_second_writer_is_told_who_is_at_work_and_ends_with_6(almanac: Almanac, kb: str) -> None:
     with writer_lock(DataDir(almanac.data).index("shop"), "promote"):
-        for arguments in (["rollback", kb], ["publish", kb, "v0001"], ["prune", kb], ["rebuild", kb], ["forget", kb, "http://shop/1"]):
+        for arguments in (["prune", kb], ["rebuild", kb], ["forget", kb, "http://shop/1"]):
             done = almanac(*arguments, "--json")
             assert (done.code, done.json["error"]["kind"]) == (6, "run_locked"), arguments
             assert "promote (pid" in done.json["error"]["message"]
         assert almanac("versions", kb).code == 0
-    assert almanac("publish", kb, "v0001").code == 0
+        assert almanac("rollback", kb, "--json").json["current"] == "v0001"
+        assert almanac("publish", kb, "v0002", "--json").json == {"kb": "shop", "current": "v0002", "previous": "v0001"}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,12 @@ from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.publish import build
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
+from almanac.index.upkeep.rebuild import rebuild_version
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.publish import rollback
+from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.errors import DamagedVersion, NoRecords, RunLocked
+from almanac.schemas.reports import Problem
 from tests.flows.notes import write
 
 pytestmark = pytest.mark.slow  # whole runs
@@ -32,6 +37,10 @@ class Base:
     def run(self, do: Callable[..., Any] | None = None, **options: Any) -> dict[str, Any]:
         run = Run(load_declaration(str(self.declared), ""), self.data)
         return carry_out(run, Conduct() if do is None else Conduct(do=do, **options))
+
+    def problems(self, version: str) -> list[Problem]:
+        manifest = read_manifest(self.data.index("many"), version)
+        return verify_version(self.data.versions("many") / version, manifest, self.data.vectors, manifest.embedder)
 
     @property
     def processed(self) -> Path:
@@ -130,3 +139,57 @@ def test_counts_of_a_run_without_records_add_up(base: Base) -> None:
     assert report["outcome"] == "no_records"
     assert items["in"] == sum(items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
     assert NoRecords.exit_code == report["exit_code"]
+
+
+def test_a_rollback_during_a_run_stands_and_the_new_version_is_kept(base: Base) -> None:
+    index_dir = base.data.index("many")
+    base.run()
+    write(base.declared.parent, 42)
+    base.run()
+    write(base.declared.parent, 44)
+    report = base.run(before(build, lambda: rollback(index_dir)))
+    assert (report["outcome"], report["exit_code"], report["version"], current_version(index_dir)) == ("kept", 0, "v0003", "v0001")
+    write(base.declared.parent, 46)
+    base.run()
+    assert current_version(index_dir) == "v0004"
+
+
+def test_a_run_without_a_pointer_names_the_versions_and_publishes_nothing(base: Base) -> None:
+    base.run()
+    (base.data.index("many") / "CURRENT").unlink()
+    with pytest.raises(DamagedVersion, match="CURRENT is missing; v0001 was published last") as raised:
+        base.run()
+    assert "there are: v0001" in (raised.value.hint or "")
+    assert rollback(base.data.index("many")) == "v0001"
+    assert base.run()["outcome"] == "unchanged"
+
+
+@pytest.mark.parametrize("damage", ["lost", "keys", "vectors"])
+@pytest.mark.parametrize("is_restorable", [True, False])
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_run_heals_the_vectors_that_its_version_needs(base: Base, damage: str, is_restorable: bool, changed: bool) -> None:
+    """Vectors come from the live version, and are embedded again only where that one is damaged, too."""
+    base.run()
+    for part in base.data.vectors.glob("*/*.parquet"):
+        content = bytearray(part.read_bytes())
+        content[80 if damage == "keys" else -500] ^= 1
+        part.unlink() if damage == "lost" else part.write_bytes(content)
+    assert {problem.kind for problem in base.problems("v0001")} == {"vector_missing"}
+    if not is_restorable:
+        flip(base.data.versions("many") / "v0001" / "vectors.npy")
+    if changed:
+        write(base.declared.parent, 41)
+    report = base.run()
+    assert report["outcome"] == ("published" if changed else "unchanged")
+    embedded = (0 if is_restorable else report["chunks"]["total"] - changed) + changed
+    assert report["chunks"]["embedded"] == embedded
+    version = report["version"]
+    if not changed and not is_restorable:
+        rebuild_version(base.data.index("many"), version, base.data.vectors)
+    assert base.problems(version) == []
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from almanac.core.tables import chunks_table
 from almanac.index.build.digest import digest_of
 from almanac.index.versions.lock import lock_holder, writer_lock
 from almanac.index.versions.pins import remove_unless_pinned
-from almanac.index.versions.publish import finish_version, publish, rollback
+from almanac.index.versions.publish import finish_version, publish, publish_after, rollback
 from almanac.index.versions.store import (
     current_version,
     discard_unfinished,
@@ -28,6 +29,7 @@ from almanac.index.versions.store import (
     pin_version,
     point_to,
     read_manifest,
+    report_versions,
     resolve_version,
     version_dir,
 )
@@ -118,6 +120,67 @@ def test_rollback_goes_to_the_newest_older_version_that_passed(base: Any) -> Non
     with pytest.raises(NotFound):
         rollback(base.index_dir)
     assert rollback(base.index_dir, "v0005") == current_version(base.index_dir) == "v0005"
+
+
+def test_rollback_goes_to_a_version_that_was_live_by_override(base: Any) -> None:
+    for version, passed in (("v0001", True), ("v0002", False), ("v0003", False), ("v0004", True)):
+        base.pretend(version, passed)
+    for version, why in (("v0001", None), ("v0002", "checked by hand"), ("v0004", None)):
+        publish(base.index_dir, version, override=why)
+    rows = {row.version: row for row in report_versions(base.index_dir).versions}
+    assert {version: (row.state, row.override, row.published_at is not None) for version, row in rows.items()} == {
+        "v0004": ("current", None, True), "v0003": ("refused", None, False), "v0002": ("refused", "checked by hand", True), "v0001": ("kept", None, True),
+    }  # fmt: skip
+    assert [rollback(base.index_dir), rollback(base.index_dir)] == ["v0002", "v0001"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00v0002", b"v0042\n", b"../../v0002\n", b"v0002\nv0001\n", b"x" * 5_000_000])
+def test_a_lost_pointer_is_told_with_the_versions_and_mended(base: Any, content: bytes | None) -> None:
+    for version in ("v0001", "v0002", "v0003"):
+        base.pretend(version)
+    for version in ("v0003", "v0002"):  # v0003 was rolled back from
+        publish(base.index_dir, version)
+    path = base.index_dir / "CURRENT"
+    for mend in (rollback, lambda index_dir: publish(index_dir, "v0002")):
+        path.unlink() if content is None else path.write_bytes(content)
+        for ask in (current_version, resolve_version):
+            with pytest.raises(DamagedVersion, match=r"v0002 was published last") as raised:
+                ask(base.index_dir)
+            assert "v0001, v0002, v0003" in (raised.value.hint or "") and "almanac rollback KB" in (raised.value.hint or "")
+            assert len(str(raised.value)) < 1000
+        assert report_versions(base.index_dir).current is None
+        assert not publish_after(base.index_dir, "v0003", "v0002")
+        mend(base.index_dir)
+        assert current_version(base.index_dir) == "v0002"
+
+
+def test_rollback_from_a_lost_pointer_skips_what_is_gone(base: Any) -> None:
+    for version in ("v0001", "v0002", "v0003"):
+        base.pretend(version)
+        publish(base.index_dir, version)
+    (base.index_dir / "CURRENT").unlink()
+    shutil.rmtree(version_dir(base.index_dir, "v0003"))
+    with (base.index_dir / "published.jsonl").open("ab") as file:
+        file.write(b"\xff torn")
+    assert rollback(base.index_dir) == "v0002"
+
+
+def test_versions_that_were_never_live_are_named_where_nothing_is_published(base: Any) -> None:
+    base.pretend("v0001")
+    assert current_version(base.index_dir) is None
+    with pytest.raises(NothingPublished) as raised:
+        resolve_version(base.index_dir)
+    assert "almanac publish KB v0001" in (raised.value.hint or "")
+
+
+def test_a_version_goes_live_only_after_the_one_it_was_made_after(base: Any) -> None:
+    for version in ("v0001", "v0002", "v0003"):
+        base.pretend(version)
+    assert publish_after(base.index_dir, "v0001", None)
+    assert publish_after(base.index_dir, "v0002", "v0001")
+    rollback(base.index_dir)
+    assert not publish_after(base.index_dir, "v0003", "v0002")
+    assert current_version(base.index_dir) == "v0001"
 
 
 def test_finished_version_is_never_written_again(base: Any) -> None:

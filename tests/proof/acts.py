@@ -98,8 +98,7 @@ def plan(place: Path) -> dict[str, Any]:
 def rollback(place: Path, version: str | None = None) -> str:
     """As the command does it."""
     declaration, data = _of(place)
-    with writer_lock(data.index(declaration.name), "rollback") as lease:
-        return move_back(data.index(declaration.name), version, lease=lease)
+    return move_back(data.index(declaration.name), version)
 
 
 def prune(place: Path) -> dict[str, Any]:
