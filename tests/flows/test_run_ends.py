@@ -178,7 +178,7 @@ def test_a_run_heals_the_vectors_that_its_version_needs(base: Base, damage: str,
     if not is_restorable:
         flip(base.data.versions("many") / "v0001" / "vectors.npy")
     if changed:
-        write(base.declared.parent, 41)
+        write(base.declared.parent, 42)
     report = base.run()
     assert report["outcome"] == ("published" if changed else "unchanged")
     embedded = (0 if is_restorable else report["chunks"]["total"] - changed) + changed
