@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from almanac.schemas.declaration.model import DeclaredModel, Share
+from almanac.schemas.declaration.model import DeclaredModel, Growth, Share
 
 
 def _regular_expression(value: str) -> str:
@@ -24,8 +24,8 @@ class Expectation(DeclaredModel):
     not_null: bool = Field(False, description="the value is there")
     min_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at least")
     max_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at most")
-    min: float | None = Field(None, description="smallest number")
-    max: float | None = Field(None, description="largest number")
+    min: float | None = Field(None, allow_inf_nan=False, description="smallest number")
+    max: float | None = Field(None, allow_inf_nan=False, description="largest number")
     pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(None, description="regular expression that the text matches from its start")
     one_of: list[Any] | None = Field(None, description="allowed values")
 
@@ -34,19 +34,19 @@ class Validate(DeclaredModel):
     """Conditions that a run's items must meet."""
 
     min_items: int = Field(1, ge=0, description="fewer items than this are refused by the gate")
-    max_rejected: Share = Field(0.05, le=1, description="share of the items that may be quarantined; a number or `5%`")
+    max_rejected: Share = Field(0.05, description="share of the items that may be quarantined: a number from 0 to 1, or `5%`")
     expect: list[Expectation] = Field([], description="checked by Great Expectations")
 
 
 class Gate(DeclaredModel):
-    """Limits beyond which a new version is not published. A share is a number or `5%`; null switches a check off."""
+    """Limits beyond which a new version is not published. A share is a number from 0 to 1, or `5%`; null switches a check off."""
 
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
     max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")
-    max_added: Share | None = Field(None, description="share of the live version's items that are new")
+    max_added: Growth | None = Field(None, description="new items, as a share of those of the live version; null: as many as come")
     golden: str | None = Field(None, min_length=1, description="file of golden questions, JSONL, relative to this file: what the new version has to find")
-    min_recall: Share | None = Field(None, le=1, description="share of the golden questions whose answer is among the first k hits, at least")
-    max_recall_drop: Share | None = Field(None, le=1, description="what that share may fall by against the live version, at most")
+    min_recall: Share | None = Field(None, description="share of the golden questions whose answer is among the first k hits, at least")
+    max_recall_drop: Share | None = Field(None, description="what that share may fall by against the live version, at most")
 
     @model_validator(mode="after")
     def _recall_needs_questions(self) -> Self:

@@ -1,6 +1,8 @@
 """Base class of all models of a declaration: strict and frozen, with explicit errors for planned features."""
 
+import math
 import re
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -51,10 +53,24 @@ def _again(error: Any) -> InitErrorDetails:
     return InitErrorDetails(type=PydanticCustomError(error["type"], error["msg"], context), loc=error["loc"], input=error["input"])
 
 
-def _parse_share(value: Any) -> Any:
-    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", value)):
-        return float(match[1]) / 100
-    return value
+_PERCENTAGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
+_A_SHARE = "must be a share: a number from 0 to 1, or a percentage from 0% to 100%"
 
 
-Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0)]
+def _parse_share(value: Any, beyond: str = "") -> float:
+    """Returns the share that a number or a percentage stands for. `beyond` says in the error what to do where more than all is meant."""
+    percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
+    try:
+        share = float(percentage[1]) / 100 if percentage else math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        share = math.nan
+    if not share >= 0:  # NaN, too
+        raise ValueError(_A_SHARE)
+    if share > 1:
+        is_forgotten = percentage is None and share <= 100
+        raise ValueError(_A_SHARE + (f"; did you mean {share:.12g}%?" if is_forgotten else "") + beyond)
+    return share
+
+
+Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0, le=1)]
+Growth = Annotated[float, BeforeValidator(partial(_parse_share, beyond="; where more than as much again may come, leave the limit out")), Field(ge=0, le=1)]

@@ -11,10 +11,8 @@ class Tags(DeclaredModel):
     """How tags contribute to the score: the tags named in the question, and the clusters formed by tags that occur on the same pages."""
 
     field: str = Field("tags", min_length=1, description="metadata field that lists a chunk's tags")
-    weight: Share = Field(0.25, le=1, description="share of the score for the named tags that a chunk has")
-    cluster_weight: Share = Field(
-        0.15, le=1, description="share of the score for how many of its tags lie in the clusters of those; the rest is the search's own"
-    )
+    weight: Share = Field(0.25, description="share of the score for the named tags that a chunk has")
+    cluster_weight: Share = Field(0.15, description="share of the score for how many of its tags lie in the clusters of those; the rest is the search's own")
     floor: float = Field(
         0.4, ge=-1, le=1, description="if the question contains no tag's words: least cosine of the question to a tag's name for the tag to count as named"
     )
@@ -43,8 +41,8 @@ class Retrieve(DeclaredModel):
     mode: Literal["dense", "lexical", "hybrid"] = Field("hybrid", description="dense: nearest vectors; lexical: words, by BM25; hybrid: both, in one score")
     floor: float | None = Field(None, ge=-1, le=1, description="hits of a smaller dense cosine are not answered from; null: the embedder's calibrated one")
     confident: float | None = Field(None, ge=-1, le=1, description="dense cosine of a confident hit; null: the embedder's calibrated one")
-    dense_weight: float | None = Field(
-        None, ge=0, le=1, description="weight of the dense retriever in a hybrid score; null: by how well the embedder's vocabulary fits the content"
+    dense_weight: Share | None = Field(
+        None, description="weight of the dense retriever in a hybrid score; null: by how well the embedder's vocabulary fits the content"
     )
     candidates: int = Field(50, gt=0, le=1000, description="candidates of each retriever, of which k stay")
     query: str | None = Field(
@@ -55,9 +53,9 @@ class Retrieve(DeclaredModel):
         "the question alone is, and `--explain` and the log say why",
     )  # fmt: skip
     least_k: int = Field(1, ge=0, description="with `share`: hits that are returned whatever their score")
-    share: float | None = Field(None, ge=0, le=1, description="hits whose score is less than this share of the best one's are left out; null: k hits, always")
+    share: Share | None = Field(None, description="hits whose score is less than this share of the best one's are left out; null: k hits, always")
     one_per_document: bool = Field(False, description="of each document the best chunk alone")
-    diversity: float = Field(0.0, ge=0, le=1, description="0: the best hits; towards 1: hits that are unlike each other")
+    diversity: Share = Field(0.0, description="0: the best hits; towards 1: hits that are unlike each other")
     neighbours: int = Field(0, ge=0, le=10, description="chunks before and after each hit that are returned with it")
     tags: Tags | None = Field(None, description="tags in the score; null: they play no part")
     rerank: Rerank | None = Field(None, description="a second look at the best candidates; null: none")

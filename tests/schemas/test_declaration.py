@@ -106,6 +106,45 @@ def test_declarations_are_frozen() -> None:
         declaration.__setattr__("name", "other")
 
 
+_SHARES = [
+    "gate: {max_failed: VALUE}", "gate: {max_lost: VALUE}", "gate: {max_added: VALUE}", "gate: {golden: g.jsonl, min_recall: VALUE}",
+    "gate: {golden: g.jsonl, max_recall_drop: VALUE}", "validate: {max_rejected: VALUE}", "retrieve: {dense_weight: VALUE}", "retrieve: {share: VALUE}",
+    "retrieve: {diversity: VALUE}", "retrieve: {tags: {weight: VALUE}}", "retrieve: {tags: {cluster_weight: VALUE}}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", _SHARES)
+def test_a_share_without_its_percent_sign_is_refused_and_no_limit_without_effect(tmp_path: Path, keys: str) -> None:
+    load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\n{keys.replace('VALUE', '5 %')}\n"))
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\n{keys.replace('VALUE', '5')}\n"))
+    assert "line 3" in caught.value.message
+    assert "did you mean 5%?" in caught.value.message
+
+
+@pytest.mark.parametrize("found", ["150%", "100.1%", "1.5", "-1", "-5%", ".nan", ".inf", "true", "no", "[5%]", "'5,5%'", "'5 percent'", "''", "1e400"])
+def test_what_is_no_share_is_refused(tmp_path: Path, found: str) -> None:
+    with pytest.raises(DeclarationError, match="must be a share: a number from 0 to 1, or a percentage from 0% to 100%"):
+        load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_lost: {found}}}\n"))
+
+
+def test_where_more_than_as_much_again_may_come_the_limit_is_left_out(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="max_added: .*leave the limit out; found '150%'"):
+        load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_added: 150%}}\n"))
+
+
+@pytest.mark.parametrize(("written", "share"), [("0", 0), ("1", 1), ("0.5%", 0.005), (".5%", 0.005), ("'0.25'", 0.25), ("100%", 1), ("12.5 %", 0.125)])
+def test_shares_are_numbers_or_percentages(tmp_path: Path, written: str, share: float) -> None:
+    declaration = load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_lost: {written}}}\n"))
+    assert declaration.gate.max_lost == pytest.approx(share)
+
+
+@pytest.mark.parametrize("keys", ["validate: {expect: [{field: title, min: .nan}]}", "retrieve: {floor: .nan}", "retrieve: {tags: {floor: .nan}}"])
+def test_a_limit_that_no_number_breaks_is_refused(tmp_path: Path, keys: str) -> None:
+    with pytest.raises(DeclarationError):
+        load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\n{keys}\n"))
+
+
 def test_sizes_and_shares_are_read_as_people_write_them() -> None:
     declaration = load_declaration("voyago")
     limits = declaration.sources[0].model_copy(update={}).model_dump()["limits"]
