@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from almanac.core.templates import fill
+from almanac.schemas.declaration.template import template_names
 from almanac.schemas.errors import UsageError
 
 
@@ -21,7 +22,8 @@ def compose_query(template: str | None, question: str, parts: Mapping[str, str] 
         UsageError: A part has no placeholder in the template.
     """
     given = parts or {}
-    if template and (unknown := [name for name in given if f"{{{name}}}" not in template]):
+    if template is None:
+        return " ".join(text for text in ({**given, "question": question}).values() if text.strip()).strip() or question
+    if unknown := [name for name in given if name not in template_names(template)]:
         raise UsageError(f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}")
-    names = [*given, "question"]
-    return fill(template or " ".join(f"{{{name}}}" for name in names), {**given, "question": question}) or question
+    return fill(template, {**given, "question": question}) or question

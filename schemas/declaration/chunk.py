@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.template import Template
 
 
 class ChunkLimits(NamedTuple):
@@ -42,7 +43,7 @@ class Chunk(DeclaredModel):
     )
     max_size: int | None = Field(None, gt=0, description="sentences: one that is longer is cut; null: three times size")
     whole_below: int | None = Field(None, ge=0, description="sentences: a document of up to so many units stays whole; null: size")
-    prefix: str | None = Field(
+    prefix: Template | None = Field(
         None,
         min_length=1,
         description="put before the text of each chunk and record when it is embedded and searched; a template over `title` and fields",

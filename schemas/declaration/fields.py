@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -131,6 +132,18 @@ class FieldRule(DeclaredModel):
 
     def _origins(self) -> dict[str, Any]:
         return {"css": self.css, "xpath": self.xpath, "json": self.json_, "url": self.url, "const": self.const, "each": self.each}
+
+    @property
+    def parts(self) -> "Mapping[str, FieldRule | None]":
+        """Names inside the value, or inside each entry of a list, that the declaration proves; with the rule of each, None for a value without parts."""
+        if {"count", "join"} & set(self.process):
+            return {}
+        if self.fields is not None:
+            return self.fields
+        if self.type == "price":
+            return dict.fromkeys(("amount", "currency"))
+        held = self.const if isinstance(self.const, dict) else {}
+        return {str(name): FieldRule(const=value) if isinstance(value, dict) else None for name, value in held.items()}
 
     @property
     def looks(self) -> bool:

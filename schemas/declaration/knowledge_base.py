@@ -1,6 +1,7 @@
 """The root model of a declaration, which combines all sections."""
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Self
 
@@ -10,9 +11,10 @@ from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.declaration.gate import Gate, Validate
 from almanac.schemas.declaration.generate import Generate
-from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.template import template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
@@ -71,11 +73,21 @@ class Declaration(DeclaredModel):
         names = [source.name for source in self.sources]
         if twice := sorted({n for n in names if names.count(n) > 1}):
             raise ValueError(f"sources: the name '{twice[0]}' is used twice")
-        known = {"title", "url", "text"}.union(*(s.declared_fields() for s in self.sources))
-        for number, expectation in enumerate(self.validate_.expect):
-            if expectation.field not in known and not any(s.takes_own_fields for s in self.sources):
-                raise ValueError(f"validate.expect[{number}].field: no field '{expectation.field}'; declared: {', '.join(sorted(known))}")
+        if not any(s.takes_own_fields for s in self.sources):
+            refuse(type(self), list(self._unknown_names()))
         return self
+
+    def _unknown_names(self) -> Iterator[Finding]:
+        """Yields names of fields that no source declares."""
+        fields = [s.declared_fields() for s in self.sources]
+        known = {"title", "url", "text"}.union(*fields)
+        for number, expectation in enumerate(self.validate_.expect):
+            if expectation.field not in known:
+                yield Finding(("validate", "expect", number, "field"), unknown_field(expectation.field, known), expectation.field)
+        for name in template_names(self.chunk.prefix or ""):
+            found = [unknown_name(name, {"title": None, **declared}) for declared in fields]
+            if None not in found:
+                yield Finding(("chunk", "prefix"), str(found[0]), self.chunk.prefix)
 
     @property
     def path(self) -> Path:

@@ -2,8 +2,9 @@
 
 import math
 import re
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -35,6 +36,21 @@ class DeclaredModel(BaseModel):
             # A required key with a planned value was removed before validation: it is not missing, only unsupported.
             errors += [_again(e) for e in error.errors() if not (e["type"] == "missing" and e["loc"][-1:] in [(key,) for key in refused])]
         raise ValidationError.from_exception_data(cls.__name__, errors)
+
+
+class Finding(NamedTuple):
+    """What a model finds wrong once all of its values are valid: the keys that lead to the value, the finding, and the value itself."""
+
+    keys: tuple[str | int, ...]
+    finding: str
+    value: Any
+
+
+def refuse(model: type[BaseModel], findings: Sequence[Finding]) -> None:
+    """Raises a ValidationError with all findings, each at its own place in the declaration; does nothing without findings."""
+    errors = [InitErrorDetails(type=PydanticCustomError("value_error", "{finding}", {"finding": f.finding}), loc=f.keys, input=f.value) for f in findings]
+    if errors:
+        raise ValidationError.from_exception_data(model.__name__, errors)
 
 
 def _asks_for(found: Any, planned: tuple[str, ...]) -> bool:

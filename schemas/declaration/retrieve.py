@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from almanac.schemas.declaration.model import DeclaredModel, Share
+from almanac.schemas.declaration.template import Template
 
 
 class Tags(DeclaredModel):
@@ -45,7 +46,7 @@ class Retrieve(DeclaredModel):
         None, description="weight of the dense retriever in a hybrid score; null: by how well the embedder's vocabulary fits the content"
     )
     candidates: int = Field(50, gt=0, le=1000, description="candidates of each retriever, of which k stay")
-    query: str | None = Field(
+    query: Template | None = Field(
         None, min_length=1, description="what is searched for, as a template over `question` and the parts that a caller names, such as `{product} {question}`"
     )
     expand: int = Field(

@@ -1,34 +1,30 @@
 """Sources of a declaration: sites crawled by Scrapy, and local files."""
 
-import re
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
+from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
 FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "faq"]
 
 
-def _template(value: str) -> str:
-    if value.count("{") != value.count("}"):
-        raise ValueError("unbalanced braces in the template")
-    return value
+def _body_kind(value: Any) -> str:
+    return "selector" if isinstance(value, dict | Selector) else "word" if value in ("main", "all") else "template"
 
 
-Template = Annotated[str, AfterValidator(_template)]
-
-
-def template_names(template: str) -> list[str]:
-    """Returns the field names in a template, in order."""
-    return re.findall(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", template)
+Body = Annotated[
+    Annotated[Literal["main", "all"], Tag("word")] | Annotated[Selector, Tag("selector")] | Annotated[Template, Tag("template")], Discriminator(_body_kind)
+]
 
 
 class _Source(DeclaredModel):
@@ -37,7 +33,11 @@ class _Source(DeclaredModel):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="unique within the knowledge base")
     yields: Literal["records", "documents"] = Field("documents", description="records: declared fields, embedded whole; documents: free text, chunked")
     each: Selector | None = Field(None, description="one match is one item, when a page holds several")
-    id: Template = Field("url", description='template over fields such as "{tour_code}", or "url"')
+    id: Template = Field(
+        "url",
+        description='"url", or a template over fields such as "{tour_code}". "{price.amount}" takes a part of a price or of nested fields, in a list that of '
+        "each entry; `{{` and `}}` are braces",
+    )
     title: Template | None = Field(None, description="template over fields; without it, the page's own title")
     fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
     text: Template | None = Field(None, description="records: what is embedded, as a template; without it, the title and every text field")
@@ -45,28 +45,30 @@ class _Source(DeclaredModel):
         None,
         description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a field that is the body of a long document",
     )
-    body: Literal["main", "all"] | Selector | Template = Field(
-        "main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template'
-    )
+    body: Body = Field("main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template')
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
-        known = {*self.declared_fields(), "url", "title"}
-        templates = {"id": self.id, "title": self.title, "text": self.text, "body": self.body}
-        for key, template in templates.items():
-            for name in template_names(template) if isinstance(template, str) else ():
-                if name not in known and not self.takes_own_fields:
-                    raise ValueError(f"{key}: no field '{name}'; declared: {', '.join(sorted(known))}")
-        if "{" not in self.id and self.id != "url":
-            raise ValueError('id: must be "url" or a template such as "{code}"')
-        if isinstance(self.body, str) and self.body not in ("main", "all") and "{" not in self.body:
-            raise ValueError('body: must be main, all, a selector such as {css: "main"}, or a "{field}" template')
-        for name in self.metadata or ():
-            if name not in known and not self.takes_own_fields:
-                raise ValueError(f"metadata: no field '{name}'; declared: {', '.join(sorted(known))}")
+        findings = [] if self.takes_own_fields else list(self._unknown_names())
+        if not template_names(self.id) and self.id != "url":
+            findings.append(Finding(("id",), 'must be "url" or a template such as "{code}"', self.id))
+        if isinstance(self.body, str) and self.body not in ("main", "all") and not template_names(self.body):
+            findings.append(Finding(("body",), 'must be main, all, a selector such as {css: "main"}, or a "{field}" template', self.body))
+        refuse(type(self), findings)
         if self.yields == "records" and not self.declared_fields() and not self.takes_own_fields:
             raise ValueError("yields: records needs fields")
         return self
+
+    def _unknown_names(self) -> Iterator[Finding]:
+        """Yields names in templates and metadata that no declared field has."""
+        known: Known = {**dict.fromkeys(("url", "title")), **self.declared_fields()}
+        for key, template in {"id": self.id, "title": self.title, "text": self.text, "body": self.body}.items():
+            for name in template_names(template) if isinstance(template, str) else ():
+                if (finding := unknown_name(name, known)) is not None:
+                    yield Finding((key,), finding, template)
+        for number, name in enumerate(self.metadata or ()):
+            if name not in known:
+                yield Finding(("metadata", number), unknown_field(name, known), name)
 
     def declared_fields(self) -> dict[str, FieldRule]:
         """Returns the declared fields of this source's items, in order. Fields that a file defines itself, such as columns, are not among them."""

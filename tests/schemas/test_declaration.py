@@ -129,7 +129,7 @@ def test_what_is_no_share_is_refused(tmp_path: Path, found: str) -> None:
 
 
 def test_where_more_than_as_much_again_may_come_the_limit_is_left_out(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError, match="max_added: .*leave the limit out; found '150%'"):
+    with pytest.raises(DeclarationError, match=r"max_added: .*leave the limit out; found '150%'"):
         load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_added: 150%}}\n"))
 
 

@@ -147,7 +147,7 @@ def test_variables_of_the_base_that_are_replaced_need_not_be_set(load: Load, mon
         ("sources:\n  - {name: notes}\n  - {name: notes}\n", "kb.dev.yaml:3", "'notes' is there twice"),
         ("sources: null\n", "kb.yaml with kb.dev.yaml", "sources: is required"),
         ("sources: none\n", "kb.dev.yaml:1", "sources"),
-        ("sources: [{name: notes, fields: {a: {json: a}}}]\nvalidate: {expect: [{field: nowhere}]}\n", "kb.yaml with kb.dev.yaml", "no field 'nowhere'"),
+        ("sources: [{name: notes, fields: {a: {json: a}}}]\nvalidate: {expect: [{field: nowhere}]}\n", "kb.dev.yaml:2", "no field 'nowhere'"),
         ("- a\n", "kb.dev.yaml", "is not a mapping of keys"),
         ("title: [\n", "kb.dev.yaml:2:1", "not valid YAML"),
         (f"a: {'[' * 500}\n", "kb.dev.yaml", "nested too deeply"),
