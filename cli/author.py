@@ -89,6 +89,7 @@ def test_url(
 ) -> None:
     """Show what one page yields, which rule gave each field, and what matched nothing."""
     from almanac.spiders.mapping.inspect_url import inspect_url
+    from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
 
     declaration = load_declaration(kb, env)
@@ -102,6 +103,8 @@ def test_url(
         print_json({"kb": declaration.name, "source": chosen.name, **report.model_dump(mode="json")})
         return
     say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
+    if (left := describe_unfollowed(chosen, report.links.unfollowed, "on this page")) is not None:
+        say(left)
     for item in report.items:
         rows = [(name, field.rule, "yes" if field.matched else "nothing", _short(field.value)) for name, field in item.fields.items()]
         heading = item.document_id or "an item without an id"

@@ -85,6 +85,7 @@ class CrawlOutcome(BaseModel):
     without_text: int = 0  # pages without any text, where no `match` declares that they are items
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0
+    unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`
     unqueued: int = 0  # links dropped because the queue already had far more pages than the limit allows
 
 

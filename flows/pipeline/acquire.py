@@ -39,7 +39,7 @@ def acquire(run: Run, source: Source, live: Manifest | None, on_page: OnProgress
             require_pages(source, outcome)
         _log_losses(run, outcome)
     fingerprint = raw.index(outcome.crawl).fingerprint
-    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint)
+    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, outcome.unfollowed)
 
 
 def read_outcomes(run: Run, items: Items | None = None) -> list[CrawlOutcome]:

@@ -54,7 +54,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal. The CrawlOutcome is staged (`acquire`)."""
+    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, links `unfollowed`. The CrawlOutcome is staged (`acquire`)."""
 
     source: str
     crawl: str
@@ -62,6 +62,7 @@ class Pages:
     counts: PageCounts
     kept: int
     fingerprint: str
+    unfollowed: int = 0
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class _ItemMapper:
             matched.update(batch.matched)
             on_page(number, len(index.urls))
             yield from self._not_forgotten(batch.items)
-        require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl))
+        require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed)
         self._sources.append(MappedSource(source.name, found, without_text))
 
     def _batches(self, source: Source, works: Iterable[PageToMap]) -> Iterator[Mapped]:

@@ -11,6 +11,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.hashing import canonical_json
+from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.transforms.validate import validate_items
 
 
@@ -49,4 +50,6 @@ def require_records(run: Run, pages: tuple[Pages, ...], items: Items, validated:
     else:
         field = f", field {first.field}" if first.field else ""
         finding = f"all {validated.rejected} items of {present} pages were quarantined; the first: {first.url}: {first.reason}{field}"
-    raise NoRecords(finding, where=str(run.declaration.path), hint=hint or usual)
+    unfollowed = {one.source: one.unfollowed for one in pages}
+    left = (describe_unfollowed(source, unfollowed.get(source.name, 0)) for source in run.declaration.sources)
+    raise NoRecords(". ".join([finding, *filter(None, left)]), where=str(run.declaration.path), hint=hint or usual)

@@ -86,6 +86,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
     return [
         ("outcome", plan.outcome.replace("_", " ")),
         *_counters("pages", plan.pages.model_dump()),
+        *([("links of start pages not followed", left)] if (left := sum(one.unfollowed for one in plan.sources)) else []),
         *_counters("items", plan.items.model_dump(by_alias=True)),
         ("chunks to embed", plan.chunks_to_embed),
         ("tokens to embed", plan.tokens),

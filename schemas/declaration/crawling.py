@@ -27,9 +27,13 @@ FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Follow(DeclaredModel):
-    """Which links a crawl follows. A URL that matches both lists is denied."""
+    """Which links a crawl follows. A URL that matches both lists is denied. Cards of a listing and next pages are followed whatever `allow` says."""
 
-    allow: list[Regex] = Field([], description="follow only URLs that match one of these; empty: every link")
+    allow: list[Regex] = Field(
+        [],
+        description="follow only links that match one of these. Empty: every link; but where `listing` or `pagination` is declared, or there are no "
+        "start_urls, none beside cards, next pages and what sitemaps name",
+    )
     deny: list[Regex] = Field([], description="never follow URLs that match one of these")
 
 

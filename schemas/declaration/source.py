@@ -91,10 +91,10 @@ class SiteSource(_Source):
         "without start_urls, other links are followed only with `follow.allow`",
     )
     allowed_domains: list[Domain] = Field([], description="default: the hosts of start_urls and sitemaps")
-    follow: Follow = Field(Follow(), description="which links are followed")
+    follow: Follow = Field(Follow(), description="which links are followed; default: every one, unless `listing` or `pagination` is declared")
     ignore_parameters: list[str] = Field([], description="query parameters dropped from URLs, `utm_*` style: one page, one URL")
-    pagination: Pagination = Field(Pagination(), description="how a listing goes on")
-    listing: Listing | None = Field(None, description="cards that lead to detail pages")
+    pagination: Pagination = Field(Pagination(), description="how a listing goes on; other links are then followed only with `follow.allow`")
+    listing: Listing | None = Field(None, description="cards that lead to detail pages; other links are then followed only with `follow.allow`")
     match: Regex | None = Field(
         None, description="regular expression on the URL: pages that yield items; default: every page, or with `listing` those that its cards lead to"
     )

@@ -1,7 +1,7 @@
 """The queue of a crawl: sitemaps, pages that the declaration leads to, and plain links after them; each page once."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from almanac.schemas.items import Page
@@ -66,6 +66,10 @@ class Frontier:
     def beyond_depth(self) -> int:
         """Number of pages that were found only beyond the declared depth."""
         return len(self._beyond - self._seen)
+
+    def not_queued(self, keys: Collection[str]) -> int:
+        """Number of pages, given by their keys, that were never queued."""
+        return len(set(keys) - self._seen)
 
     def take_sitemap(self) -> Waiting | None:
         """The next sitemap; None if there is none, or the known pages already fill the page limit."""

@@ -27,8 +27,9 @@ def reusable_crawl(source: Source, raw: RawStore, previous: PreviousCrawls) -> s
 
 
 def pages_of(source: Source, raw: RawStore, crawl: str) -> CrawlOutcome:
-    """The outcome of reusing `crawl`: all of its pages, unchanged."""
-    index = raw.index(crawl)
+    """The outcome of reusing `crawl`: all of its pages, unchanged. What it did not follow counts if the source was declared then as it is now."""
+    index, stats = raw.index(crawl), read_stats(raw, crawl)
+    unfollowed = stats.unfollowed if stats is not None and index.head.fetching == fetching_of(source) else 0
     pages = PageCounts(unchanged=len(index.urls) - index.kept)
     sizes = sum(entry.size for entry in index.in_order() if not entry.kept)
-    return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, kept=index.kept, bytes=sizes)
+    return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, kept=index.kept, bytes=sizes, unfollowed=unfollowed)

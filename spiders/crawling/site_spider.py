@@ -8,7 +8,7 @@ already, and guessed page numbers beyond the end of a pagination.
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import scrapy
@@ -55,6 +55,7 @@ class _Read:
         canonical: the canonical URL that the page declares.
         adds: whether the page has anything new to its pagination.
         problem: why its links could not be read; empty if they could.
+        unfollowed: of a start page, the keys of pages that it links to and the policy does not lead on to.
     """
 
     links: list[Link]
@@ -62,6 +63,7 @@ class _Read:
     canonical: str | None = None
     adds: bool = True
     problem: str = ""
+    unfollowed: set[str] = field(default_factory=set)
 
 
 class SiteSpider(scrapy.Spider):
@@ -94,6 +96,7 @@ class SiteSpider(scrapy.Spider):
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
+        self._unfollowed: set[str] = set()
         self._in_flight = 0
         self._deadline = time.monotonic() + source.limits.seconds
 
@@ -176,7 +179,12 @@ class SiteSpider(scrapy.Spider):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
-        found = {"beyond_depth": self._frontier.beyond_depth, "unqueued": self._frontier.unqueued, "fallbacks_used": self._fallback_pages.fallbacks_used}
+        found = {
+            "beyond_depth": self._frontier.beyond_depth,
+            "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
+            "unqueued": self._frontier.unqueued,
+            "fallbacks_used": self._fallback_pages.fallbacks_used,
+        }
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     @property
@@ -242,6 +250,7 @@ class SiteSpider(scrapy.Spider):
         self.stats.bytes += len(page.body)
         if not self._only:
             self._frontier.add_links(read.links, waiting, read.chain, page)
+            self._unfollowed |= read.unfollowed
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
@@ -249,14 +258,19 @@ class SiteSpider(scrapy.Spider):
         try:
             canonical = self.policy.stated_address(content)
             links = self.policy.links(content, in_chain=waiting.chain is not None)
+            unfollowed = self.policy.unfollowed(content) if self._leads_on(waiting) else set()
             if waiting.chain is None and not any(link.role == "next" for link in links):
-                return _Read(links, None, canonical)
+                return _Read(links, None, canonical, unfollowed=unfollowed)
             chain = waiting.chain or Chain()
             adds = chain.adds(marks_of(content, self.policy))
         except Exception as error:
             return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
         goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
-        return _Read(links if goes_on else [link for link in links if link.role != "next"], chain, canonical, adds)
+        return _Read(links if goes_on else [link for link in links if link.role != "next"], chain, canonical, adds, unfollowed=unfollowed)
+
+    def _leads_on(self, waiting: Waiting) -> bool:
+        """Whether the URL is a start URL whose links the declared depth lets through."""
+        return waiting.depth < self.source.limits.depth and self.policy.is_start(waiting.url)
 
     def _store(self, page: Page, stored: Entry | None, redirects: list[str], card: list[str]) -> None:
         if stored is None:

@@ -10,6 +10,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.spiders.selecting.scripts import named_data
 from almanac.spiders.selecting.selectors import element_text
 from almanac.spiders.selecting.urls import url_matcher
@@ -29,7 +30,7 @@ _MAX_NAMES = 50  # variables of a page
 _LITTLE_TEXT = 400  # characters: a page with less text is assumed to be rendered by scripts
 
 
-def require_matches(source: Source, matched_total: dict[str, int], items_seen: int, pages: int, stored: Iterable[Page] = ()) -> None:
+def require_matches(source: Source, matched_total: dict[str, int], items_seen: int, pages: int, stored: Iterable[Page] = (), *, unfollowed: int = 0) -> None:
     """Raises NoRecords if pages yielded no item at all, or a required field matched on none of them.
 
     A selector that matches nothing anywhere means that the site has changed, rather than a thousand bad items.
@@ -39,21 +40,24 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
         items_seen: number of drafts and rejects.
         pages: number of pages; with 0, nothing is checked.
         stored: the source's pages; the first few that should hold an item are searched for the cause.
+        unfollowed: number of links on start pages that the crawl did not follow (`CrawlOutcome`).
     """
     if not pages:
         return
     place = f"sources.{source.name}"
     is_site = isinstance(source, SiteSource)
+    left = describe_unfollowed(source, unfollowed)
+    reason = f". {left}" if left else ""
     hint, things = (_HINT, "pages") if is_site else (_FILES_HINT, "files")
     if not items_seen:
         match = getattr(source, "match", None)
         declared = ", ".join(f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value)
         finding = f"{pages} {things} yield no item ({declared or ('no page is left to be one' if is_site else 'nothing is in them')})"
-        raise NoRecords(finding + _reason(source, stored), where=place, hint=hint)
+        raise NoRecords(finding + reason + _reason(source, stored), where=place, hint=hint)
     for name, rule in source.declared_fields().items():
         if rule.required and not matched_total.get(name):
             finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} {things})"
-            raise NoRecords(finding + _reason(source, stored), where=f"{place}.fields.{name}", hint=hint)
+            raise NoRecords(finding + reason + _reason(source, stored), where=f"{place}.fields.{name}", hint=hint)
 
 
 def _reason(source: Source, stored: Iterable[Page]) -> str:

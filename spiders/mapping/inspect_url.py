@@ -44,10 +44,11 @@ class ItemReport(BaseModel):
 
 
 class LinksReport(BaseModel):
-    """The links that a crawl would follow from the page."""
+    """The links that a crawl would follow from the page, and how many other pages it links to that are left because of a declared listing or pagination."""
 
     count: int
     first: list[str]
+    unfollowed: int = 0
 
 
 class PageReport(BaseModel):
@@ -79,6 +80,7 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
     content, policy = Content(page), UrlPolicy(source)
     role = _role(page, source, policy)
     links = [link.url for link in policy.links(content)]
+    unfollowed = policy.unfollowed(content) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}
     items, rejects = _items(content, source, policy, language, role)
     return PageReport(
         url=url,
@@ -86,7 +88,7 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
         status=page.status,
         content_type=page.content_type,
         role=role,
-        links=LinksReport(count=len(links), first=links[:_SHOWN_LINKS]),
+        links=LinksReport(count=len(links), first=links[:_SHOWN_LINKS], unfollowed=len(unfollowed)),
         items=items,
         rejects=rejects,
     )

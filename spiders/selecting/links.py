@@ -14,7 +14,7 @@ from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from almanac.schemas.declaration.fields import Selector
-from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
@@ -80,7 +80,7 @@ class UrlPolicy:
     def _is_free(self) -> bool:
         """Whether plain links are followed. A declared listing, pagination or sitemap is the whole policy, unless `follow.allow` widens it."""
         source = self.source
-        return bool(source.follow.allow) or (source.listing is None and not source.pagination.is_declared and bool(source.start_urls))
+        return bool(source.follow.allow) or (bool(source.start_urls) and not restriction(source))
 
     def may_follow(self, url: str, role: Role) -> bool:
         """Whether the policy allows a canonical URL in that role. `follow.allow` restricts links and sitemap entries only."""
@@ -88,9 +88,13 @@ class UrlPolicy:
             return False
         if role not in ("link", "sitemap"):
             return True
+        return (self._is_free or role == "sitemap") and self._is_wanted(url)
+
+    def _is_wanted(self, url: str) -> bool:
+        """Whether a URL that was merely found looks like a page, and `follow.allow` matches it or is not declared."""
         if posixpath.splitext(urlsplit(url).path.lower())[1] in _binary_suffixes():
             return False
-        return (self._is_free or role == "sitemap") and (not self._allowed or any(allowed(url) for allowed in self._allowed))
+        return not self._allowed or any(allowed(url) for allowed in self._allowed)
 
     def _is_paged(self, content: Content, in_chain: bool) -> bool:
         """Whether pagination continues from a page.
@@ -120,6 +124,17 @@ class UrlPolicy:
             if url not in links and self.may_follow(url, role):
                 links[url] = Link(url, role)
         return list(links.values())
+
+    def is_start(self, url: str) -> bool:
+        """Whether a canonical URL is one of the declared start URLs."""
+        return url in self._starts
+
+    def unfollowed(self, content: Content) -> set[str]:
+        """Keys of the pages that plain links of a page lead to, and that the policy would let a crawl fetch if nothing restricted it (`restriction`)."""
+        if not restriction(self.source):
+            return set()
+        found = self._absolute(_hrefs(content), content)
+        return {self.key(url) for url in found if self.may_follow(url, "next") and self._is_wanted(url)}
 
     def cards(self, content: Content) -> Iterator[tuple[Any, str]]:
         """Yields (card, canonical URL) for the cards of a listing page, in page order; cards without a link are skipped."""
@@ -178,6 +193,23 @@ class UrlPolicy:
                 yield self.canonical(safe_url_string(urljoin(content.base_url, reference.strip()), content.encoding if content.form == "html" else "utf-8"))
             except (ValueError, LookupError):  # javascript:, mailto:, or not a URL
                 continue
+
+
+def restriction(source: SiteSource) -> list[str]:
+    """The declared keys because of which plain links are not followed; empty where they are, or where there is no start URL whose links they could be."""
+    if source.follow.allow or not source.start_urls:
+        return []
+    return [key for key, is_declared in (("listing", source.listing is not None), ("pagination", source.pagination.is_declared)) if is_declared]
+
+
+def describe_unfollowed(source: Source, count: int, where: str = "on start pages") -> str | None:
+    """The sentence for reports on links that were not followed, by default those of start pages; None where there are none."""
+    keys = restriction(source) if isinstance(source, SiteSource) else []
+    if not count or not keys:
+        return None
+    links = f"1 link {where} was" if count == 1 else f"{count} links {where} were"
+    declared = " and ".join(f"`{key}`" for key in keys)
+    return f"{links} not followed: {declared} {'is' if len(keys) == 1 else 'are'} declared; add `follow.allow`"
 
 
 @cache

@@ -23,6 +23,7 @@ from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.errors import DamagedVersion, NoRecords, RunLocked
 from almanac.schemas.reports import Problem
 from tests.flows.notes import write
+from tests.spiders.conftest import Site
 
 pytestmark = pytest.mark.slow  # whole runs
 
@@ -193,3 +194,18 @@ def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
+
+
+@pytest.mark.parametrize("keys", ["match: /item/, ", "yields: records, id: '{code}', fields: {code: {css: .code, required: true}}, "])
+def test_a_run_without_records_and_its_plan_tell_of_links_that_were_not_followed(declared: Path, loopback_site: Site, keys: str) -> None:
+    loopback_site.page("/", "<h1>Shop</h1><a href=/item/1>1</a><a href=/item/2>2</a>")
+    site = f"{{name: shop, kind: site, start_urls: ['{loopback_site.base}/'], {keys}pagination: {{next: {{css: .next}}}}, politeness: {{allow_private: true}}}}"
+    declared.write_text(f"name: many\nsources: [{site}]\n")
+    base = Base(declared)
+    report = base.run()
+    told = "2 links on start pages were not followed: `pagination` is declared; add `follow.allow`"
+    assert (report["outcome"], report["exit_code"], report["sources"][0]["unfollowed"]) == ("no_records", 3, 2)
+    assert told in report["error"]["message"]
+    with pytest.raises(NoRecords) as raised:
+        plan(load_declaration(str(declared), ""), base.data)
+    assert told in raised.value.message

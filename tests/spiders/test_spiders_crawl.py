@@ -395,3 +395,18 @@ def _is_running(pid: int) -> bool:
         return b"almanac.spiders.crawling.crawl_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def test_links_of_start_pages_that_are_not_followed_are_counted_once_each(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", links("/a", "/a#x", "/b", "/", "/shop", "/photo.jpg", "/login", "//elsewhere.test/", "/item/1"))
+    site.page("/shop", "<li>" + links("/item/1") + "</li>" + links("/d") + "<a class=next href='/shop?page=2'>2</a>")
+    site.page("/shop?page=2", "<li>" + links("/item/1") + "</li>" + links("/e"))
+    site.page("/item/1", "An item.")
+    shop = {"start_urls": [f"{site.base}/", f"{site.base}/shop"], "follow": {"deny": ["login"]}, "pagination": {"next": {"css": ".next"}}}
+    listing = {"match": "/shop", "each": {"css": "li"}, "link": {"css": "a"}}
+    outcome, stored = crawled(site, tmp_path / "1", **shop, listing=listing)
+    assert (sorted(stored), outcome.unfollowed) == (["/", "/item/1", "/shop", "/shop?page=2"], 3)  # /a, /b, /d
+    outcome, stored = crawled(site, tmp_path / "2", **{**shop, "follow": {"allow": ["/[ab]$"]}}, listing=listing)
+    assert ("/a" in site.asked, outcome.unfollowed) == (True, 0)
+    assert crawled(site, tmp_path / "3", **shop, listing=listing, limits={"depth": 0})[0].unfollowed == 0

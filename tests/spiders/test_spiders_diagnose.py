@@ -5,6 +5,7 @@ import re
 import pytest
 from ruamel.yaml import YAML
 
+from almanac.schemas.declaration.crawling import Pagination
 from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
@@ -56,6 +57,12 @@ def test_data_that_comes_by_a_request_is_said_to(script: str, says: str) -> None
 def test_scripts_are_not_blamed_for_a_selector_that_is_wrong() -> None:
     assert explain_empty(Content(page(f"<p>{'A plain page. ' * 50}</p><script>track()</script>")), _SOURCE) is None
     assert explain_empty(Content(page("<p>No script at all.</p>")), _SOURCE) is None
+
+
+def test_the_finding_tells_of_links_that_were_not_followed() -> None:
+    paged = _SOURCE.model_copy(update={"pagination": Pagination(parameter="page")})
+    with pytest.raises(NoRecords, match=r"1 pages yield no item \(each: \.card\)\. 7 links on start pages were not followed: `pagination` is declared; add"):
+        require_matches(paged, {}, 0, 1, unfollowed=7)
 
 
 def test_the_reason_ends_the_finding() -> None:

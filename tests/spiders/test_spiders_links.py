@@ -7,7 +7,7 @@ import pytest
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.links import Link, UrlPolicy
+from almanac.spiders.selecting.links import Link, UrlPolicy, describe_unfollowed
 
 
 def links(body: str, **keys: Any) -> list[Link]:
@@ -72,3 +72,28 @@ def test_a_link_header_states_the_right_address(header: str, stated: str | None)
 
 def test_stray_nul_neither_changes_the_encoding_nor_ends_the_page() -> None:
     assert urls("<p>\0</p><a href='/after'>x</a>") == ["/after"]
+
+
+_CARDS = {"match": "/d/", "each": {"css": "li"}, "link": {"css": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("keys", "declared"),
+    [
+        ({"listing": _CARDS}, "`listing` is declared"),
+        ({"pagination": {"next": {"css": ".next"}}}, "`pagination` is declared"),
+        ({"listing": _CARDS, "pagination": {"parameter": "page"}}, "`listing` and `pagination` are declared"),
+    ],
+)
+def test_links_that_a_declared_listing_or_pagination_leaves_are_known(keys: dict[str, Any], declared: str) -> None:
+    body = "<a href=/a>1</a><a href=/a#x>1</a><a href=/b.pdf>2</a><a href=//y.test/>3</a><a href=/login>4</a><a href=mailto:x@y.z>5</a><a href=/c>6</a>"
+    page = Content(Page(url="http://x.test/d/p", body=body.encode(), content_type="text/html"))
+    shop = {"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys}
+    source = SiteSource.model_validate({**shop, "follow": {"deny": ["login"]}})
+    assert UrlPolicy(source).unfollowed(page) == {"http://x.test/a", "http://x.test/c"}
+    assert describe_unfollowed(source, 2) == f"2 links on start pages were not followed: {declared}; add `follow.allow`"
+    assert describe_unfollowed(source, 1, "on this page") == f"1 link on this page was not followed: {declared}; add `follow.allow`"
+    assert describe_unfollowed(source, 0) is None
+    free = SiteSource.model_validate({**shop, "follow": {"allow": ["/a"]}})
+    assert UrlPolicy(free).unfollowed(page) == set()
+    assert describe_unfollowed(free, 2) is None

@@ -43,6 +43,14 @@ def test_a_young_whole_crawl_is_read_again_when_only_the_mapping_changed(tmp_pat
     assert (outcome.crawl, outcome.finish, outcome.pages, outcome.kept, outcome.bytes) == ("r1", "reused", PageCounts(unchanged=3), 0, 20)
 
 
+def test_links_that_an_earlier_crawl_did_not_follow_count_while_the_rules_are_the_same(tmp_path: Path) -> None:
+    paged = site(pagination={"parameter": "page"})
+    raw = crawled(tmp_path, paged)
+    raw.stats_path("r1").write_text(CrawlStats(source="s", unfollowed=4).model_dump_json())
+    assert pages_of(paged, raw, "r1").unfollowed == 4
+    assert pages_of(site(pagination={"parameter": "p"}), raw, "r1").unfollowed == 0
+
+
 @pytest.mark.parametrize(
     "other", [{"start_urls": ["http://x.test/b"]}, {"limits": {"pages": 5}}, {"politeness": {"user_agent": "b"}}, {"politeness": {"robots": False}}]
 )
