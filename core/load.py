@@ -1,6 +1,5 @@
 """Loads declarations from YAML. Errors report file, line, key, the value found and the allowed ones."""
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from pydantic_core import ErrorDetails
 
 from almanac.core.overlays import SUFFIXES, base_of, find_overlay, overlays_of, with_overlay
 from almanac.core.settings import Project, document, environment
+from almanac.core.unknown_keys import explain_unknown_key
 from almanac.core.yaml_source import Keys, Node, dotted, plain, read_tree
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 
 # Values below these keys are never shown in errors, even in an invalid form.
@@ -104,7 +103,8 @@ def _beside(path: Path, declared: Any) -> Any:
 def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: list[ErrorDetails]) -> DeclarationError:
     """Combines all validation errors into one DeclarationError, each with file, line, key, value found and allowed values."""
     findings = sorted(
-        ((tree.nearest(_keys(d, declared)), _finding(d, declared)) for d in details), key=lambda found: (found[0].path != path, found[0].line or 0)
+        ((tree.nearest(_keys(d, declared)), _finding(d, declared) + _first_of(d, tree, path)) for d in details),
+        key=lambda found: (found[0].path != path, found[0].line or 0),
     )
     places = [_at_line(node, path) + text for node, text in findings]
     first = next((node.place for node, _ in findings if node.line), None)
@@ -119,16 +119,20 @@ def _at_line(node: Node, path: Path) -> str:
     return f"line {node.line}: " if node.path == path else f"{node.path.name} line {node.line}: "
 
 
+def _first_of(detail: ErrorDetails, tree: Node, path: Path) -> str:
+    """Where the value is that the found one repeats, as the end of a message; empty if it repeats none."""
+    first = detail.get("ctx", {}).get("first")
+    return "; the first is on " + _at_line(tree.nearest(first), path).removesuffix(": ") if first else ""
+
+
 def _finding(detail: ErrorDetails, declared: Any) -> str:
     keys = _keys(detail, declared)
     # Names of headers and cookies are not shown: they may contain the secret value by mistake.
     at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
-    if kind == "extra_forbidden":
-        key = str(detail["loc"][-1])
-        if key in _keys_there_are():
-            return f"{at}: unknown key here; a key of that name belongs elsewhere"
-        close = difflib.get_close_matches(key, _keys_there_are(), 1)
-        return f"{at}: unknown key" + (f"; did you mean {close[0]}?" if close else "")
+    if kind == "unknown_key":
+        if "auth" in keys:  # such as `auth: {name:secret}`, which is a key without a value
+            at = dotted(keys[: keys.index("auth") + 1])
+        return f"{at}: {explain_unknown_key(str(detail['loc'][-1]), detail['ctx']['keys'].split())}"
     if kind == "union_tag_invalid":
         return f"{at}.kind: must be one of {detail['ctx']['expected_tags']}; found {detail['ctx']['tag']!r}"
     if kind == "union_tag_not_found":
@@ -139,11 +143,6 @@ def _finding(detail: ErrorDetails, declared: Any) -> str:
     is_secret = kind == "secret" or not _SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
     shown = "" if isinstance(found, dict | list) or kind == "not_supported_yet" or is_secret else f"; found {found!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
-
-
-def _keys_there_are(model: type[DeclaredModel] = DeclaredModel) -> list[str]:
-    own = [field.alias or name for name, field in model.model_fields.items()]
-    return sorted({*own, *(key for part in model.__subclasses__() for key in _keys_there_are(part))})
 
 
 def _without_names(keys: Keys) -> Keys:

@@ -79,15 +79,15 @@ def _merge(base: Node, over: Node, at: Keys) -> Node:
 def _merge_sources(base: Node, over: Node) -> Node:
     """Merges sources by name: a known name changes that source, an unknown one adds a source, which has to be complete."""
     sources: list[Node] = list(base.value)
-    met: set[str] = set()
+    met: dict[str, int | None] = {}
     for number, node in enumerate(over.value):
         name = _name_of(node)
         if name is None or name in met:
-            finding = "is required: an overlay's sources are told apart by it" if name is None else f"'{name}' is there twice"
+            finding = "is required: an overlay's sources are told apart by it" if name is None else f"'{name}' is there twice, first on line {met[name]}"
             raise DeclarationError(
                 f"{dotted(('sources', number))}.name: {finding}", where=node.place, hint="one entry a source, with the name of one to change"
             )
-        met.add(name)
+        met[name] = node.line
         place = next((place for place, known in enumerate(sources) if _name_of(known) == name), len(sources))
         known = sources[place] if place < len(sources) else Node(None, node.path, node.line)
         sources[place : place + 1] = [_merge(known, node, ("sources", place))]

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, time
@@ -9,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from almanac.schemas.errors import DeclarationError
 
@@ -44,6 +47,8 @@ def read_tree(path: Path) -> Node:
         return _node(YAML(typ="rt").load(path.read_text(encoding="utf-8-sig")), path, None)
     except UnicodeDecodeError as error:
         raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
+    except DuplicateKeyError as error:
+        raise _repeated_key(path) from error
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
@@ -56,6 +61,28 @@ def read_tree(path: Path) -> Node:
         ) from error
     except OSError as error:
         raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
+
+
+def _repeated_key(path: Path) -> DeclarationError:
+    """The error about a key that is there twice in a mapping. Unlike ruamel's, it shows no value, which may be a secret."""
+    waiting = deque([YAML(typ="rt").compose(path.read_text(encoding="utf-8-sig"))])
+    met: set[int] = set()
+    while waiting:
+        node = waiting.popleft()
+        if id(node) in met:  # an alias
+            continue
+        met.add(id(node))
+        if isinstance(node, SequenceNode):
+            waiting.extend(node.value)
+        lines: dict[str, int] = {}
+        for key, value in node.value if isinstance(node, MappingNode) else ():
+            mark = key.start_mark
+            if isinstance(key, ScalarNode) and key.value in lines:
+                finding = f"not valid YAML: the key '{key.value}' is there twice, first on line {lines[key.value]}"
+                return DeclarationError(finding, where=f"{path}:{mark.line + 1}:{mark.column + 1}", hint="keep one of the two")
+            lines[str(key.value)] = mark.line + 1
+            waiting.append(value)
+    return DeclarationError("not valid YAML: a key is there twice", where=str(path), hint="keep one of the two")
 
 
 def _node(raw: Any, path: Path, line: int | None) -> Node:

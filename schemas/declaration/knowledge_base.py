@@ -70,12 +70,16 @@ class Declaration(DeclaredModel):
             raise ValueError("chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: it needs embed.provider local")
         if self.retrieve.expand and self.generate.provider == "extractive":
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
-        names = [source.name for source in self.sources]
-        if twice := sorted({n for n in names if names.count(n) > 1}):
-            raise ValueError(f"sources: the name '{twice[0]}' is used twice")
-        if not any(s.takes_own_fields for s in self.sources):
-            refuse(type(self), list(self._unknown_names()))
+        unknown = () if any(s.takes_own_fields for s in self.sources) else self._unknown_names()
+        refuse(type(self), [*self._repeated_names(), *unknown])
         return self
+
+    def _repeated_names(self) -> Iterator[Finding]:
+        """Yields names of sources that an earlier source has."""
+        names = [source.name for source in self.sources]
+        for number, name in enumerate(names):
+            if (first := names.index(name)) < number:
+                yield Finding(("sources", number, "name"), "another source has this name", name, ("sources", first, "name"))
 
     def _unknown_names(self) -> Iterator[Finding]:
         """Yields names of fields that no source declares."""

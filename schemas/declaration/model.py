@@ -7,6 +7,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
@@ -19,38 +20,54 @@ class DeclaredModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True)  # the input may hold a secret
     planned: ClassVar[dict[str, tuple[str, ...]]] = {}
 
+    @classmethod
+    def declared_keys(cls) -> dict[str, FieldInfo]:
+        """Returns the keys as they are written in a declaration, in order."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
     @model_validator(mode="wrap")
     @classmethod
-    def _refuse_planned(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Reports planned keys together with all other errors of the model."""
+    def _refuse_strange_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Reports planned keys, and unknown ones with those that there are, together with all other errors of the model."""
         if not isinstance(data, dict):
             return handler(data)
         refused = [key for key, values in cls.planned.items() if key in data and _asks_for(data[key], values)]
         supported = {key: value for key, value in data.items() if key not in refused and cls.planned.get(key) != ()}
-        if not refused:
-            return handler(supported)
         errors = [_not_yet(key, data[key], cls.planned[key]) for key in refused]
         try:
-            handler(supported)
+            model = handler(supported)
         except ValidationError as error:
             # A required key with a planned value was removed before validation: it is not missing, only unsupported.
-            errors += [_again(e) for e in error.errors() if not (e["type"] == "missing" and e["loc"][-1:] in [(key,) for key in refused])]
-        raise ValidationError.from_exception_data(cls.__name__, errors)
+            found = [e for e in error.errors() if not (e["type"] == "missing" and e["loc"][-1:] in [(key,) for key in refused])]
+            if not errors and not any(_is_unknown_key(e) for e in found):
+                raise
+            errors += [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]
+        if errors:
+            raise ValidationError.from_exception_data(cls.__name__, errors)
+        return model
 
 
 class Finding(NamedTuple):
-    """What a model finds wrong once all of its values are valid: the keys that lead to the value, the finding, and the value itself."""
+    """What a model finds wrong once all of its values are valid: the keys that lead to the value, the finding, and the value itself.
+
+    `first` are the keys of an earlier value that this one contradicts; the message names its line.
+    """
 
     keys: tuple[str | int, ...]
     finding: str
     value: Any
+    first: tuple[str | int, ...] = ()
 
 
 def refuse(model: type[BaseModel], findings: Sequence[Finding]) -> None:
     """Raises a ValidationError with all findings, each at its own place in the declaration; does nothing without findings."""
-    errors = [InitErrorDetails(type=PydanticCustomError("value_error", "{finding}", {"finding": f.finding}), loc=f.keys, input=f.value) for f in findings]
-    if errors:
-        raise ValidationError.from_exception_data(model.__name__, errors)
+    if findings:
+        raise ValidationError.from_exception_data(model.__name__, [_error_of(finding) for finding in findings])
+
+
+def _error_of(found: Finding) -> InitErrorDetails:
+    kind = PydanticCustomError("value_error", "{finding}", {"finding": found.finding, "first": found.first})
+    return InitErrorDetails(type=kind, loc=found.keys, input=found.value)
 
 
 def _asks_for(found: Any, planned: tuple[str, ...]) -> bool:
@@ -61,6 +78,17 @@ def _asks_for(found: Any, planned: tuple[str, ...]) -> bool:
 def _not_yet(key: str, found: Any, planned: tuple[str, ...]) -> InitErrorDetails:
     what = f"{key}: {found}" if planned else key
     return InitErrorDetails(type=PydanticCustomError("not_supported_yet", "'{what}' is not supported yet", {"what": what}), loc=(key,), input=found)
+
+
+def _is_unknown_key(error: Any) -> bool:
+    """Whether the error is about a key of the model itself, and not of one inside it."""
+    return error["type"] == "extra_forbidden" and len(error["loc"]) == 1
+
+
+def _unknown_key(error: Any, model: type[DeclaredModel]) -> InitErrorDetails:
+    """The error with the model's keys, for the message."""
+    kind = PydanticCustomError("unknown_key", "unknown key", {"keys": " ".join(model.declared_keys())})
+    return InitErrorDetails(type=kind, loc=error["loc"], input=error["input"])
 
 
 def _again(error: Any) -> InitErrorDetails:

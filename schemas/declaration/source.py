@@ -10,6 +10,7 @@ from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.globs import Glob
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
@@ -143,7 +144,7 @@ class FilesSource(_Source):
     """Local files. Without `fields`, the fields come from the file itself: columns, keys, front matter, or question and answer."""
 
     kind: Literal["files"]
-    glob: str = Field(min_length=1, description="relative to the declaration; `**` for folders")
+    glob: Glob = Field(description="relative to the declaration: `*`, `?`, `[abc]`, `[!abc]`, and `**/` for folders; braces are not expanded")
     format: FileFormat = Field(
         "auto", description="auto goes by the file's name and its first bytes; faq takes question and answer pairs from Markdown, HTML or DOCX"
     )

@@ -6,6 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from almanac.core.load import load_declaration
+from almanac.core.unknown_keys import explain_unknown_key
+from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.errors import DeclarationError, NotFound
 
 _SITE = "{name: s, kind: site, start_urls: ['http://site.test/']"
@@ -39,13 +41,13 @@ def test_the_examples_are_valid(kb: str) -> None:
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
         (f"name: kb\nsources:\n  - {_SITE}, id: '{{code}}'}}\n", 3, "id: no field 'code'"),
         ("name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['ftp://x/']}\n", 3, "must be an http:// or https:// URL"),
-        (f"name: kb\nsources: [{_SITE}}}, {_SITE}}}]\n", 0, "the name 's' is used twice"),
+        (f"name: kb\nsources:\n  - {_SITE}}}\n  - {_SITE}}}\n", 4, "sources[1].name: another source has this name; found 's'; the first is on line 3"),
         (f"name: kb\nsources: [{_SITE}}}]\nchunk: {{size: 10, overlap: 10}}\n", 3, "overlap 10 must be smaller than size 10"),
         (f"name: kb\nsources: [{_SITE}}}]\nvalidate: {{max_rejected: 300%}}\n", 3, "validate.max_rejected"),
         (f"name: kb\nsources: [{_SITE}}}]\nschedule: every day\n", 3, "schedule: not a cron expression"),
         ("name: kb\nsources: []\n", 2, "sources"),
         ("name: kb\n", 0, "sources: is required"),
-        ("name: kb\nname: other\n", 2, "not valid YAML"),
+        ("name: kb\nname: other\n", 2, "not valid YAML: the key 'name' is there twice, first on line 1"),
         ("name: [kb\n", 0, "not valid YAML"),
         ("- a\n- b\n", 0, "is not a mapping"),
         ("", 0, "is not a mapping"),
@@ -76,6 +78,87 @@ def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
         "line 4: index.backend: 'backend: server' is not supported yet",
         "line 4: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; found '-'",
     ]
+
+
+_AUTH = "name: kb\nsources:\n  - name: s\n    kind: site\n    start_urls: ['http://site.test/']\n    politeness:\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ("{SITE, javascript: true}", "sources[0].javascript: unknown key, and there is none for it: Almanac runs no browser"),
+        ("{SITE, render: {wait_for: .x}}", "Almanac runs no browser"),
+        ("{SITE, start_url: 'http://x.test/'}", "did you mean start_urls?"),
+        ("{SITE, urls: ['http://x.test/']}", "did you mean start_urls?"),
+        ("{SITE, startUrls: ['http://x.test/']}", "did you mean start_urls?"),
+        ("{SITE, nmae: s}", "did you mean name?"),
+        ("{SITE, user_agent: me}", "unknown key here; it is a key of sources[].politeness"),
+        ("{SITE, glob: '*.md'}", "unknown key here; it is a key of sources[] of kind: files"),
+        ("{SITE, schedule: '0 3 * * *'}", "unknown key here; it is a key of the knowledge base"),
+        ("{SITE, script: data}", "unknown key; the keys here are name, yields, each, "),
+        ("{SITE, pagination: {css: .next}}", "unknown key; the keys here are next, parameter, first, step, json"),
+        ("{SITE, pagination: {paramter: page}}", "sources[0].pagination.paramter: unknown key; did you mean parameter?"),
+        ("{SITE, fields: {a: {selector: h1}}}", "the keys here are css, xpath, json, from, url"),
+        ("{SITE, fields: {a: {css: b, fields: {c: {xpth: //b}}}}}", "sources[0].fields.a.fields.c.xpth: unknown key; did you mean xpath?"),
+        ("{SITE, fields: {a: {json: a, from: {scirpt: d}}}}", "sources[0].fields.a.from.scirpt: unknown key; did you mean script?"),
+        ("{name: f, kind: files, glob: '*.md', start_urls: []}", "unknown key here; it is a key of sources[] of kind: site"),
+    ],
+)
+def test_a_hint_names_keys_that_fit_their_place(tmp_path: Path, keys: str, says: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {keys.replace('{SITE', _SITE)}\n"))
+    assert says in caught.value.message
+    assert caught.value.where == f"{tmp_path / 'kb.yaml'}:3"
+
+
+def test_every_key_that_a_hint_may_name_is_one_of_its_place() -> None:
+    """Whatever is written wrongly at a place, the key that may have been meant is one that the place has."""
+    for model in _models(DeclaredModel):
+        for other in _models(DeclaredModel):
+            for key in other.declared_keys().keys() - model.declared_keys().keys():
+                _, _, meant = explain_unknown_key(key, list(model.declared_keys())).partition("did you mean ")
+                assert not meant or meant.rstrip("?") in model.declared_keys()
+
+
+def _models(model: type[DeclaredModel]) -> set[type[DeclaredModel]]:
+    return {model, *(below for part in model.__subclasses__() if part.__module__.startswith("almanac.") for below in _models(part))}
+
+
+def test_a_key_that_is_there_twice_shows_no_value_and_one_without_value_no_name(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, _AUTH + "      auth:\n        password: SECRET\n        user: x\n        password: SECRET2\n"))
+    assert (caught.value.where, "SECRET" in str(caught.value)) == (f"{tmp_path / 'kb.yaml'}:10:9", False)
+    assert "the key 'password' is there twice, first on line 8" in caught.value.message
+    with pytest.raises(DeclarationError, match=r"politeness\.auth: unknown key; the keys here are user, password") as caught:
+        load_declaration(_write(tmp_path, _AUTH + "      auth: {'x:SECRET'}\n"))
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("glob", "says"),
+    [
+        ("notes/*.{md,txt}", "braces are not expanded; declare a source for each of notes/*.md, notes/*.txt ([{] is a brace in a name)"),
+        ("{a,b}/*.{md,txt}", "declare a source for each of a/*.{md,txt}, b/*.{md,txt}"),
+        ("notes/{1..9}.md", "write a class such as [0-9]"),
+        ("notes/*.@(md|txt)", "@(md|txt) is not expanded"),
+        ("notes/!(draft|old).md", "is not expanded"),
+        ("notes/**.md", "write **/*.md"),
+        ("notes**/a.md", "** stands for folders only between slashes"),
+        ("notes/[^a]*.md", "write [!…]"),
+        ("~/notes/*.md", "~ is not expanded"),
+    ],
+)
+def test_a_glob_that_would_match_nothing_without_a_word_is_refused(tmp_path: Path, glob: str, says: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {{name: f, kind: files, glob: '{glob}'}}\n"))
+    assert f"sources[0].glob: {says}" in caught.value.message or says in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "glob", ["a.md", "**/*.md", "**", "a/**/b/*.md", "report (1).pdf", "{1}.md", "[{]a,b}.md", "[!a]*.md", "[]a]*.md", "~a.md", "../x/*", "/tmp/a?.md"]
+)
+def test_globs_that_python_knows_are_taken(tmp_path: Path, glob: str) -> None:
+    assert load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {{name: f, kind: files, glob: '{glob}'}}\n")).sources
 
 
 def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
