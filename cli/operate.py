@@ -4,7 +4,7 @@ import sys
 import threading
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,13 +12,15 @@ from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
-from almanac.flows.reporting.tables import GATE_COLUMNS, LOST_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows
+from almanac.flows.reporting.tables import GATE_COLUMNS, LOST_COLUMNS, REJECT_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows, reject_rows
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import lock_holder, require_free
+from almanac.schemas.errors import NoRecords
 from almanac.schemas.reports import RunReport, Status
 from almanac.schemas.scope import Scope
 
 _SHOWN = 50
+_SHOWN_REJECTS = 20
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
 Full = Annotated[bool, typer.Option("--full", help="ask for every page anew, map every page anew, build in full")]
 
@@ -111,11 +113,16 @@ def _say_what_to_do(report: RunReport, handle: str) -> None:
 
 
 def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:
-    """Say what a run would do now: pages, items, texts to embed, tokens, cost, and what the gate would say. Touches nothing."""
+    """Say what a run would do now: pages, items, quarantined ones with reasons, texts to embed, tokens, cost, the gate's verdict. Touches nothing."""
     from almanac.flows.pipeline.plan import plan as plan_run
 
     declaration = load_declaration(kb, env)
-    result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
+    try:
+        result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
+    except NoRecords as nothing:
+        if not as_json and nothing.report:
+            _show_rejects(nothing.report["rejects"])
+        raise
     if as_json:
         print_json(result)
         return
@@ -124,6 +131,15 @@ def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, da
     if lost := lost_pages(result.sources):
         more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
         print_table(f"Pages that do not arrive or are gone{more}", ("page", "reason"), lost[:_SHOWN])
+    _show_rejects(result.rejects)
+
+
+def _show_rejects(rejects: list[dict[str, Any]]) -> None:
+    if not rejects:
+        return
+    print_table(f"Would be quarantined: {len(rejects)}", REJECT_COLUMNS, reject_rows(rejects[:_SHOWN_REJECTS]))
+    if len(rejects) > _SHOWN_REJECTS:
+        say(f"and {len(rejects) - _SHOWN_REJECTS} more; --json lists all of them")
 
 
 def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:

@@ -125,7 +125,7 @@ class RunReport(BaseModel):
 
 
 class PlanResult(BaseModel):
-    """What a run would do now, with the counts that it would report."""
+    """What a run would do now, with the counts that it would report. `rejects` are the items that it would quarantine, as in rejects.jsonl (`Reject`)."""
 
     kb: str
     outcome: Outcome
@@ -136,6 +136,7 @@ class PlanResult(BaseModel):
     cost: float | None
     gate: dict[str, Any]  # {would_refuse, checks}
     sources: list[CrawlOutcome] = []
+    rejects: list[dict[str, Any]] = []
 
 
 class ItemChange(BaseModel):

@@ -61,7 +61,7 @@ class Ledger:
 
         With an `error`, staged files that are missing or unreadable are logged and left out, so that they do not hide the error.
         """
-        rejects = self._rejects()
+        rejects = self.rejects
         path = run.processed / "rejects.jsonl"
         may_lack = error is not None
         # Written even when there are none, so that the file always speaks of the latest run.
@@ -108,7 +108,7 @@ class Ledger:
         items, validated, comparison = self.noted(Items), self.noted(Validated), self.noted(Comparison)
         if comparison is not None:
             return comparison.counts
-        counts = ItemCounts(quarantined=sum(one.count for one in self._rejects()))
+        counts = ItemCounts(quarantined=sum(one.count for one in self.rejects))
         if items is not None:
             counts.in_, counts.deduplicated = items.found, items.deduplicated
         return counts if validated is not None or items is not None else ItemCounts()
@@ -128,7 +128,9 @@ class Ledger:
             _require(may_lack, lost)
             return []
 
-    def _rejects(self) -> tuple[Rejects, ...]:
+    @property
+    def rejects(self) -> tuple[Rejects, ...]:
+        """The files of rejects, as far as the run has come."""
         items, validated = self.noted(Items), self.noted(Validated)
         return validated.rejects if validated is not None else (items.rejects,) if items is not None else ()
 

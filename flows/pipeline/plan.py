@@ -1,35 +1,50 @@
 """Plans a run: the same survey, written to a scratch folder. The data directory is only read."""
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from almanac.core.progress import Show, silent
 from almanac.core.settings import DataDir
 from almanac.core.tables import read_batches, read_texts
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.embed import check_cost
-from almanac.flows.pipeline.handles import Tables
+from almanac.flows.pipeline.handles import Rejects, Tables
+from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import Survey, is_live, survey
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import NoRecords
 from almanac.schemas.reports import Outcome, PageCounts, PlanResult
 from almanac.schemas.scope import Scope
 
 
 def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008  # frozen
-    """Crawls as a run would, and counts. Raises the errors that a run raises before the gate, such as NoRecords.
+    """Crawls as a run would, and counts. Raises the errors that a run raises before the gate; the `report` of a NoRecords has `sources` and `rejects`, too.
 
     Golden questions are not asked, because there is no new version to ask.
     """
     with tempfile.TemporaryDirectory(prefix="almanac-plan-") as scratch:
-        run = Run(declaration, data, scope, scratch=Path(scratch))
-        return foresee(run, survey(run, show=show))
+        run, ledger = Run(declaration, data, scope, scratch=Path(scratch)), Ledger()
+        try:
+            surveyed = survey(run, ledger=ledger, show=show)
+        except NoRecords as nothing:
+            nothing.about(declaration.handle)
+            sources = [outcome.model_dump() for outcome in read_outcomes(run)]
+            nothing.report = {**nothing.as_json(), "kb": run.kb, "sources": sources, "rejects": _as_json(ledger.rejects)}
+            raise
+        return foresee(run, surveyed).model_copy(update={"rejects": _as_json(surveyed.validated.rejects)})
+
+
+def _as_json(files: Iterable[Rejects]) -> list[dict[str, Any]]:
+    return [reject.as_json() for rejects in files for reject in rejects.read()]
 
 
 def foresee(run: Run, surveyed: Survey) -> PlanResult:
-    """The plan of a run after its survey."""
+    """The plan of a run after its survey, without the items that would be quarantined."""
     embed = run.declaration.embed
     missing = set() if is_live(run, surveyed) else _missing(run, surveyed.tables)
     tokens = count_tokens(embed, (text for _, text in read_texts(surveyed.tables.chunks, missing))) if missing else 0

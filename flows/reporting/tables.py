@@ -3,14 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from almanac.schemas.hashing import canonical_json
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import CrawlOutcome, DiffResult, PlanResult, Recall, RunReport
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
+REJECT_COLUMNS = ("item", "field", "reason", "value")
 NOTHING = "–"
 _COUNTS = frozenset({"min_items", "expectations", "max_cost"})
 _EXAMPLES = 3
+_VALUE = 80  # characters of a value that a table shows
 
 
 def gate_rows(verdict: Verdict | Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
@@ -65,6 +68,23 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
             status = f" ({page.status})" if page.status else ""
             rows.append((page.url, page.reason.replace("_", " ") + status))
     return rows
+
+
+def reject_rows(rejects: Iterable[Mapping[str, Any]]) -> list[tuple[str, str | None, str, str | None]]:
+    """One row for each reject: URL, with the id where the URL does not tell it; field; reason; value, shortened."""
+    return [(_item_of(reject), reject["field"], reject["reason"], _shown(reject["value"])) for reject in rejects]
+
+
+def _item_of(reject: Mapping[str, Any]) -> str:
+    url, document_id = str(reject["url"]), reject["document_id"]
+    return url if not document_id or document_id in url else f"{url} ({document_id})"
+
+
+def _shown(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text if len(text) <= _VALUE else f"{text[:_VALUE]}…"
 
 
 def summary_rows(report: RunReport) -> list[tuple[str, object]]:

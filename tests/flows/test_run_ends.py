@@ -20,6 +20,9 @@ from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest
+
+
+from almanac.flows.reporting.tables import reject_rows
 from almanac.schemas.errors import DamagedVersion, NoRecords, RunLocked
 from almanac.schemas.reports import Problem
 from tests.flows.notes import write
@@ -131,6 +134,26 @@ def test_a_plan_refuses_a_pointer_that_leads_nowhere_as_a_run_does(base: Base) -
         base.run()
     with pytest.raises(DamagedVersion):
         plan(load_declaration(str(base.declared), ""), base.data)
+
+
+def test_a_plan_names_what_a_run_quarantines(base: Base) -> None:
+    planned = plan(load_declaration(str(base.declared), ""), base.data)
+    report = base.run()
+    rejects = [json.loads(line) for line in Path(report["rejects_file"]).read_text().splitlines()]
+    assert planned.rejects == rejects
+    assert len(rejects) == report["items"]["quarantined"] > 0
+    assert rejects[0].keys() == {"source", "url", "document_id", "stage", "reason", "field", "value", "rule"}
+    assert plan(load_declaration(str(base.declared), ""), base.data).rejects == rejects  # nothing is mapped anew
+    assert reject_rows(rejects)[-1] == ("notes.jsonl#n30", "year", "expectation not met", "1999")
+
+
+def test_a_plan_of_nothing_but_rejects_names_them(base: Base) -> None:
+    (base.declared.parent / "notes.jsonl").write_text('{"id": "n1", "text": "a", "year": 1999}\n{"id": "n2", "text": "b", "year": 1998}\n')
+    with pytest.raises(NoRecords) as raised:
+        plan(load_declaration(str(base.declared), ""), base.data)
+    report = raised.value.report or {}
+    assert (report["error"]["kind"], [reject["value"] for reject in report["rejects"]]) == ("no_records", [1999, 1998])
+    assert "KB" not in report["error"]["hint"]
 
 
 def test_counts_of_a_run_without_records_add_up(base: Base) -> None:

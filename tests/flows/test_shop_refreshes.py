@@ -99,6 +99,7 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
         report = carry_out(Run(declaration, data))
         if told is not None:
             assert told["items"] == report["items"]
+            assert len(told["rejects"]) == report["items"]["quarantined"]
             assert (told["pages"], told["outcome"], told["chunks_to_embed"]) == (report["pages"], report["outcome"], report["chunks"]["embedded"])
         return report
 

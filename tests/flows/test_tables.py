@@ -1,6 +1,6 @@
 """What people read of a run: shares as percent, a dash for nothing, and why pages are missing."""
 
-from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, summary_rows
+from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, reject_rows, summary_rows
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
 
@@ -65,7 +65,28 @@ def test_counters_stand_one_a_row() -> None:
         gate={"would_refuse": False, "checks": []},
     )  # fmt: skip
     assert dict(plan_rows(plan))["pages unchanged"] == 7
+    assert "links of start pages not followed" not in dict(plan_rows(plan))
+    left = plan.model_copy(update={"sources": [CrawlOutcome(source="s", unfollowed=2), CrawlOutcome(source="t", unfollowed=3)]})
+    assert dict(plan_rows(left))["links of start pages not followed"] == 5
     assert dict(plan_rows(plan))["gate"] == "would let it pass"
     diff = DiffResult(kb="kb", since="v0001", to="v0002", items={"moved": 2}, chunks={"kept": 5}, stages=["chunker", "index"], changes=[])
     assert dict(diff_rows(diff)) == {"items moved": 2, "chunks kept": 5, "stages that changed": "chunker, index"}
     assert as_records(("what", "value"), [("cost", None)]) == [{"what": "cost", "value": "–"}]
+
+
+def test_rejects_as_a_table() -> None:
+    reject = {
+        "source": "s",
+        "url": "http://x.test/1",
+        "document_id": None,
+        "stage": "map",
+        "reason": "required field is missing",
+        "field": "code",
+        "value": None,
+    }
+    other = {**reject, "document_id": "C2", "field": "price", "value": {"amount": "1" * 100}}
+    rows = reject_rows([reject, {**reject, "document_id": "http://x.test/1"}, other])
+    assert rows[0] == rows[1] == ("http://x.test/1", "code", "required field is missing", None)
+    assert rows[2][0] == "http://x.test/1 (C2)"
+    assert str(rows[2][3]).startswith('{"amount":"111')
+    assert len(str(rows[2][3])) == 81
