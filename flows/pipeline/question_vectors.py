@@ -1,9 +1,10 @@
 """Stored vectors of golden questions. With them a run can measure recall without loading the model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.vectors.store import VectorStore
+from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import sha256
 
 
@@ -22,8 +23,16 @@ def kept_questions(store: VectorStore, load: Callable[[], Embedder], prompt: str
 
     def embed_queries(questions: Sequence[str]) -> Vectors:
         by_key = {question_key(question, prompt): question for question in questions}
+        keys = [question_key(question, prompt) for question in questions]
+        embed_missing(by_key)
+        try:
+            return store.read(keys)
+        except DamagedVersion:  # a part turned out to be damaged; its keys are missing from now on
+            embed_missing(by_key)
+            return store.read(keys)
+
+    def embed_missing(by_key: Mapping[str, str]) -> None:
         if missing := store.missing(by_key):
             store.write_part(missing, load().embed_queries([by_key[key] for key in missing]))
-        return store.read([question_key(question, prompt) for question in questions])
 
     return embed_queries
