@@ -168,8 +168,11 @@ def _nearest(path: Path) -> Path:
 
 
 def _live_versions(data: DataDir) -> Iterator[Path]:
-    for pointer in data.root.glob("index/*/CURRENT"):
-        yield pointer.parent / "versions" / pointer.read_text(encoding="utf-8").strip()
+    from almanac.index.versions.store import usable_pointer, version_dir
+
+    for index_dir in data.root.glob("index/*/"):
+        if version := usable_pointer(index_dir):
+            yield version_dir(index_dir, version)
 
 
 def _size(folder: Path) -> int:
@@ -239,11 +242,11 @@ def _versions(project: Project, data: DataDir) -> Check:
         with suppress(AlmanacError):  # said above
             handles[load_as_served(path, environment()[0]).name] = path.stem
     found, unreadable, hints = [], [], []
-    for pointer in sorted(data.root.glob("index/*/CURRENT")):
-        kb = pointer.parent.name
+    for index_dir in sorted(data.root.glob("index/*/")):
+        kb = index_dir.name
         try:
-            version = current_version(pointer.parent)
-            found.append(f"{kb} {version and read_manifest(pointer.parent, version).version}")
+            if version := current_version(index_dir):
+                found.append(f"{kb} {read_manifest(index_dir, version).version}")
         except AlmanacError as error:
             unreadable.append(error.message)
             error.about(handles.get(kb, "KB"))

@@ -218,6 +218,7 @@ def forget(
     kb: KB,
     url: Annotated[str, typer.Argument(metavar="URL", help="of the page or item, as hits and exports show it")],
     why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="kept in forgotten.jsonl", show_default=False)] = None,
+    anyway: Annotated[bool, typer.Option("--anyway", help="deny a URL of which nothing is known, too")] = False,
     env: Env = None,
     data: Data = None,
     as_json: Json = False,
@@ -229,7 +230,7 @@ def forget(
     place.data.require_writable()
     with writer_lock(place.index_dir, "forget") as lease:
         stored.discard_unfinished(place.index_dir)
-        result = forget_url(place.data, place.declaration, url, why, lease=lease)
+        result = forget_url(place.data, place.declaration, url, why, anyway=anyway, lease=lease)
     if as_json:
         print_json(result)
         return

@@ -48,6 +48,7 @@ def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
             found.add(find_in_tables(folder, urls))
         except DamagedVersion as error:
             log.warning("a table cannot be read", kb=kb, folder=str(folder), error=error.message)
+            found.is_whole = False
     return found
 
 
@@ -60,8 +61,8 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
         for index in map(raw.index, raw.crawls()):
             yield from index.all_urls
             yield from index.further_urls
-    texts = [line for path in data.processed(kb).glob("rejects.jsonl") for line in path.read_text(encoding="utf-8").split("\n")]
-    for text in [*texts, *(path.read_text(encoding="utf-8") for path in data.runs(kb).glob("*.json"))]:
+    texts = [line for path in data.processed(kb).glob("rejects.jsonl") for line in path.read_text(encoding="utf-8", errors="replace").split("\n")]
+    for text in [*texts, *(path.read_text(encoding="utf-8", errors="replace") for path in data.runs(kb).glob("*.json"))]:
         yield from _urls_in(parsed(text))
 
 

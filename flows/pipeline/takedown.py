@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from almanac.index.upkeep.prune import needed_keys
 from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
 from almanac.index.versions.lock import Lease
+from almanac.index.versions.store import usable_pointer
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion, NotFound, RunLocked
 from almanac.schemas.reports import ForgetResult
@@ -26,28 +27,29 @@ log = structlog.get_logger("almanac.forget")
 _PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors
 
 
-def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | None = None, *, lease: Lease | None = None) -> ForgetResult:
+def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | None = None, *, anyway: bool = False, lease: Lease | None = None) -> ForgetResult:
     """Erases the page or item at a URL, and denies the URL to all later runs. The caller holds the writer lock.
 
-    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown URL. Raises DamagedVersion or RunLocked
+    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown URL, unless `anyway`. Raises DamagedVersion or RunLocked
     if a part could not be erased; everything else is erased by then.
     """
     complete_takedowns(data, declaration, lease=lease)
-    takedown = _takedown(data, declaration.name, url, why)
+    takedown = _takedown(data, declaration.name, url, why, anyway)
     note_takedown(data.index(declaration.name), takedown)
     return _carry_out(data, declaration, takedown, lease)
 
 
-def _takedown(data: DataDir, kb: str, url: str, why: str | None) -> Takedown:
+def _takedown(data: DataDir, kb: str, url: str, why: str | None, anyway: bool) -> Takedown:
     """Collects what has to be erased. An earlier takedown of the same URL is continued."""
     before = next((one for one in takedowns(data.index(kb)) if url in one.urls), None)
     urls = sorted({*names_of(data, kb, url), *(before.urls if before else ())})
     found = find_items(data, kb, urls)
     if before is not None:
         return before.model_copy(update={"urls": urls, "why": why or before.why, "keys": sorted({*before.keys, *found.keys}), "done_at": None})
-    if not found.items and not found.chunks and set(known_urls(data, kb)).isdisjoint(urls):
+    if not anyway and not found.items and not found.chunks and found.is_whole and set(known_urls(data, kb)).isdisjoint(urls):
         nearest = nearest_urls(url, known_urls(data, kb))
         hint = f"known and near: {', '.join(nearest)}" if nearest else "almanac export KB documents, or records, lists the URLs that there are"
+        hint += "; --anyway denies a URL of which nothing is known"
         raise NotFound(f"nothing is known of {url}", where=kb, hint=hint)
     return Takedown(url=url, urls=urls, at=utc_now(), why=why, keys=sorted(found.keys))
 
@@ -71,12 +73,7 @@ def _carry_out(data: DataDir, declaration: Declaration, takedown: Takedown, leas
     _erase_from_processed(data, kb, takedown.urls)
     pages = sum(RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in data.raw_folders(kb))
     if failures:
-        first = failures[0]
-        raise DamagedVersion(
-            f"{takedown.url} is erased but for {len(failures)} kept versions that cannot be built again; the first: {first.message}",
-            where=first.where,
-            hint="remove that version's folder, or mend what is damaged, then almanac forget KB URL again",
-        )
+        raise _not_erased(takedown.url, failures, usable_pointer(data.index(kb)))
     vectors = _erase_vectors(data, takedown)
     done = takedown.model_copy(update={"keys": [], "done_at": utc_now()})
     note_takedown(data.index(kb), done)
@@ -85,21 +82,37 @@ def _carry_out(data: DataDir, declaration: Declaration, takedown: Takedown, leas
 
 def _erase_from_versions(
     data: DataDir, declaration: Declaration, takedown: Takedown, lease: Lease | None
-) -> tuple[list[str], UrlContent, list[DamagedVersion]]:
+) -> tuple[list[str], UrlContent, dict[str, DamagedVersion]]:
     kb = declaration.name
-    cleaned, erased, failures = [], UrlContent(), []
+    cleaned, erased, failures = [], UrlContent(), dict[str, DamagedVersion]()
     with vectors_in_use(data.vectors):
         for version in versions_to_clean(data.index(kb)):
             try:
                 found = forget_in_version(data.index(kb), version, takedown, data.vectors, declaration.embed, lease=lease)
             except DamagedVersion as error:
-                failures.append(error)
+                failures[version] = error
                 continue
             erased.add(found)
             if found.items or found.chunks:
                 cleaned.append(version)
                 log.info("forgotten", kb=kb, version=version, items=len(found.items), chunks=len(found.chunks))
     return cleaned, erased, failures
+
+
+def _not_erased(url: str, failures: Mapping[str, DamagedVersion], live: str | None) -> DamagedVersion:
+    """The error for versions that still have the content, by name, because they cannot be built without it. `live` is the live version."""
+    names, first = ", ".join(failures), next(iter(failures.values()))
+    if live is not None and live in failures:
+        return DamagedVersion(
+            f"{url} IS STILL IN THE LIVE VERSION {live}, and is served: it cannot be built again without it: {failures[live].message}",
+            where=failures[live].where,
+            hint=f"almanac run KB publishes a version without it; then almanac forget KB URL again, for what is kept: {names}",
+        )
+    return DamagedVersion(
+        f"{url} is not served any more, and is still in versions that are kept and cannot be built again: {names}; the first: {first.message}",
+        where=first.where,
+        hint="remove the folders of these versions, or bring their files back from a backup; then almanac forget KB URL again",
+    )
 
 
 def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
@@ -125,12 +138,12 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
     sweep(processed.rglob(TEMPORARY))
     rejects = processed / "rejects.jsonl"
     if rejects.is_file():
-        lines = [f"{line}\n" for line in rejects.read_text(encoding="utf-8").split("\n") if line]
+        lines = [f"{line}\n" for line in rejects.read_text(encoding="utf-8", errors="replace").split("\n") if line]
         kept = [line for line in lines if not _speaks_of(parsed(line), urls)]
         if kept != lines:
             write_file(rejects, "".join(kept))
     for report in sorted(data.runs(kb).glob("*.json")):
-        before = parsed(report.read_text(encoding="utf-8"))
+        before = parsed(report.read_text(encoding="utf-8", errors="replace"))
         after = _without(before, urls)
         if after != before:
             write_file(report, json.dumps(after, ensure_ascii=False, indent=1))

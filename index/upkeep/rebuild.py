@@ -18,7 +18,7 @@ from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publish import seal
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.versions.store import manifest_in, read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest
@@ -75,11 +75,11 @@ def replace_version(
     )
     try:
         try:
-            _restore(job, manifest, folder)
+            _restore(job, folder)
             _build_beside(job, manifest, lease, on_progress)
         except DamagedVersion:
             # Reading the vectors may have shown that a part is damaged: it has been put aside by now.
-            if not _restore(job, manifest, folder):
+            if not _restore(job, folder):
                 raise
             remove(beside)
             _build_beside(job, manifest, lease, on_progress)
@@ -91,9 +91,10 @@ def replace_version(
     remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
 
 
-def _restore(job: BuildJob, manifest: Manifest, folder: Path) -> int:
+def _restore(job: BuildJob, folder: Path) -> int:
     """Restores the vectors that the job needs and only the version in `folder` has; returns their number."""
-    return restore_vectors(VectorStore(job.vectors_root, manifest.embedder), keys_in(job.chunks).to_pylist(), folder, manifest)
+    manifest = manifest_in(folder, folder.parent.parent, folder.name)
+    return restore_vectors(VectorStore(job.vectors_root, job.embedder), keys_in(job.chunks).to_pylist(), folder, manifest)
 
 
 def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:

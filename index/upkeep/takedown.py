@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from almanac.core.durable import remove, write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
@@ -23,9 +23,12 @@ from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import read_manifest, read_pointer, version_dir, version_names, version_number
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
+from almanac.schemas.hashing import short_hash
 from almanac.schemas.manifest import Counts, Derived, Manifest
 
 _RECORD = "forgotten.jsonl"
+_CHECK = "check"  # key of a line's hash
+_SHOWN = 200  # characters of an unreadable line
 
 
 class Takedown(BaseModel):
@@ -48,6 +51,7 @@ class UrlContent:
     items: set[tuple[str, str]] = field(default_factory=set)  # (source, document_id)
     chunks: set[str] = field(default_factory=set)  # chunk ids
     keys: set[str] = field(default_factory=set)  # vector keys
+    is_whole: bool = True  # False where a table could not be read, so that there may be more
 
     def add(self, other: "UrlContent") -> None:
         self.items |= other.items
@@ -61,13 +65,27 @@ def takedowns(index_dir: Path) -> list[Takedown]:
     if not path.is_file():
         return []
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1):
         try:
-            found += [Takedown.model_validate_json(line)] if line.strip() else []
-        except ValidationError as error:
-            hint = "mend the line; almanac forget KB URL writes it anew"
-            raise StorageError(f"a takedown cannot be read: {error.errors()[0]['msg']}", where=f"{path}:{number}", hint=hint) from error
+            found += [_takedown_in(line)] if line.strip() else []
+        except ValueError as error:
+            hint = f"bring the file back from a backup; or remove the line, and then almanac forget KB URL --anyway for the URL that it names: {line[:_SHOWN]}"
+            raise StorageError("a takedown cannot be read, and what it forbids is not known", where=f"{path}:{number}", hint=hint) from error
     return found
+
+
+def _takedown_in(line: str) -> Takedown:
+    """The takedown in a line. Raises ValueError where the line was altered."""
+    values = json.loads(line)
+    if not isinstance(values, dict) or values.pop(_CHECK, None) != short_hash(values):
+        raise ValueError("altered")
+    return Takedown.model_validate(values)
+
+
+def _line_of(takedown: Takedown) -> str:
+    """A takedown with a hash of itself: a bit that flips in a URL must not bring its page back."""
+    values = json.loads(json.dumps(takedown.model_dump(), ensure_ascii=False).encode("utf-8", "replace"))
+    return json.dumps({**values, _CHECK: short_hash(values)}, ensure_ascii=False) + "\n"
 
 
 def forgotten_urls(index_dir: Path) -> frozenset[str]:
@@ -78,7 +96,7 @@ def forgotten_urls(index_dir: Path) -> frozenset[str]:
 def note_takedown(index_dir: Path, takedown: Takedown) -> None:
     """Records a takedown, replacing an earlier one of the same URL."""
     lines = {one.url: one for one in takedowns(index_dir)} | {takedown.url: takedown}
-    write_file(index_dir / _RECORD, "".join(f"{json.dumps(one.model_dump(), ensure_ascii=False)}\n" for one in lines.values()).encode("utf-8", "replace"))
+    write_file(index_dir / _RECORD, "".join(map(_line_of, lines.values())))
 
 
 def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:

@@ -22,7 +22,7 @@ from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import publish
 from almanac.index.versions.store import discard_unfinished, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import NotFound, RunLocked
+from almanac.schemas.errors import DamagedVersion, NotFound, RunLocked, StorageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import RunReport
 from almanac.spiders.store.raw import RawStore
@@ -218,3 +218,61 @@ def test_retention_keeps_the_crawls_and_pages_that_kept_versions_were_made_from(
     assert result.pages == 2, "the second page's, and the fourth crawl's"
     nothing = {"kb": "shop", "versions": [], "held": [], "crawls": 0, "pages": 0, "vectors": 0, "bytes": 0}
     assert apply_retention(data, DECLARATION).model_dump() == nothing
+
+
+def _flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def _texts(data: DataDir, version: str) -> list[str]:
+    texts: list[str] = pq.read_table(version_dir(data.index("shop"), version) / "chunks.parquet").column("text").to_pylist()
+    return texts
+
+
+def test_a_page_leaves_the_live_version_though_every_vector_part_is_damaged(data: DataDir) -> None:
+    for part in data.vectors.glob("*/*.parquet"):
+        _flip(part, -500)
+    assert forget_url(data, DECLARATION, URL).versions == ["v0002", "v0001"]
+    for version in ("v0001", "v0002"):
+        assert SECRET not in _texts(data, version)
+        manifest = read_manifest(data.index("shop"), version)
+        assert verify_version(version_dir(data.index("shop"), version), manifest, data.vectors, INFO) == []
+
+
+def test_a_page_leaves_the_live_version_though_a_kept_one_is_damaged(data: DataDir) -> None:
+    _flip(version_dir(data.index("shop"), "v0001") / "documents.parquet", 100)
+    with pytest.raises(DamagedVersion, match=r"is not served any more, and is still in versions that are kept and cannot be built again: v0001") as raised:
+        forget_url(data, DECLARATION, URL)
+    assert SECRET not in _texts(data, "v0002")
+    assert "remove the folders" in (raised.value.hint or "")
+    shutil.rmtree(version_dir(data.index("shop"), "v0001"))
+    assert forget_url(data, DECLARATION, URL).versions == []
+    assert takedowns(data.index("shop"))[0].done_at
+
+
+@pytest.mark.parametrize("table", ["documents.parquet", "chunks.parquet"])
+def test_a_page_that_cannot_leave_the_live_version_is_said_to_be_there(data: DataDir, table: str) -> None:
+    _flip(version_dir(data.index("shop"), "v0002") / table, 100)
+    with pytest.raises(DamagedVersion, match=f"{URL} IS STILL IN THE LIVE VERSION v0002, and is served") as raised:
+        forget_url(data, DECLARATION, URL)
+    assert "almanac run KB publishes a version without it" in (raised.value.hint or "")
+    assert URL in forgotten_urls(data.index("shop"))
+
+
+def test_an_altered_takedown_stops_whoever_would_fetch_its_page(data: DataDir) -> None:
+    forget_url(data, DECLARATION, URL)
+    path = data.index("shop") / "forgotten.jsonl"
+    line = path.read_bytes()
+    for place in range(0, len(line) - 1, 3):
+        path.write_bytes(line)
+        _flip(path, place)
+        with pytest.raises(StorageError, match="what it forbids is not known") as raised:
+            forgotten_urls(data.index("shop"))
+        assert "remove the line" in (raised.value.hint or "")
+    path.unlink()
+    with pytest.raises(NotFound, match="nothing is known"):
+        forget_url(data, DECLARATION, URL)
+    assert forget_url(data, DECLARATION, URL, anyway=True).items == 0
+    assert URL in forgotten_urls(data.index("shop"))
