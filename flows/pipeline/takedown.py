@@ -30,7 +30,8 @@ _PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors
 def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | None = None, *, anyway: bool = False, lease: Lease | None = None) -> ForgetResult:
     """Erases the page or item at a URL, and denies the URL to all later runs. The caller holds the writer lock.
 
-    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown URL, unless `anyway`. Raises DamagedVersion or RunLocked
+    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown URL, unless `anyway`.
+    Raises DamagedVersion or RunLocked
     if a part could not be erased; everything else is erased by then.
     """
     complete_takedowns(data, declaration, lease=lease)
