@@ -10,6 +10,7 @@ import typer
 
 from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
+from almanac.core.clock import age_of
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
 from almanac.flows.reporting.tables import GATE_COLUMNS, LOST_COLUMNS, REJECT_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows, reject_rows
@@ -175,13 +176,16 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
 
 
 def _schedule(cron: str | None, last: RunReport | None) -> tuple[str | None, bool | None]:
-    """The next start, and whether the knowledge base is stale: no last run, one that ended badly, or a start since. Both None without a schedule."""
+    """The next start, and whether the knowledge base is stale: no last run, one that ended badly or at a time still to come, or a start since.
+
+    Both None without a schedule.
+    """
     from cronsim import CronSim
 
     if cron is None:
         return None, None
     now = datetime.now(UTC)
     upcoming = next(CronSim(cron, now)).isoformat()
-    if last is None or last.exit_code not in (0, 5):
+    if last is None or last.exit_code not in (0, 5) or (age := age_of(last.started_at)) is None:
         return upcoming, True
-    return upcoming, next(CronSim(cron, datetime.fromisoformat(last.started_at))) < now
+    return upcoming, next(CronSim(cron, now - age)) < now

@@ -1,10 +1,12 @@
 """Reads what earlier runs left: reports, endings, reusable crawls, and the live version."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
 
+from almanac.core.durable import append
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.pipeline.handles import Live
@@ -17,20 +19,40 @@ from almanac.schemas.reports import RunReport
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
 
 log = structlog.get_logger("almanac.run")
+_ORDER = "order.txt"  # in the folder of the reports: a run id a line, in the order in which the runs ended
 _JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})
 _CONCLUDED = _JUDGED - {"gate_refused", "no_records"}
 
 
 def last_run(data: DataDir, kb: str) -> RunReport | None:
-    """The report of the newest run; None if there is none. Run ids sort by time."""
+    """The report of the newest run; None if there is none."""
     return next(newest_first(data, kb), None)
 
 
 def newest_first(data: DataDir, kb: str) -> Iterator[RunReport]:
-    """The reports of all runs, newest first; unreadable ones are skipped."""
-    for path in sorted(data.runs(kb).glob("[0-9]*T*-??????.json"), reverse=True):
-        if (report := read_report(path)) is not None:
+    """The reports of all runs, the one that ended last first; unreadable ones are skipped.
+
+    The order is the one in which they were noted, whatever a clock wrote into ids and times. Reports that nobody noted come last, sorted by their ids.
+    """
+    folder, noted = data.runs(kb), _noted(data, kb)
+    others = sorted({path.stem for path in folder.glob("[0-9]*T*-??????.json")}.difference(noted))
+    for run_id in dict.fromkeys(reversed([*others, *noted])):
+        if (report := read_report(folder / f"{run_id}.json")) is not None:
             yield report
+
+
+def note_run(run: Run) -> None:
+    """Notes that the run is the newest. Call it before its report is written: an id without a report is skipped."""
+    path = run.data.runs(run.kb) / _ORDER
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab", buffering=0) as file:
+        append(file, f"\n{run.run_id}\n".encode())  # the first line feed ends a line that a kill has torn
+        os.fsync(file.fileno())
+
+
+def _noted(data: DataDir, kb: str) -> list[str]:
+    path = data.runs(kb) / _ORDER
+    return path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
 
 
 def read_report(path: Path) -> RunReport | None:

@@ -11,6 +11,7 @@ import structlog
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
 from almanac.flows.pipeline.acquire import read_outcomes
+from almanac.flows.pipeline.earlier_runs import note_run
 from almanac.flows.pipeline.handles import Comparison, Items, Measured, Rejects, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.manifest import Verdict
@@ -91,6 +92,7 @@ class Ledger:
             finished_at=utc_now(),
             error=error,
         )
+        note_run(run)
         write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
         self.report = report
         if run.staging.is_dir():

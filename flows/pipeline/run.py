@@ -20,7 +20,7 @@ from almanac.spiders.store.raw import RawStore
 
 
 def new_run_id() -> str:
-    """An id that sorts by time: `20261122T031500-4f2a9c`."""
+    """An id that tells people when the run began: `20261122T031500-4f2a9c`. It is no order: see `newest_first` and `RawStore.crawls`."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 

@@ -20,7 +20,17 @@ from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.pins import Pin
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import discard_unfinished, list_versions, next_version, pin_version, read_manifest, read_pointer, usable_pointer, version_dir
+from almanac.index.versions.store import (
+    discard_unfinished,
+    list_versions,
+    next_version,
+    pin_version,
+    read_manifest,
+    read_pointer,
+    usable_pointer,
+    version_dir,
+    version_number,
+)
 from almanac.schemas.errors import DamagedVersion, GateRefused, UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import PromoteResult
@@ -116,7 +126,7 @@ def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
     """Returns a complete version with the same content: the live one if it qualifies, else the newest; None where there is none."""
     live = read_pointer(index_dir)
     same = [one for one in list_versions(index_dir) if _content_of(one) == _content_of(manifest)]
-    return max(same, key=lambda one: (one.version == live, one.created_at), default=None)
+    return max(same, key=lambda one: (one.version == live, version_number(one.version)), default=None)
 
 
 def _content_of(manifest: Manifest) -> tuple[object, ...]:

@@ -88,13 +88,16 @@ def prune_vectors(root: Path, needed: Callable[[str], pa.Array], older_than_s: f
     Args:
         root: Folder of the vector store.
         needed: Returns the keys to keep for an embedder's fingerprint.
-        older_than_s: Unix time in seconds; only parts written before it are considered.
+        older_than_s: Unix time in seconds; only parts written before it are considered. A part from the future counts as written now.
     """
-    gone = freed = 0
+    gone, freed, now = 0, 0, time.time()
     for folder in _folders(root):
         rest, wanted = _Rest(folder), needed(folder.name)
         for path in sorted(folder.glob("*.parquet")):
-            if path.stat().st_mtime < older_than_s:
+            written_at = path.stat().st_mtime
+            if written_at > now:  # by a clock that was ahead: otherwise the part would stay until the clock gets there
+                os.utime(path, (now, now))
+            elif written_at < older_than_s:
                 vectors, size = rest.keep(path, partial(pc.is_in, value_set=wanted))
                 gone, freed = gone + vectors, freed + size
         freed += _sweep(folder, older_than_s)

@@ -1,11 +1,12 @@
 """Previous crawls of a source: which of their pages can be taken over, and whose validators are used for conditional requests."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Literal
 
 from pydantic import BaseModel
 
+from almanac.core.clock import age_of
 from almanac.schemas.items import Page
 from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import RawStore
@@ -33,12 +34,12 @@ class PreviousCrawls(BaseModel):
 
     @property
     def newest_first(self) -> list[str]:
-        """All run ids, newest first."""
-        return sorted({*self.interrupted, *filter(None, (self.failed, self.concluded))}, reverse=True)
+        """All run ids, newest first: an interrupted crawl is newer than the failed one, and this newer than the concluded one."""
+        return list(dict.fromkeys([*self.interrupted, *filter(None, (self.failed, self.concluded))]))
 
 
 def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> PreviousCrawls:
-    """The previous crawls of `run_id`. `ending_of` returns how the run of a crawl ended.
+    """The previous crawls of `run_id`, in the order of their journals. `ending_of` returns how the run of a crawl ended.
 
     Interrupted crawls count only if newer than the last failed or concluded one and less than a day old. Pages of complete crawls in failed runs are not
     taken over: the fault may have been another source's, for days.
@@ -48,19 +49,24 @@ def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], 
         told = ending_of(one)
         return "cut off" if told == "failed" and raw.stats(one) is None else told
 
-    before = [(one, ending(one)) for one in reversed(raw.crawls()) if one < run_id]
-    newest = {ending: one for one, ending in reversed(before)}
-    failed, concluded = newest.get("failed", ""), newest.get("concluded", "")
-    cut_off = [one for one, _ in before if one > max(failed, concluded) and is_fresh(raw.index(one).checked_at)]
-    return PreviousCrawls(interrupted=cut_off, failed=failed if failed > concluded else None, concluded=concluded or None)
+    crawls = raw.crawls()
+    found = PreviousCrawls()
+    for one in reversed(crawls[: crawls.index(run_id)] if run_id in crawls else crawls):
+        match ending(one):
+            case "concluded":
+                found.concluded = one
+                break
+            case "failed":
+                found.failed = found.failed or one
+            case "cut off" if found.failed is None and is_fresh(raw.index(one).checked_at):
+                found.interrupted.append(one)
+    return found
 
 
 def is_fresh(checked_at: str) -> bool:
-    """Whether an ISO 8601 time is less than 24 hours ago; False for an empty one."""
-    try:
-        return datetime.now(UTC) - datetime.fromisoformat(checked_at) < STILL_FRESH
-    except ValueError:  # a crawl without a page
-        return False
+    """Whether an ISO 8601 time is less than 24 hours ago; False for an empty one, of a crawl without a page, and for one in the future."""
+    age = age_of(checked_at)
+    return age is not None and age < STILL_FRESH
 
 
 class PreviousPages:

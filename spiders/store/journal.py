@@ -22,14 +22,21 @@ _REQUESTER = "seal"  # its name in journals of format 1; under another name, eve
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line of a journal: `requester` is the requester fingerprint, `fetching` the fingerprint of the fetching rules. Empty where not applicable."""
+    """The first line of a journal.
+
+    Attributes:
+        requester: the requester fingerprint; empty for files.
+        fetching: the fingerprint of the fetching rules; empty where not applicable.
+        number: the crawl's place among the crawls of its source, from 1; 0 in journals that were written without one, which are older than all others.
+    """
 
     requester: str = ""
     fetching: str = ""
+    number: int = 0
 
     def line(self) -> bytes:
         """The head as a line of the journal."""
-        return line_of({"format": FORMAT, _REQUESTER: self.requester, "fetching": self.fetching})
+        return line_of({"format": FORMAT, _REQUESTER: self.requester, "fetching": self.fetching, "number": self.number})
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +228,10 @@ def head_of(path: Path) -> Head | None:
             return None
         with path.open("rb") as file:
             values = values_of(file.readline())
-    return Head(str(values.get(_REQUESTER, "")), str(values.get("fetching", ""))) if values.get("format") == FORMAT else None
+    if values.get("format") != FORMAT:
+        return None
+    number = values.get("number")
+    return Head(str(values.get(_REQUESTER, "")), str(values.get("fetching", "")), number if isinstance(number, int) else 0)
 
 
 def _entry(values: dict[str, Any]) -> Entry | None:

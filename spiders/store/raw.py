@@ -4,6 +4,8 @@
     crawls/<run_id>.jsonl        the source's pages as of that crawl
     crawls/<run_id>.stats.json   outcome of the crawl; missing if it was cut off
 
+The order of crawls is the number in the journal's head, which counts up: neither run ids nor times decide it, because a clock may be wrong.
+
 A journal line is written after its body and flushed to the operating system at once, so killing a crawl loses nothing that has arrived. A
 power cut may lose unsynced data: a torn line, or a line whose body is missing or has another hash, counts as not fetched.
 """
@@ -78,7 +80,8 @@ class RawStore:
 
     def crawls(self) -> list[str]:
         """Run ids of all crawls with a readable journal, oldest first."""
-        return sorted({path.stem for root in self._roots for path in (root / "crawls").glob("*.jsonl") if _is_readable(path)})
+        numbers = self._numbers()
+        return sorted(numbers, key=lambda run_id: (numbers[run_id], run_id))
 
     def index(self, run_id: str) -> CrawlIndex:
         """The index of a crawl's entries at this moment; empty if the crawl has no journal."""
@@ -94,12 +97,12 @@ class RawStore:
     def journal(self, run_id: str, head: Head = Head()) -> Iterator[Journal]:  # noqa: B008  # frozen
         """Opens the journal of a crawl for appending and syncs it at the end.
 
-        Lines of an earlier attempt at the same crawl are kept. A new journal starts with `head`.
+        Lines of an earlier attempt at the same crawl are kept. A new journal starts with `head`, and with a number above those of all other crawls.
         """
         path = self.journal_path(run_id)
         with storage_errors(self.root):
             if head_of(path) is None:
-                write_file(path, head.line())
+                write_file(path, replace(head, number=max(self._numbers().values(), default=0) + 1).line())
             is_torn = _last_byte(path) != b"\n"  # by a killed process
             file = path.open("ab", buffering=0)
         with file:
@@ -161,6 +164,13 @@ class RawStore:
         with storage_errors(self.root):
             return prune_crawls(self.root, crawls, bodies)
 
+    def _numbers(self) -> dict[str, int]:
+        """Run id → number, for each crawl with a readable journal."""
+        heads = {path: head_of(path) for root in self._roots for path in (root / "crawls").glob("*.jsonl")}
+        for path in (path for path, head in heads.items() if head is None):
+            log.warning("a crawl's journal is not of this format and counts as none", journal=str(path))
+        return {path.stem: head.number for path, head in heads.items() if head is not None}
+
     @property
     def _roots(self) -> list[Path]:
         return [self.root] if self.below is None else [self.root, self.below]
@@ -180,13 +190,6 @@ def _unpacked(path: Path) -> bytes | None:
         return zlib.decompress(path.read_bytes(), wbits=_GZIP)
     except FileNotFoundError:
         return None
-
-
-def _is_readable(path: Path) -> bool:
-    is_ours = head_of(path) is not None
-    if not is_ours:
-        log.warning("a crawl's journal is not of this format and counts as none", journal=str(path))
-    return is_ours
 
 
 def _last_byte(path: Path) -> bytes:

@@ -4,7 +4,6 @@ Journals are removed before the bodies that they name. If the process is killed 
 """
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 from almanac.core.durable import remove, write_file
 from almanac.spiders.store.journal import line_of, values_of
 
-_STRAY_S = 24 * 3600  # age at which a temporary file is taken for abandoned
 _ADDRESSES = ("url", "requested_url", "canonical", "alias", "of")
 
 
@@ -49,7 +47,7 @@ def forget_urls(root: Path, urls: frozenset[str]) -> int:
     for path in sorted((root / "crawls").glob("*.stats.json")):
         _forget_in_stats(path, urls)
     unnamed = _unnamed(root, set())
-    for path in [*unnamed, *_strays(root, aged_s=0)]:
+    for path in [*unnamed, *_strays(root)]:
         remove(path)
     return len(unnamed)
 
@@ -101,7 +99,6 @@ def _digests(path: Path) -> Iterator[str]:
             yield from (digest for digest in (values.get("sha256"), *(values.get("card") or ())) if isinstance(digest, str))
 
 
-def _strays(root: Path, *, aged_s: float = _STRAY_S) -> list[Path]:
-    """Temporary files that killed processes left behind, at least `aged_s` seconds old."""
-    before = time.time() - aged_s
-    return [path for pattern in ("bodies/*/.*.tmp", "crawls/.*.tmp") for path in root.glob(pattern) if path.stat().st_mtime <= before]
+def _strays(root: Path) -> list[Path]:
+    """Temporary files that killed processes left behind: whoever removes something is the only writer."""
+    return [path for pattern in ("bodies/*/.*.tmp", "crawls/.*.tmp") for path in root.glob(pattern)]

@@ -129,6 +129,18 @@ def test_vectors_go_when_they_are_old_and_nothing_kept_of_any_knowledge_base_nee
     assert _problems(data, "v0001", "other") == []
 
 
+def test_vectors_from_the_future_are_as_old_as_the_first_look_at_them(data: DataDir) -> None:
+    """Of a clock that was ahead: otherwise they would stay until the clock gets there."""
+    _pretend(data, 3, 4, 5)
+    publish(data.index("shop"), "v0005")
+    shutil.rmtree(data.processed("shop"))
+    _age(data, -1500)
+    assert prune(data, _declaration(versions=3, vectors_days=2)).vectors == 0
+    assert all(abs(part.stat().st_mtime - time.time()) < 3600 for part in data.vectors.glob("*/*.parquet"))
+    _age(data, 3)
+    assert prune(data, _declaration(versions=3, vectors_days=2)).vectors > 0
+
+
 def test_a_table_that_cannot_be_read_keeps_every_vector(data: DataDir) -> None:
     (version_dir(data.index("other"), "v0001") / CHUNKS).write_bytes(b"PAR1 and no more")
     _pretend(data, 3, 4, 5)

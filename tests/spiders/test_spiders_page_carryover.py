@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,7 +193,7 @@ def test_kept_pages_are_read_but_never_taken_for_arrived(tmp_path: Path) -> None
     pages = PreviousPages(crawls.raw, "r3", PreviousCrawls(interrupted=["r2"], concluded="r1"), "s")
     assert pages.arrived(url("/1")) is None and pages.known(url("/1")) is not None
     cut = crawls.raw.journal_path("r2")
-    cut.write_text(cut.read_text().replace("2026-01", "2999-01"))
+    cut.write_text(cut.read_text().replace("2026-01-01T00:00:00+00:00", datetime.now(UTC).isoformat()))
     pages = PreviousPages(crawls.raw, "r3", PreviousCrawls(interrupted=["r2"], concluded="r1"), "s")
     assert pages.arrived(url("/")) is not None and pages.arrived(url("/1")) is None
 

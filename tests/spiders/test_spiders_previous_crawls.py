@@ -16,10 +16,11 @@ import pytest
 from almanac.core.lifetime import tell_job
 from almanac.core.settings import installation
 from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.items import Page
 from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.job import Job
-from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
+from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, PreviousPages, find_previous_crawls
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
@@ -173,6 +174,21 @@ def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> No
     endings |= {"r4": "concluded"}
     assert find_previous_crawls(raw, "r5", endings.__getitem__) == PreviousCrawls(concluded="r4")
     assert find_previous_crawls(RawStore(tmp_path / "none"), "r1", never) == PreviousCrawls()
+
+
+def test_a_clock_that_was_set_right_in_mid_crawl_makes_no_page_young(tmp_path: Path) -> None:
+    """Set back, nothing of the crawl is taken over without a request; set forward, what came after it is."""
+    now = datetime.now(UTC)
+    for name, before in (("back", now + timedelta(days=1500)), ("forward", now - timedelta(days=1500))):
+        raw = RawStore(tmp_path / name)
+        with raw.journal("r1") as journal:
+            for path, at in (("early", before), ("late", now)):
+                address = f"http://x.test/{path}"
+                journal.add(Page(url=address, requested_url=address, body=b"x", fetched_at=at.isoformat(timespec="seconds")))
+        previous = find_previous_crawls(raw, "r2", never)
+        assert previous == PreviousCrawls(interrupted=["r1"] if name == "forward" else [])
+        pages = PreviousPages(raw, "r2", previous, "")
+        assert pages.arrived("http://x.test/early") is None and (pages.arrived("http://x.test/late") is not None) is (name == "forward")
 
 
 def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site: "Site", tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -106,7 +105,22 @@ def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes)
 
 def test_the_head_of_a_journal_keeps_its_names() -> None:
     """A head that is read otherwise than it was written makes the next crawl fetch everything anew."""
-    assert Head("who asked", "what for").line() == b'{"format": 1, "seal": "who asked", "fetching": "what for"}\n'
+    assert Head("who asked", "what for", 7).line() == b'{"format": 1, "seal": "who asked", "fetching": "what for", "number": 7}\n'
+
+
+def test_crawls_are_in_the_order_in_which_their_journals_were_begun(tmp_path: Path) -> None:
+    """Whatever their names say. A journal without a number was written before all that have one."""
+    raw = RawStore(tmp_path)
+    for run_id in ("20310101T000000-000000", "20261122T000000-ffffff", "20261122T000000-000000", "19700101T000000-000000"):
+        stored(raw, run_id, a=b"a")
+    stored(raw, "20310101T000000-000000", b=b"b")  # goes on
+    assert raw.crawls() == ["20310101T000000-000000", "20261122T000000-ffffff", "20261122T000000-000000", "19700101T000000-000000"]
+    old = raw.journal_path("20400101T000000-000000")
+    old.write_bytes(b'{"format": 1, "seal": "", "fetching": ""}\n')
+    assert raw.crawls()[0] == old.stem
+    assert RawStore(tmp_path / "above", raw.root).crawls() == raw.crawls()
+    stored(above := RawStore(tmp_path / "above", raw.root), "19690101T000000-000000", a=b"a")
+    assert above.crawls()[-1] == "19690101T000000-000000"
 
 
 def test_a_store_above_another_reads_both_and_writes_to_itself_alone(tmp_path: Path) -> None:
@@ -168,10 +182,9 @@ def test_pruning_leaves_what_a_crawl_or_a_version_needs(tmp_path: Path) -> None:
     stray = next(tmp_path.glob("bodies/*/*.gz")).parent / ".x.gz.1.tmp"
     stray.touch()
     pruned = raw.prune({"r2"}, {page("", b"needed").sha256})
-    assert (pruned.crawls, pruned.bodies) == (1, 1) and pruned.bytes > 0 and stray.exists()
+    assert (pruned.crawls, pruned.bodies) == (1, 1) and pruned.bytes > 0 and not stray.exists()
     assert names(tmp_path, "crawls/*") == ["r2.jsonl"] and len(names(tmp_path, "bodies/*/*.gz")) == 4
-    os.utime(stray, (0, 0))
-    assert raw.prune({"r2"}, set()).bodies == 1 and not stray.exists()
+    assert raw.prune({"r2"}, set()).bodies == 1
     assert len(list(raw.pages("r2"))) == 3 and raw.body(page("", b"old").sha256) == b"old"  # for its card
 
 

@@ -58,9 +58,9 @@ def test_what_would_be_asked_otherwise_is_asked(tmp_path: Path, other: dict[str,
     assert reusable_crawl(site(**other), crawled(tmp_path, site()), _BASE) is None
 
 
-@pytest.mark.parametrize("lack", ["old", "cut", "no stats", "no body", "no crawl", "never"])
+@pytest.mark.parametrize("lack", ["old", "from the future", "cut", "no stats", "no body", "no crawl", "never"])
 def test_a_crawl_that_is_not_whole_or_not_young_is_made_anew(tmp_path: Path, lack: str) -> None:
-    raw = crawled(tmp_path, site(), hours=25 if lack == "old" else 1, finish="pages" if lack == "cut" else "finished")
+    raw = crawled(tmp_path, site(), hours={"old": 25, "from the future": -50_000}.get(lack, 1), finish="pages" if lack == "cut" else "finished")
     if lack == "no stats":
         raw.stats_path("r1").unlink()
     elif lack == "no body":
