@@ -13,7 +13,20 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.clock import age_of
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
-from almanac.flows.reporting.tables import GATE_COLUMNS, LOST_COLUMNS, REJECT_COLUMNS, gate_rows, gate_title, lost_pages, lost_rows, plan_rows, reject_rows
+from almanac.flows.reporting.tables import (
+    DUPLICATE_COLUMNS,
+    GATE_COLUMNS,
+    LOST_COLUMNS,
+    REJECT_COLUMNS,
+    duplicate_rows,
+    gate_rows,
+    gate_title,
+    lost_pages,
+    lost_rows,
+    plan_rows,
+    reject_rows,
+    rules_note,
+)
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import lock_holder, require_free
 from almanac.schemas.errors import NoRecords
@@ -22,6 +35,7 @@ from almanac.schemas.scope import Scope
 
 _SHOWN = 50
 _SHOWN_REJECTS = 20
+_DUPLICATES_SHOWN = 10
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
 Full = Annotated[bool, typer.Option("--full", help="ask for every page anew, map every page anew, build in full")]
 
@@ -92,6 +106,10 @@ def _show_report(report: RunReport, handle: str) -> None:
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
         _show_missed(report)
         _say_what_to_do(report, handle)
+    if report.duplicates:
+        print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
+        if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
+            say(f"and {more:,} more: {report.duplicates_file}")
     if report.rejects_file:
         say(f"quarantined items with their reasons: {report.rejects_file}")
 
@@ -105,6 +123,8 @@ def _show_missed(report: RunReport) -> None:
 
 
 def _say_what_to_do(report: RunReport, handle: str) -> None:
+    if note := rules_note(report):
+        say(f"  → {note}")
     if report.version is None:
         say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
         return

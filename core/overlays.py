@@ -1,7 +1,7 @@
 """Overlays: `<file>.<env>.yaml` beside a declaration lists what differs in one environment, such as dev, staging or production.
 
 Mappings are merged key by key, `sources` by name; other lists and values replace those of the declaration. `null` resets a key to its default, except for
-`gate.max_failed` and `gate.max_lost`, where it is a value and switches the check off.
+`gate.max_failed`, `gate.max_lost` and `gate.max_shrunk`, where it is a value and switches the check off.
 """
 
 import glob
@@ -14,7 +14,7 @@ from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 _ENV = re.compile(r"[a-z0-9][a-z0-9_-]*")
 SUFFIXES = (".yaml", ".yml")
 # Keys for which null is a value.
-_NULL_MEANS_OFF: frozenset[Keys] = frozenset({("gate", "max_failed"), ("gate", "max_lost")})
+_NULL_MEANS_OFF: frozenset[Keys] = frozenset({("gate", "max_failed"), ("gate", "max_lost"), ("gate", "max_shrunk")})
 
 
 def overlays_of(base: Path) -> dict[str, Path]:

@@ -6,12 +6,14 @@ Nested values (`fields`, `metadata`) are stored as canonical JSON in one text co
 import errno
 import json
 import os
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from almanac.core.durable import move, write_file
@@ -22,6 +24,8 @@ from almanac.schemas.items import ChunkRow, Item
 RECORDS = "records.parquet"
 DOCUMENTS = "documents.parquet"
 CHUNKS = "chunks.parquet"
+REJECTS = "rejects.jsonl"  # beside the tables of the latest run
+DUPLICATES = "duplicates.jsonl"
 
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
@@ -104,6 +108,24 @@ def read_texts(chunks: Path, keys: Collection[str]) -> Iterator[tuple[str, str]]
             if key in left:
                 left.remove(key)
                 yield key, text
+
+
+def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
+    """Row number → characters in its column `text`, for the given rows; only the row groups that hold them are read. Raises as `read_table`."""
+    wanted, first = sorted(rows), 0
+    lengths: dict[int, int] = {}
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group in range(file.num_row_groups):
+                after = first + file.metadata.row_group(group).num_rows
+                here = wanted[bisect_left(wanted, first) : bisect_left(wanted, after)]
+                if here:
+                    texts = file.read_row_group(group, columns=["text"]).column(0).take([row - first for row in here])
+                    lengths.update(zip(here, pc.utf8_length(texts).to_pylist(), strict=True))
+                first = after
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
+    return lengths
 
 
 def damaged_table(path: Path, error: Exception) -> AlmanacError:

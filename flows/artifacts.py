@@ -11,10 +11,12 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from almanac.flows.reporting.chart import as_data_uri, draw_bars
 from almanac.flows.reporting.history import COLUMNS, Made, history_panels, history_rows
 from almanac.flows.reporting.tables import (
+    DUPLICATE_COLUMNS,
     GATE_COLUMNS,
     LOST_COLUMNS,
     as_records,
     diff_rows,
+    duplicate_rows,
     gate_rows,
     gate_title,
     lost_rows,
@@ -30,13 +32,16 @@ REJECTS_SHOWN = 50
 
 
 def show_summary(report: RunReport) -> None:
-    """The run's counters, the gate's checks, and the pages that did not arrive, each as a table."""
+    """The run's counters, the gate's checks, the pages that did not arrive, and the duplicates, each as a table."""
     of = f"run {report.run_id} of {report.kb}"
     _table(report.kb, "summary", as_records(("what", "value"), summary_rows(report)), f"Summary of {of}")
     if report.gate is not None:
         _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
     if lost := lost_rows(report.sources):
         _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive or are gone, by reason ({of})")
+    if duplicates := duplicate_rows(report):
+        shown = f"the first {len(duplicates)} of {report.items.deduplicated}" if report.items.deduplicated > len(duplicates) else "all"
+        _table(report.kb, "duplicates", as_records(DUPLICATE_COLUMNS, duplicates), f"Items that equal another one, and which: {shown} ({of})")
 
 
 def show_retrieval(kb: str, version: str, recall: Recall, live: Recall | None, k: int) -> None:

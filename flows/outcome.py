@@ -9,7 +9,7 @@ from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
 from almanac.flows.artifacts import shown_if_possible
-from almanac.flows.reporting.tables import amount
+from almanac.flows.reporting.tables import amount, rules_note
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
 from almanac.schemas.reports import Outcome, RunReport
 
@@ -44,7 +44,7 @@ def describe_run(report: RunReport) -> str:
     """One line for people: the version and its changes, or the reasons why there is none."""
     if report.outcome == "gate_refused":
         serving = f"{report.previous} serves on" if report.previous else "nothing is live"
-        return " · ".join([*([f"{report.version} is kept"] if report.version else []), *reasons_of(report), serving])
+        return " · ".join([*([f"{report.version} is kept"] if report.version else []), *reasons_of(report), *filter(None, [rules_note(report)]), serving])
     if report.error:
         return str(report.error["message"])
     items = report.items.model_dump(by_alias=True)

@@ -117,6 +117,23 @@ class Reject:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """An item that was dropped because of another one, `equals`, of its source ({url, document_id}).
+
+    `reason` is `equal` (same text; of records, the same fields, too) or `canonical` (its page calls the other's URL the right one).
+    """
+
+    source: str
+    url: str
+    document_id: str
+    reason: Literal["equal", "canonical"]
+    equals: dict[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
 @dataclass(slots=True)
 class Extraction:
     """Result of mapping one page."""

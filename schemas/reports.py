@@ -4,7 +4,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Counts, Verdict
+
+DUPLICATES_REPORTED = 100  # of a run, in its report
 
 # `kept`: the version is complete and verified, but was not published, as requested.
 Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]
@@ -117,7 +120,10 @@ class RunReport(BaseModel):
     seconds: dict[str, float] = {}
     stages: dict[str, str] = {}  # fingerprint of each stage, as in the manifest
     inputs: str = ""  # hash of the pages that the items were made from, and of the stages' fingerprints
+    stages_changed: list[str] = []  # stages whose fingerprint differs from the live version's
     rejects_file: str | None = None
+    duplicates: list[Duplicate] = []  # items dropped because they equal another one: the first 100; the file has all
+    duplicates_file: str | None = None
     sources: list[CrawlOutcome] = []
     started_at: str = ""
     finished_at: str = ""

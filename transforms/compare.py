@@ -36,6 +36,7 @@ class Comparison:
         first_seen: since when each item's content is known. Same order.
         removed: live items that no longer exist.
         unchanged: keys of the unchanged items.
+        rewritten: places, in the order of the items, of those that were in the live version with another text.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Comparison:
     first_seen: list[str] = field(default_factory=list)
     removed: list[Brief] = field(default_factory=list)
     unchanged: frozenset[ItemKey] = frozenset()
+    rewritten: list[int] = field(default_factory=list)
 
     def count(self, change: Change) -> int:
         """How many items have that change."""
@@ -64,6 +66,8 @@ def compare_items(items: Iterable[Brief], live: Iterable[Brief], led_to: Mapping
     for item in found:
         before = known.get(item.key) or moved_from.get(item.key)
         same_text = before is not None and before.text_sha256 == item.text_sha256
+        if before is not None and not same_text:
+            result.rewritten.append(len(result.changes))
         result.changes.append(_change(item, before))
         result.before.append(before)
         result.first_seen.append(before.fetched_at if before is not None and same_text and result.changes[-1] != "changed" else item.fetched_at)

@@ -1,22 +1,23 @@
-"""De-duplication: drops and counts equal items, and quarantines different items that share an id."""
+"""De-duplication: drops equal items, says which item each equals, and quarantines different items that share an id."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 from almanac.schemas.hashing import canonical_json, sha256
-from almanac.schemas.items import Item, Reject
+from almanac.schemas.items import Duplicate, Item, Reject
 
 
 class Deduplication:
-    """Filters items through `kept`; meanwhile counts `duplicates` and collects `rejects`. Memory per item: its hash, key and URL.
+    """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: its hash, key and URL.
 
     `right_address` returns the canonical URL that an item's page declares, or None.
     """
 
     def __init__(self, right_address: Callable[[Item], str | None] = lambda _: None) -> None:
-        self.duplicates = 0
+        self.duplicates: list[Duplicate] = []
         self.rejects: list[Reject] = []
         self._right_address = right_address
-        self._content: set[bytes] = set()
+        self._keys: dict[bytes, tuple[str, str]] = {}  # by content
         self._urls: dict[tuple[str, str], str] = {}
 
     def kept(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -30,15 +31,21 @@ class Deduplication:
             content = _content_of(item)
             key = (item.source, item.document_id)
             first = self._urls.get(key)
-            if content in self._content or (first is not None and first == self._right_address(item)):
-                self.duplicates += 1
+            if (equal := self._keys.get(content)) is not None:
+                self._drop(item, "equal", equal)
+            elif first is not None and first == self._right_address(item):
+                self._drop(item, "canonical", key)
             elif first is not None:
                 reason = f"id is taken by another item, from {first}"
                 self.rejects.append(Reject(item.source, item.url, item.document_id, "deduplicate", reason, "id", item.document_id, None))
             else:
-                self._content.add(content)
+                self._keys[content] = key
                 self._urls[key] = item.url
                 yield item
+
+    def _drop(self, item: Item, reason: Literal["equal", "canonical"], key: tuple[str, str]) -> None:
+        equals = {"url": self._urls[key], "document_id": key[1]}
+        self.duplicates.append(Duplicate(item.source, item.url, item.document_id, reason, equals))
 
 
 def _content_of(item: Item) -> bytes:

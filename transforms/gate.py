@@ -14,6 +14,8 @@ def judge(
     items: ItemCounts,
     live_items: int | None,
     *,
+    shrunk: int = 0,
+    rewritten: int = 0,
     broken_expectations: int | None = None,
     recall: Recall | None = None,
     live_recall: Recall | None = None,
@@ -25,21 +27,26 @@ def judge(
 
     Args:
         live_items: number of items in the live version; None before the first one.
+        shrunk: of the items that stayed (changed, moved or unchanged), those whose text fell below half of its length.
+        rewritten: of the items that stayed, those whose text is another.
         broken_expectations: number of declared expectations that some item broke; only informs, since the share of quarantined items is limited anyway.
         recall: recall of the new version.
         live_recall: recall of the live version.
     """
     gate, rules = declaration.gate, declaration.validate_
-    kept = items.added + items.changed + items.moved + items.unchanged
+    stayed = items.changed + items.moved + items.unchanged
+    compared = None if live_items is None else stayed
     found, found_live = (one.recall if one is not None else None for one in (recall, live_recall))
     drop = None if found is None or found_live is None else round(found_live - found, 6)
     checks = [
-        _at_least("min_items", kept, rules.min_items),
+        _at_least("min_items", items.added + stayed, rules.min_items),
         _at_most("max_rejected", _share(items.quarantined, items.in_), rules.max_rejected),
         Check(name="expectations", value=broken_expectations, limit=None, ok=True),
         _at_most("max_failed", _share(pages.failed, pages.present + pages.failed), gate.max_failed),
         _at_most("max_lost", _share(items.removed, live_items), gate.max_lost),
         _at_most("max_added", _share(items.added, live_items), gate.max_added),
+        _at_most("max_shrunk", _share(shrunk, compared), gate.max_shrunk),
+        _at_most("max_changed", _share(rewritten, compared), gate.max_changed),
         _at_least("min_recall", found, gate.min_recall),
         _at_most("max_recall_drop", drop, gate.max_recall_drop),
     ]

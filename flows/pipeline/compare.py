@@ -1,18 +1,20 @@
 """Step: this run's items against the live version's, and the tables of records and documents that come of it."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import pyarrow as pa
 import structlog
 
-from almanac.core.tables import DOCUMENTS, RECORDS, read_table, write_table
+from almanac.core.tables import DOCUMENTS, RECORDS, read_table, text_lengths, write_table
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import ItemCounts
 from almanac.transforms.assemble import briefs_of, split_items
 from almanac.transforms.compare import Brief, ItemKey, compare_items
+from almanac.transforms.compare import Comparison as Compared
 
 log = structlog.get_logger("almanac.compare")
 
@@ -24,6 +26,11 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
     redirects = {} if items.redirects is None else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
     found = compare_items(briefs_of(items.table, quarantined), known or [], redirects)
     split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
+    try:
+        shrunk = 0 if live is None or known is None else _count_shrunk(items.table, quarantined, live, known, found)
+    except DamagedVersion as error:
+        _warn_of_damage(run, live, error)
+        return compare(run, items, validated, None)
     counts = ItemCounts(
         **{"in": items.found},
         added=found.count("added"),
@@ -35,7 +42,38 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
         quarantined=validated.rejected,
     )
     live_items = None if known is None else len(known)
-    return Comparison(counts, live_items, run.staging / RECORDS, run.staging / DOCUMENTS, _write_keys(run.staging / "unchanged.parquet", found.unchanged))
+    return Comparison(
+        counts=counts,
+        live_items=live_items,
+        records=run.staging / RECORDS,
+        documents=run.staging / DOCUMENTS,
+        unchanged=_write_keys(run.staging / "unchanged.parquet", found.unchanged),
+        duplicates=items.duplicates,
+        rewritten=len(found.rewritten),
+        shrunk=shrunk,
+    )
+
+
+def _count_shrunk(table: Path, quarantined: Collection[int], live: Live, known: list[Brief], found: Compared) -> int:
+    """How many of the rewritten items have less than half of the characters that they had. Reads the texts of the rows in question, and no others."""
+    if not found.rewritten:
+        return 0
+    rows = [row for row in range(len(found.changes) + len(quarantined)) if row not in quarantined]  # of the items that were compared
+    lengths = text_lengths(table, [rows[place] for place in found.rewritten])
+    before = {place: old.key for place in found.rewritten if (old := found.before[place]) is not None}
+    wanted = set(before.values())
+    places = {item.key: place for place, item in enumerate(known) if item.key in wanted}
+    records = sum(item.kind == "record" for item in known)  # they come first
+    was = text_lengths(live.folder / RECORDS, [place for place in places.values() if place < records])
+    of_documents = text_lengths(live.folder / DOCUMENTS, [place - records for place in places.values() if place >= records])
+    was |= {place + records: length for place, length in of_documents.items()}
+    return sum(2 * lengths[rows[place]] < was[places[key]] for place, key in before.items())
+
+
+def _warn_of_damage(run: Run, live: Live | None, error: DamagedVersion) -> None:
+    # A new version is the way out of a damaged one, so a run must not end here.
+    version = live.manifest.version if live is not None else None
+    log.warning("live version is damaged, everything counts as added", kb=run.kb, version=version, error=str(error))
 
 
 def unchanged_items(comparison: Comparison) -> frozenset[ItemKey]:
@@ -59,6 +97,5 @@ def _items_of(run: Run, live: Live) -> list[Brief] | None:
     try:
         return [*briefs_of(live.folder / RECORDS), *briefs_of(live.folder / DOCUMENTS)]
     except DamagedVersion as error:
-        # A new version is the way out of a damaged one, so this run must not end here.
-        log.warning("live version is damaged, everything counts as added", kb=run.kb, version=live.manifest.version, error=str(error))
+        _warn_of_damage(run, live, error)
         return None

@@ -15,7 +15,7 @@ from typing import Any
 
 from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
-from almanac.schemas.items import Reject
+from almanac.schemas.items import Duplicate, Reject
 from almanac.schemas.manifest import Derived, Manifest
 from almanac.schemas.reports import ItemCounts, PageCounts, Recall
 
@@ -30,17 +30,34 @@ class Rejects:
     @classmethod
     def write(cls, path: Path, rejects: Sequence[Reject]) -> "Rejects":
         """Writes the rejects to `path`; without rejects, no file is made."""
-        if not rejects:
-            return cls()
-        lines = (json.dumps(reject.as_json(), ensure_ascii=False, default=str) for reject in rejects)
-        write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), synced=False)
-        return cls(path, len(rejects))
+        return cls(_write_lines(path, rejects), len(rejects))
 
     def read(self) -> Iterator[Reject]:
         """Yields the rejects in the order of the file."""
         if self.path is not None:
             with self.path.open(encoding="utf-8") as lines:
                 yield from (Reject(**json.loads(line)) for line in lines)
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """A file of items that equal another one, one JSON object a line, and how many there are. `path` is None where there are none."""
+
+    path: Path | None = None
+    count: int = 0
+
+    @classmethod
+    def write(cls, path: Path, duplicates: Sequence[Duplicate]) -> "Duplicates":
+        """Writes the duplicates to `path`; without duplicates, no file is made."""
+        return cls(_write_lines(path, duplicates), len(duplicates))
+
+
+def _write_lines(path: Path, rows: Sequence[Reject] | Sequence[Duplicate]) -> Path | None:
+    if not rows:
+        return None
+    lines = (json.dumps(row.as_json(), ensure_ascii=False, default=str) for row in rows)
+    write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), synced=False)
+    return path
 
 
 @dataclass(frozen=True)
@@ -84,10 +101,14 @@ class Items:
     table: Path
     sources: tuple[MappedSource, ...]
     found: int
-    deduplicated: int
+    duplicates: Duplicates
     rejects: Rejects
     redirects: Path | None
     is_whole: bool
+
+    @property
+    def deduplicated(self) -> int:
+        return self.duplicates.count
 
 
 @dataclass(frozen=True)
@@ -118,7 +139,8 @@ class Validated:
 class Comparison:
     """The items of the run compared with the `live_items` of the live version. `unchanged` is a table with the keys of unchanged items, None if there are none.
 
-    `records` and `documents` are staged; `chunk` moves them to their place together with the chunks.
+    `records` and `documents` are staged; `chunk` moves them to their place together with the chunks. Of the items that were in the live version and still
+    are, `rewritten` have another text, and `shrunk` of these less than half of the characters that they had. `duplicates` are those of `Items`.
     """
 
     counts: ItemCounts
@@ -126,6 +148,9 @@ class Comparison:
     records: Path
     documents: Path
     unchanged: Path | None
+    duplicates: Duplicates
+    rewritten: int = 0
+    shrunk: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 
 from almanac.core.settings import DataDir
+from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.index.upkeep.takedown import UrlContent, find_in_tables, urls_in_tables, versions_to_clean
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
@@ -53,7 +54,7 @@ def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
 
 
 def known_urls(data: DataDir, kb: str) -> Iterator[str]:
-    """All URLs of items, pages, rejects and reported losses."""
+    """All URLs of items, pages, rejects, duplicates and reported losses."""
     for folder in _table_folders(data, kb):
         yield from urls_in_tables(folder)
     for folder in data.raw_folders(kb):
@@ -61,7 +62,8 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
         for index in map(raw.index, raw.crawls()):
             yield from index.all_urls
             yield from index.further_urls
-    texts = [line for path in data.processed(kb).glob("rejects.jsonl") for line in path.read_text(encoding="utf-8", errors="replace").split("\n")]
+    lists = [path for name in (REJECTS, DUPLICATES) if (path := data.processed(kb) / name).is_file()]
+    texts = [line for path in lists for line in path.read_text(encoding="utf-8", errors="replace").split("\n")]
     for text in [*texts, *(path.read_text(encoding="utf-8", errors="replace") for path in data.runs(kb).glob("*.json"))]:
         yield from _urls_in(parsed(text))
 

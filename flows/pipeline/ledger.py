@@ -1,8 +1,11 @@
 """The ledger of a run: collects the handles as steps return them, and makes the report of them, also if the run ends half-way."""
 
+import io
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,12 +13,14 @@ import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
+from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.earlier_runs import note_run
-from almanac.flows.pipeline.handles import Comparison, Items, Measured, Rejects, Validated
+from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Validated
 from almanac.flows.pipeline.run import Run
-from almanac.schemas.manifest import Verdict
-from almanac.schemas.reports import ChunkCounts, CrawlOutcome, ItemCounts, Outcome, PageCounts, Recall, RunReport
+from almanac.schemas.items import Duplicate
+from almanac.schemas.manifest import Manifest, Verdict
+from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, CrawlOutcome, ItemCounts, Outcome, PageCounts, Recall, RunReport
 
 log = structlog.get_logger("almanac.run")
 _Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict, Measured)
@@ -28,12 +33,18 @@ class Ledger:
         self.previous: str | None = None  # the version that is live as the run begins
         self.version: str | None = None  # that the run made, or confirmed
         self.stages: dict[str, str] = {}
+        self.stages_changed: list[str] = []
         self.inputs = ""
         self.validation: list[dict[str, Any]] = []  # a row for each expectation
         self.seconds: dict[str, float] = {}
         self.report: RunReport | None = None  # once the run has ended
         self.live_recall: Recall | None = None  # what the live version finds of the golden questions, where that was asked
         self._noted: dict[type, object] = {}
+
+    def note_stages(self, stages: dict[str, str], live: Manifest | None) -> None:
+        """Records the fingerprints of the stages, and which of them differ from those of the live version."""
+        self.stages = stages
+        self.stages_changed = [name for name, value in stages.items() if live is not None and live.fingerprints.get(name) != value]
 
     def note(self, handle: _Handle) -> _Handle:
         """Records a handle, in place of an earlier one of the same type, and returns it."""
@@ -58,17 +69,14 @@ class Ledger:
         log.info(name, kb=kb, seconds=self.seconds[name])
 
     def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
-        """Writes rejects.jsonl and the report of the run, and removes the staged files.
+        """Writes rejects.jsonl, duplicates.jsonl and the report of the run, and removes the staged files.
 
         With an `error`, staged files that are missing or unreadable are logged and left out, so that they do not hide the error.
         """
-        rejects = self.rejects
-        path = run.processed / "rejects.jsonl"
+        rejects, duplicates = self.rejects, self._duplicates()
         may_lack = error is not None
-        # Written even when there are none, so that the file always speaks of the latest run.
-        content = b"".join(_read(one.path, may_lack=may_lack) for one in rejects if one.path is not None)
-        if not path.is_file() or path.read_bytes() != content:
-            write_file(path, content)
+        _write_list(run.processed / REJECTS, rejects, may_lack=may_lack)
+        dropped = _write_list(run.processed / DUPLICATES, (duplicates,), may_lack=may_lack)
         recall, self.live_recall = self._recall(may_lack=may_lack)
         sources = self._outcomes(run, may_lack=may_lack)
         report = RunReport(
@@ -85,8 +93,11 @@ class Ledger:
             recall=recall,
             seconds=self.seconds,
             stages=self.stages,
+            stages_changed=self.stages_changed,
             inputs=self.inputs,
-            rejects_file=str(path) if any(one.count for one in rejects) else None,
+            rejects_file=str(run.processed / REJECTS) if any(one.count for one in rejects) else None,
+            duplicates=[Duplicate(**json.loads(line)) for line in islice(io.BytesIO(dropped), DUPLICATES_REPORTED)],
+            duplicates_file=str(run.processed / DUPLICATES) if duplicates.count else None,
             sources=sources,
             started_at=run.started_at,
             finished_at=utc_now(),
@@ -135,6 +146,18 @@ class Ledger:
         """The files of rejects, as far as the run has come."""
         items, validated = self.noted(Items), self.noted(Validated)
         return validated.rejects if validated is not None else (items.rejects,) if items is not None else ()
+
+    def _duplicates(self) -> Duplicates:
+        found = self.noted(Comparison) or self.noted(Items)
+        return found.duplicates if found is not None else Duplicates()
+
+
+def _write_list(path: Path, parts: Iterable[Rejects | Duplicates], *, may_lack: bool) -> bytes:
+    """Writes the lines of all parts to a file of the latest run, and returns them. An empty file is written, too, so that it always speaks of that run."""
+    content = b"".join(_read(part.path, may_lack=may_lack) for part in parts if part.path is not None)
+    if not path.is_file() or path.read_bytes() != content:
+        write_file(path, content)
+    return content
 
 
 def _read(path: Path, *, may_lack: bool) -> bytes:

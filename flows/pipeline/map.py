@@ -10,7 +10,7 @@ from typing import TypeVar
 from almanac.core.durable import move, remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
-from almanac.flows.pipeline.handles import Items, MappedSource, Pages, Rejects
+from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, Pages, Rejects
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import Source
@@ -77,7 +77,7 @@ class _ItemMapper:
             table=table,
             sources=tuple(self._sources),
             found=sum(one.found - one.without_text for one in self._sources) - self._forgotten_items,
-            deduplicated=self._deduplication.duplicates,
+            duplicates=Duplicates.write(self._run.staging / "duplicates.jsonl", self._deduplication.duplicates),
             rejects=Rejects.write(self._run.staging / "rejects-map.jsonl", [*self._rejects, *self._deduplication.rejects]),
             redirects=redirects,
             is_whole=self._is_whole,

@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from almanac.core.durable import write_file
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.flows.pipeline.handles import Comparison, Live, Pages, Rejects, Tables, Validated
+from almanac.core.tables import CHUNKS, DOCUMENTS, DUPLICATES, RECORDS, REJECTS
+from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, Pages, Rejects, Tables, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
@@ -15,11 +15,12 @@ from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.reports import ItemCounts, RunReport
 
 STATE = "state.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class State(BaseModel):
-    """`inputs` is the hash of pages and stage fingerprints; `rejects` is the hash of rejects.jsonl; `vectors` is that of the names of all vector parts."""
+    """`inputs` is the hash of pages and stage fingerprints. `rejects` and `duplicates` are the hashes of rejects.jsonl and duplicates.jsonl, and `vectors` is
+    that of the names of all vector parts."""
 
     format: int = _FORMAT
     version: str
@@ -30,6 +31,7 @@ class State(BaseModel):
     truncated: int | None = None
     rejects: str
     vectors: str = ""
+    duplicates: str
     validation: list[dict[str, Any]] = []
 
 
@@ -50,7 +52,8 @@ def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str
         items=report.items,
         chunks=report.chunks.total,
         truncated=report.chunks.truncated,
-        rejects=_hash_of(run.processed / "rejects.jsonl"),
+        rejects=_hash_of(run.processed / REJECTS),
+        duplicates=_hash_of(run.processed / DUPLICATES),
         vectors=_vector_parts(run),
         validation=validation,
     )
@@ -60,10 +63,12 @@ def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str
 
 def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Tables] | None:
     """The handles of mapping to chunking, restored without work; None unless the live version was confirmed from exactly these inputs."""
-    state, path = _read(run.processed / STATE), run.processed / "rejects.jsonl"
+    state, rejected, dropped = _read(run.processed / STATE), run.processed / REJECTS, run.processed / DUPLICATES
     if run.scope.full or not inputs or state is None or live is None or not live.is_whole:
         return None
-    if (state.version, state.digest, state.inputs) != (live.manifest.version, live.manifest.digest, inputs) or state.rejects != _hash_of(path):
+    if (state.version, state.digest, state.inputs) != (live.manifest.version, live.manifest.digest, inputs):
+        return None
+    if (state.rejects, state.duplicates) != (_hash_of(rejected), _hash_of(dropped)):
         return None
     tables = (run.processed / RECORDS, run.processed / DOCUMENTS, run.processed / CHUNKS)
     if not all(table.is_file() for table in tables):
@@ -74,10 +79,11 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
     report = run.staging / "validation.json"
     write_file(report, canonical_json(state.validation), synced=False)
     broken = sum(not row["ok"] for row in state.validation) if state.validation else None
-    rejects = Rejects(path, before.quarantined) if before.quarantined else Rejects()
+    rejects = Rejects(rejected, before.quarantined) if before.quarantined else Rejects()
+    duplicates = Duplicates(dropped, before.deduplicated) if before.deduplicated else Duplicates()
     return (
         Validated((rejects,), None, report, broken),
-        Comparison(counts, present, tables[0], tables[1], None),
+        Comparison(counts, present, tables[0], tables[1], None, duplicates),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
 

@@ -56,9 +56,9 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
     """
     ledger = ledger or Ledger()
     ledger.previous = current_version(run.index_dir)
-    ledger.stages = run.stages
     _ = run.golden, find_reranker(run.declaration)
     manifest = live_manifest(run.data, run.kb)
+    ledger.note_stages(run.stages, manifest)
     with ledger.stage("crawl", run.kb):
         pages = tuple(_acquire(run, do, source, manifest, show) for source in run.declaration.sources)
     live = find_live(run)  # after the crawl, which may have taken hours
@@ -108,7 +108,15 @@ def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparis
     counted = sum((one.counts for one in pages), left_alone)
     recall, live_recall = (None, None) if measured is None else (measured.read(), measured.read_live())
     return judge(
-        run.declaration, counted, comparison.counts, comparison.live_items, broken_expectations=validated.broken, recall=recall, live_recall=live_recall
+        run.declaration,
+        counted,
+        comparison.counts,
+        comparison.live_items,
+        shrunk=comparison.shrunk,
+        rewritten=comparison.rewritten,
+        broken_expectations=validated.broken,
+        recall=recall,
+        live_recall=live_recall,
     )
 
 

@@ -12,6 +12,7 @@ import structlog
 from almanac.core.clock import utc_now
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
 from almanac.core.settings import DataDir
+from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
 from almanac.index.upkeep.prune import needed_keys
 from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
@@ -132,17 +133,16 @@ def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
 
 
 def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:
-    """Erases the URLs from mapped pages, staged files, rejects and reports."""
+    """Erases the URLs from mapped pages, staged files, rejects, duplicates and reports."""
     processed = data.processed(kb)
     for path in [*processed.glob("mapped*"), *processed.glob(".staging"), *processed.glob(REMOVED)]:
         remove(path)
     sweep(processed.rglob(TEMPORARY))
-    rejects = processed / "rejects.jsonl"
-    if rejects.is_file():
-        lines = [f"{line}\n" for line in rejects.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+    for path in (path for name in (REJECTS, DUPLICATES) if (path := processed / name).is_file()):
+        lines = [f"{line}\n" for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
         kept = [line for line in lines if not _speaks_of(parsed(line), urls)]
         if kept != lines:
-            write_file(rejects, "".join(kept))
+            write_file(path, "".join(kept))
     for report in sorted(data.runs(kb).glob("*.json")):
         before = parsed(report.read_text(encoding="utf-8", errors="replace"))
         after = _without(before, urls)
@@ -163,5 +163,7 @@ def _without(value: Any, urls: Collection[str]) -> Any:
 
 
 def _speaks_of(entry: Any, urls: Collection[str]) -> bool:
-    url = entry.get("url") if isinstance(entry, dict) else None
-    return isinstance(url, str) and (url in urls or url.partition("#")[0] in urls)
+    if not isinstance(entry, dict):
+        return False
+    url = entry.get("url")
+    return (isinstance(url, str) and (url in urls or url.partition("#")[0] in urls)) or _speaks_of(entry.get("equals"), urls)

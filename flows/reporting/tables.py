@@ -10,6 +10,7 @@ from almanac.schemas.reports import CrawlOutcome, DiffResult, PlanResult, Recall
 GATE_COLUMNS = ("check", "value", "limit", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
+DUPLICATE_COLUMNS = ("source", "dropped", "equals")
 NOTHING = "–"
 _COUNTS = frozenset({"min_items", "expectations", "max_cost"})
 _EXAMPLES = 3
@@ -85,6 +86,26 @@ def _shown(value: Any) -> str | None:
         return None
     text = value if isinstance(value, str) else canonical_json(value)
     return text if len(text) <= _VALUE else f"{text[:_VALUE]}…"
+
+
+def duplicate_rows(report: RunReport) -> list[tuple[str, str, str]]:
+    """One row for each duplicate that the report lists: source, its URL, and the URL of the item that it equals; with ids where the URLs do not differ."""
+    return [
+        (one.source, _named(one.url, one.document_id, one.equals["url"]), _named(one.equals["url"], one.equals["document_id"], one.url))
+        for one in report.duplicates
+    ]
+
+
+def _named(url: str, document_id: str, other: str) -> str:
+    return f"{url} ({document_id})" if url == other else url
+
+
+def rules_note(report: RunReport) -> str | None:
+    """For a refused run under other rules than the live version's: that these may be the reason. None where mapping and cleaning are the same."""
+    changed = [stage for stage in ("mapping", "cleaning") if stage in report.stages_changed]
+    if not changed or report.gate is None or report.gate.verdict != "refused":
+        return None
+    return f"the rules of {' and '.join(changed)} differ from those of {report.previous}, which alone can shorten texts, change them and lose items"
 
 
 def summary_rows(report: RunReport) -> list[tuple[str, object]]:

@@ -44,6 +44,10 @@ class Gate(DeclaredModel):
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
     max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")
     max_added: Growth | None = Field(None, description="new items, as a share of those of the live version; null: as many as come")
+    max_shrunk: Share | None = Field(
+        0.10, description="share of the items that stayed, in the live version and still there, whose text fell below half of its length"
+    )
+    max_changed: Share | None = Field(None, description="share of the items that stayed whose text is another")
     golden: str | None = Field(None, min_length=1, description="file of golden questions, JSONL, relative to this file: what the new version has to find")
     min_recall: Share | None = Field(None, description="share of the golden questions whose answer is among the first k hits, at least")
     max_recall_drop: Share | None = Field(None, description="what that share may fall by against the live version, at most")

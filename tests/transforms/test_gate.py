@@ -9,7 +9,7 @@ from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ItemCounts, PageCounts, Recall
 from almanac.transforms.gate import judge
 
-_NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "max_lost", "max_added", "min_recall", "max_recall_drop"]
+_NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "max_lost", "max_added", "max_shrunk", "max_changed", "min_recall", "max_recall_drop"]
 _PAGES = PageCounts(fetched=100)
 
 
@@ -29,7 +29,7 @@ def _check(verdict: Verdict, name: str) -> Check:
 def test_a_first_version_compares_with_nothing() -> None:
     verdict = judge(_declared(max_added="1%"), _PAGES, _items(added=100), None)
     assert verdict.verdict == "passed"
-    assert [(check.name, check.value) for check in verdict.checks] == list(zip(_NAMES, [100, 0.0, None, 0.0, None, None, None, None], strict=True))
+    assert [(check.name, check.value) for check in verdict.checks] == list(zip(_NAMES, [100, 0.0, None, 0.0, None, None, None, None, None, None], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,30 @@ def test_shares_are_held_against_their_limits(name: str, gate: dict[str, Any], p
     check = _check(verdict, name)
     assert (check.value, check.ok) == (value, ok)
     assert ok or verdict.verdict == "refused"
+
+
+@pytest.mark.parametrize(
+    ("gate", "texts", "values", "refused"),
+    [
+        ({}, {"shrunk": 9, "rewritten": 50}, (0.1, 0.555556), []),
+        ({}, {"shrunk": 10, "rewritten": 10}, (0.111111, 0.111111), ["max_shrunk"]),
+        ({"max_shrunk": None}, {"shrunk": 90, "rewritten": 90}, (1.0, 1.0), []),
+        ({"max_shrunk": "20%", "max_changed": "50%"}, {"shrunk": 18, "rewritten": 46}, (0.2, 0.511111), ["max_changed"]),
+    ],
+)
+def test_texts_that_shrank_or_changed_are_a_share_of_the_items_that_stayed(
+    gate: dict[str, Any], texts: dict[str, Any], values: tuple[float, float], refused: list[str]
+) -> None:
+    """Neither of those that are new nor of those that are gone."""
+    verdict = judge(_declared(max_lost=None, **gate), _PAGES, _items(added=500, changed=60, moved=10, unchanged=20, removed=30), 120, **texts)
+    assert (_check(verdict, "max_shrunk").value, _check(verdict, "max_changed").value) == values
+    assert [check.name for check in verdict.checks if not check.ok] == refused
+
+
+def test_one_of_three_texts_is_a_third_of_them() -> None:
+    """As for what is lost, a share is a share: of a few items, one is many."""
+    one = judge(_declared(), _PAGES, _items(changed=1, unchanged=2), 3, shrunk=1, rewritten=1)
+    assert (_check(one, "max_shrunk").value, _check(one, "max_shrunk").ok) == (0.333333, False)
 
 
 def test_a_share_just_at_its_limit_passes_however_it_is_written() -> None:
