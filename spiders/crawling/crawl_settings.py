@@ -17,7 +17,11 @@ STATS_DUMP = False
 # Services and download schemes that Scrapy enables by default.
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
-DOWNLOAD_HANDLERS = {"file": None, "ftp": None, "s3": None, "data": None}
+DOWNLOAD_HANDLERS = {
+    **dict.fromkeys(("http", "https"), "almanac.spiders.crawling.whole_bodies.WholeBodies"),
+    **dict.fromkeys(("file", "ftp", "s3", "data")),
+}
+DOWNLOAD_FAIL_ON_DATALOSS = True
 DOWNLOAD_VERIFY_CERTIFICATES = True
 TWISTED_DNS_RESOLVER = "almanac.spiders.crawling.addresses.GuardedResolver"
 ALLOW_PRIVATE = False  # read by the resolver
@@ -65,10 +69,12 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "almanac.spiders.crawling.stored.StoredPages": 50,
     "almanac.spiders.crawling.middlewares.StrictRobots": 100,
     "almanac.spiders.crawling.middlewares.Credentials": 350,
     "almanac.spiders.crawling.throttle.PatientRetry": 550,
+    "almanac.spiders.crawling.whole_bodies.WholeEncodings": 590,  # where Scrapy's stands, before retries look at the answer
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: a request may have waited too long for robots.txt or its next attempt.
     "almanac.spiders.crawling.throttle.HostThrottle": 980,

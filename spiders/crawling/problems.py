@@ -21,7 +21,6 @@ _UNREACHABLE = (
     CannotResolveHostError,
     DownloadConnectionRefusedError,
     DownloadFailedError,
-    ResponseDataLossError,
     ConnectError,
     ConnectionDone,
     ConnectionLost,
@@ -64,6 +63,8 @@ def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]
             return "too_large", detail, None
         case IgnoreRequest() if "robots.txt" in detail:
             return "refused_by_robots", "", None
+        case ResponseDataLossError():
+            return "unreachable", str(error) or "its body is cut short: it has not the length that was announced, or lacks its last chunk", None
         case _ if isinstance(error, _UNREACHABLE):
             closed = "ConnectionDone" in detail or "ConnectionLost" in detail
             return "unreachable", "the server closed the connection without a whole answer" if closed else detail, None

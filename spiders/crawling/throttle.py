@@ -12,6 +12,7 @@ from scrapy import signals
 from scrapy.core.downloader import Slot
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.retry import RetryMiddleware
+from scrapy.exceptions import ResponseDataLossError
 from scrapy.http import Request, Response
 from scrapy.utils.asyncio import CallLaterResult, call_later
 from scrapy.utils.httpobj import urlparse_cached
@@ -19,6 +20,7 @@ from twisted.python.failure import Failure
 
 from almanac.core.retry_after import read_retry_after
 from almanac.spiders.crawling.refusal import Refusal
+from almanac.spiders.crawling.whole_bodies import CUT_SHORT
 
 CRAWL_DELAY_MAX_S = 30.0  # longest Crawl-delay that is respected
 RETRY_AFTER_MAX_S = 60.0  # longest Retry-After that is respected
@@ -117,6 +119,12 @@ class PatientRetry(RetryMiddleware):
     crawler: Crawler
 
     async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy awaits it
+        if CUT_SHORT in response.flags:
+            lost = ResponseDataLossError("its compressed body is cut short")
+            again = await self.process_exception(request, lost)
+            if again is None:
+                raise lost
+            return again
         if response.status not in self.retry_http_codes or request.meta.get("dont_retry"):
             return response
         overloaded = response.status in _OVERLOADED

@@ -70,7 +70,14 @@ def test_texts_that_shrank_or_changed_are_a_share_of_the_items_that_stayed(
     gate: dict[str, Any], texts: dict[str, Any], values: tuple[float, float], refused: list[str]
 ) -> None:
     """Neither of those that are new nor of those that are gone."""
-    verdict = judge(_declared(max_lost=None, **gate), _PAGES, _items(added=500, changed=60, moved=10, unchanged=20, removed=30), 120, **texts)
+    verdict = judge(
+        _declared(max_lost=None, **gate),
+        _PAGES,
+        _items(added=500, changed=60, moved=10, unchanged=20, removed=30),
+        120,
+        shrunk=texts["shrunk"],
+        rewritten=texts["rewritten"],
+    )
     assert (_check(verdict, "max_shrunk").value, _check(verdict, "max_changed").value) == values
     assert [check.name for check in verdict.checks if not check.ok] == refused
 
