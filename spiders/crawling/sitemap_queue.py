@@ -29,12 +29,16 @@ class SitemapQueue:
         try:
             if response.status != 200:
                 raise ValueError(f"answered {response.status}")
-            self._queue(read_sitemap(response.body, response.url, header(response, "Content-Type") or ""), sitemap)
+            found = read_sitemap(response.body, response.url, header(response, "Content-Type") or "")
+            self._queue(found, sitemap)
         except ValueError as error:
             reason = "server_error" if response.status >= 500 else "error"
             self.fail(sitemap.url, reason, str(error), status=response.status)
         else:
-            self._stats.sitemaps.append(sitemap.url)
+            if found.is_cut:  # the pages that it names no more have not vanished
+                self.fail(sitemap.url, "error", "it is cut short, and what it names up to there is asked for", status=response.status)
+            else:
+                self._stats.sitemaps.append(sitemap.url)
 
     def fail(self, url: str, reason: str, detail: str, *, status: int | None = None) -> None:
         """Records a sitemap that was not read."""

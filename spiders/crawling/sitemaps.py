@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 
 from lxml import etree
 
+from almanac.spiders.crawling.whole_bodies import decoded
 from almanac.spiders.reading.decode import decode_markup
 
 MAX_BYTES = 50 << 20  # unzipped; the limit of sitemaps.org
@@ -21,6 +22,7 @@ MAX_NESTING = 3  # indexes of indexes
 MAX_SITEMAPS = 1_000  # of one source
 
 _GZIP = b"\x1f\x8b"
+_TOO_LARGE = "larger than {} MiB"
 _ENTRIES = frozenset({"url", "sitemap", "item", "entry"})
 _ROOTS = frozenset({"urlset", "sitemapindex", "rss", "feed", "rdf"})
 _BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
@@ -28,43 +30,44 @@ _BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA
 
 @dataclass(slots=True)
 class Sitemap:
-    """The URLs that a sitemap lists: pages and, in an index, further sitemaps; absolute, in order. `left` counts those beyond MAX_URLS."""
+    """The URLs that a sitemap lists: pages and, in an index, further sitemaps; absolute, in order. `left` counts those beyond MAX_URLS.
+
+    `is_cut`: its compressed data is cut short or damaged, so it may name more; the last page that is left of it, which may be half a URL, is dropped.
+    """
 
     pages: list[str] = field(default_factory=list)
     sitemaps: list[str] = field(default_factory=list)
     left: int = 0
+    is_cut: bool = False
 
 
 def read_sitemap(body: bytes, url: str, content_type: str = "") -> Sitemap:
     """Parses a sitemap. Raises ValueError if the body is no sitemap, or larger than MAX_BYTES unzipped."""
-    _, text = decode_markup(_unzipped(body), content_type)
+    unzipped, is_whole = _unzipped(body)
+    _, text = decode_markup(unzipped, content_type)
     text = text.lstrip("\ufeff \t\r\n\0")
-    return _read_xml(text, url) if text.startswith("<") else _read_lines(text)
+    found = _read_xml(text, url) if text.startswith("<") else _read_lines(text)
+    if not is_whole:
+        found.is_cut = True
+        (found.sitemaps or found.pages)[-1:] = []
+    return found
 
 
-def _unzipped(body: bytes) -> bytes:
-    """The body without gzip compression, also if compressed twice; of a truncated file, as much as there is."""
-    for _ in range(2):
-        if body.startswith(_GZIP):
-            body = _gunzipped(body)
+def _unzipped(body: bytes) -> tuple[bytes, bool]:
+    """The body without gzip compression, also if compressed twice, and whether it is whole; of a truncated file, as much as there is."""
+    is_whole = True
+    try:
+        for _ in range(2):
+            if body.startswith(_GZIP):
+                body, is_end = decoded(body, b"gzip", MAX_BYTES)
+                is_whole &= is_end
+    except zlib.error as error:
+        raise ValueError(f"damaged gzip: {error}") from error
+    except ValueError as error:
+        raise ValueError(_TOO_LARGE.format(MAX_BYTES >> 20)) from error
     if len(body) > MAX_BYTES:
-        raise ValueError(f"larger than {MAX_BYTES >> 20} MiB")
-    return body
-
-
-def _gunzipped(body: bytes) -> bytes:
-    parts, room = [], MAX_BYTES + 1
-    while body.startswith(_GZIP) and room > 0:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            parts.append(member.decompress(body, room))
-        except zlib.error as error:
-            if not parts:
-                raise ValueError(f"damaged gzip: {error}") from error
-            break
-        room -= len(parts[-1])
-        body = member.unused_data
-    return b"".join(parts)
+        raise ValueError(_TOO_LARGE.format(MAX_BYTES >> 20))
+    return body, is_whole
 
 
 def _read_lines(text: str) -> Sitemap:

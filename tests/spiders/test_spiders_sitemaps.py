@@ -10,11 +10,14 @@ import pytest
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords, Unreachable
 from almanac.spiders.crawling import sitemaps
+from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.frontier import Frontier, Waiting
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.sitemaps import read_sitemap
 from almanac.spiders.selecting.links import Link, UrlPolicy
+from almanac.spiders.store.raw import RawStore
 from tests.reference.journey import CONTENT
-from tests.spiders.test_spiders_crawl import crawled, links
+from tests.spiders.test_spiders_crawl import crawled, links, source
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
@@ -97,6 +100,32 @@ def test_an_index_names_sitemaps_even_without_loc() -> None:
 def test_what_is_no_sitemap_is_said(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"sitemap|gzip"):
         pages(body)
+
+
+@pytest.mark.parametrize("is_xml", [True, False])
+def test_a_compressed_sitemap_that_was_cut_says_so_and_gives_no_half_url(is_xml: bool) -> None:
+    urls = [f"http://x.test/{n:x}-{n * 7919 % 1000:03d}" for n in range(2000)]
+    packed = gzip.compress((urlset(*urls) if is_xml else "\n".join(urls)).encode(), mtime=0)
+    assert not read_sitemap(packed, _BASE).is_cut
+    for length in (len(packed) // 3, len(packed) // 2, len(packed) - 20):
+        found = read_sitemap(packed[:length], _BASE)
+        assert found.is_cut and found.pages == urls[: len(found.pages)] and 100 < len(found.pages) < 2000
+
+
+def test_a_sitemap_that_is_cut_short_lets_no_page_vanish(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    paths = [f"/{n}" for n in range(30)]
+    for path in paths:
+        site.page(path, f"<p>page {path}</p>")
+    packed = gzip.compress(urlset(*(site.base + path for path in paths)).encode(), 0)
+    site.page("/s.xml.gz", packed, content_type="application/gzip")
+    declared = source(site, start_urls=[], sitemaps=[f"{site.base}/s.xml.gz"])
+    assert crawl_site(declared, raw, "r1").pages.fetched == 30
+    site.page("/s.xml.gz", packed[: len(packed) // 2], content_type="application/gzip")
+    for number in (2, 3):
+        outcome = crawl_site(declared, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
+        assert outcome.pages.vanished == 0 and 0 < outcome.kept < 30 and outcome.pages.fetched + outcome.kept == 30
+        assert [(failure.reason, failure.detail.partition(",")[0]) for failure in outcome.failures] == [("error", "sitemap: it is cut short")]
 
 
 def test_entities_are_neither_expanded_nor_read_from_elsewhere(tmp_path: Path) -> None:
