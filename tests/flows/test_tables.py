@@ -1,6 +1,15 @@
 """What people read of a run: shares as percent, a dash for nothing, and why pages are missing."""
 
 from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, reject_rows, summary_rows
+
+
+from typing import Any
+
+import pytest
+
+from almanac.flows.artifacts import show_summary
+from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, summary_rows
+from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
 
@@ -54,6 +63,16 @@ def test_missing_pages_are_told_by_reason_with_examples() -> None:
     ]
     assert len(lost_pages([_SITE, _SITE])) == 16
     assert lost_rows([CrawlOutcome(source="all well")]) == []
+
+
+def test_duplicates_are_a_table_in_prefect_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: dict[str, tuple[list[dict[str, Any]], str]] = {}
+    monkeypatch.setattr("almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)}))
+    one = Duplicate("pages", "http://site.test/b", "b", "equal", {"url": "http://site.test/a", "document_id": "a"})
+    show_summary(RunReport(kb="kb", run_id="r", outcome="published", exit_code=0, items=ItemCounts(deduplicated=3), duplicates=[one]))
+    rows, told = tables["duplicates"]
+    assert rows == [{"source": "pages", "dropped": "http://site.test/b", "equals": "http://site.test/a"}]
+    assert told == "Items that equal another one, and which: the first 1 of 3 (run r of kb)"
 
 
 def test_counters_stand_one_a_row() -> None:

@@ -73,8 +73,8 @@ def test_null_takes_a_key_back_to_its_default(load: Load) -> None:
 
 
 def test_null_switches_a_check_of_the_gate_off(load: Load) -> None:
-    declared = load("gate: {max_lost: null, max_failed: null, max_added: null}\n")
-    assert (declared.gate.max_lost, declared.gate.max_failed, declared.gate.max_added) == (None, None, None)
+    declared = load("gate: {max_lost: null, max_failed: null, max_added: null, max_shrunk: null}\n")
+    assert (declared.gate.max_lost, declared.gate.max_failed, declared.gate.max_added, declared.gate.max_shrunk) == (None,) * 4
     assert load("gate: null\n").gate.max_lost == 0.1
 
 
