@@ -1,14 +1,11 @@
 """What people read of a run: shares as percent, a dash for nothing, and why pages are missing."""
 
-from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, reject_rows, summary_rows
-
-
 from typing import Any
 
 import pytest
 
 from almanac.flows.artifacts import show_summary
-from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, summary_rows
+from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, reject_rows, summary_rows
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
