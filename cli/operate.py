@@ -15,10 +15,13 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
 from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
+    EXPECTATION_COLUMNS,
     GATE_COLUMNS,
     LOST_COLUMNS,
     REJECT_COLUMNS,
     duplicate_rows,
+    expectation_rows,
+    expectations_line,
     gate_rows,
     gate_title,
     lost_pages,
@@ -110,8 +113,17 @@ def _show_report(report: RunReport, handle: str) -> None:
         print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
         if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
             say(f"and {more:,} more: {report.duplicates_file}")
+    _show_expectations(report)
     if report.rejects_file:
         say(f"quarantined items with their reasons: {report.rejects_file}")
+
+
+def _show_expectations(report: RunReport) -> None:
+    if not report.expectations:
+        return
+    if broken := [one for one in report.expectations if not one.ok]:
+        print_table("Expectations that do not hold", EXPECTATION_COLUMNS, expectation_rows(broken))
+    say(f"expectations: {expectations_line(report.expectations)}; {report.validation_page}")
 
 
 def _show_missed(report: RunReport) -> None:

@@ -18,8 +18,9 @@ from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth
 from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
+from almanac.schemas.declaration.expectations import Expectation
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
-from almanac.schemas.declaration.gate import Expectation, Gate, Validate  # fmt: skip
+from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip

@@ -29,6 +29,7 @@ EXCLUDED_MODULES = {
 EXCLUDED_LIBRARIES = {
     "pydantic": "checks what is declared, which is hashed as it stands",
     "pydantic_core": "as pydantic",
+    "jsonschema": "as pydantic",
     "pyarrow": "keeps rows as they are given",
     "cronsim": "reads schedules",
     "structlog": "writes log lines",

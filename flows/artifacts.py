@@ -6,17 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
 from almanac.flows.reporting.chart import as_data_uri, draw_bars
 from almanac.flows.reporting.history import COLUMNS, Made, history_panels, history_rows
 from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
+    EXPECTATION_COLUMNS,
     GATE_COLUMNS,
     LOST_COLUMNS,
     as_records,
     diff_rows,
     duplicate_rows,
+    expectation_rows,
+    expectations_line,
     gate_rows,
     gate_title,
     lost_rows,
@@ -25,7 +28,7 @@ from almanac.flows.reporting.tables import (
     summary_rows,
 )
 from almanac.schemas.items import Reject
-from almanac.schemas.reports import DiffResult, PlanResult, Recall, RunReport
+from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
 log = structlog.get_logger("almanac.artifacts")
 REJECTS_SHOWN = 50
@@ -78,9 +81,22 @@ def show_plan(plan: PlanResult) -> None:
     _table(plan.kb, "plan gate", as_records(GATE_COLUMNS, gate_rows(plan.gate)), f"What the gate of {plan.kb} would say")
 
 
-def show_validation(kb: str, rows: list[dict[str, Any]]) -> None:
-    """The outcome of each expectation, one row each."""
-    _table(kb, "validation", rows, f"Expectations on the items of {kb}")
+def show_validation(kb: str, results: Sequence[ExpectationResult]) -> None:
+    """The result of each declared rule, one row each."""
+    _table(kb, "validation", as_records(EXPECTATION_COLUMNS, expectation_rows(results)), f"What is declared of the items of {kb}, and what holds")
+
+
+def show_validation_page(report: RunReport) -> None:
+    """A link to the page of these results. It is a file on the machine of the run, so the path stands beside it."""
+    if report.validation_page is not None:
+        place = Path(report.validation_page)
+        with shown_if_possible("validation page"):
+            create_link_artifact(
+                place.absolute().as_uri(),
+                link_text=f"Expectations of {report.kb}",
+                key=artifact_key(report.kb, "validation page"),
+                description=f"{expectations_line(report.expectations)}. The page with values and URLs: `{place}`",
+            )
 
 
 def show_rejects(kb: str, first: Sequence[Reject], total: int) -> None:

@@ -25,6 +25,7 @@ from almanac.flows.artifacts import (
     show_retrieval,
     show_summary,
     show_validation,
+    show_validation_page,
     show_version,
 )
 from almanac.flows.limits import embedding_slot
@@ -181,7 +182,8 @@ def refresh(kb: str, data: str | None = None, *, env: str | None = None, **optio
 
 def _show_survey(run: Run, surveyed: Survey) -> None:
     show_plan(foresee(run, surveyed))
-    show_validation(run.kb, surveyed.validated.report_rows())
+    if results := surveyed.validated.results():
+        show_validation(run.kb, results)
     first = islice((reject for rejects in surveyed.validated.rejects for reject in rejects.read()), REJECTS_SHOWN)
     show_rejects(run.kb, list(first), surveyed.validated.rejected)
 
@@ -189,6 +191,7 @@ def _show_survey(run: Run, surveyed: Survey) -> None:
 def _show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
     """Shows the artifacts of a run that has come to a verdict."""
     show_summary(report)
+    show_validation_page(report)
     version = report.version
     if version is None:
         return

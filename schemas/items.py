@@ -1,5 +1,6 @@
 """Data passed along the pipeline: page → draft → item → chunk, and rejects for quarantined items."""
 
+import dataclasses
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -112,9 +113,11 @@ class Reject:
     field: str | None = None
     value: Any = None
     rule: str | None = None
+    breaks: dict[str, str] = dataclasses.field(default_factory=dict)  # field → declared condition that it breaks, the reason's first; empty for other reasons
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """The reject as it stands in rejects.jsonl."""
+        return {key: value for key, value in asdict(self).items() if key != "breaks"}
 
 
 @dataclass(frozen=True, slots=True)

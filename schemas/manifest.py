@@ -52,11 +52,14 @@ class StoredFile(_Stored):
 
 
 class Check(_Stored):
-    """One check of the gate. `value` is None where there is nothing to compare with, `limit` is None where the check is switched off."""
+    """One check of the gate. `value` is None where there is nothing to compare with, `limit` is None where the check is switched off.
+
+    Checks of expectations may hold texts: a date, or JSON of several values.
+    """
 
     name: str
-    value: float | int | None
-    limit: float | int | None
+    value: float | int | str | None
+    limit: float | int | str | None
     ok: bool
 
 

@@ -103,6 +103,67 @@ class Recall(BaseModel):
     abstained: int = 0  # of these, questions without a hit good enough to answer from
 
 
+class ExpectationResult(BaseModel):
+    """What became of one declared rule on the items of a source; `source` is empty for rules on the items of all sources.
+
+    `checked` are the items that were mapped, including those that mapping rejected for what is declared of them. `broken` of them are quarantined for this
+    rule, or, with another severity, break it. `also` broke it too, and are quarantined for an earlier rule. For a rule on a whole column or table, `checked`
+    are the items left to publish, and `value` is what was found. `error` says why the rule could not be judged.
+    """
+
+    source: str
+    field: str
+    expectation: str  # name in Great Expectations
+    rule: str  # as declared
+    severity: Literal["quarantine", "warn", "refuse"]
+    checked: int
+    broken: int = 0
+    also: int = 0
+    value: float | int | str | None = None
+    limit: float | int | str | None = None
+    ok: bool
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What the gate calls it: `expect_column_mean_to_be_between price`."""
+        return " ".join(part for part in (self.expectation, self.field) if part)
+
+
+class BrokenValue(BaseModel):
+    """An item that breaks a rule, with the value that it was judged by."""
+
+    url: str
+    document_id: str | None
+    value: Any = None
+
+
+class JudgedExpectation(ExpectationResult):
+    """A rule with the first items that break it."""
+
+    samples: list[BrokenValue] = []
+
+
+class OtherRejects(BaseModel):
+    """Items that a stage quarantined for a reason that no declared rule names, such as a line that cannot be read."""
+
+    stage: str
+    count: int
+    example: str  # URL and reason of the first
+
+
+class ValidationResults(BaseModel):
+    """Results of all declared rules on the items of a run. `items.quarantined` = `by_expectations` + the counts of `otherwise`."""
+
+    kb: str
+    run_id: str
+    judged_at: str
+    items: ItemCounts
+    by_expectations: int  # the sum of what the rules broke, of those that quarantine
+    otherwise: list[OtherRejects] = []
+    expectations: list[JudgedExpectation]
+
+
 class RunReport(BaseModel):
     """Result of a run."""
 
@@ -124,6 +185,9 @@ class RunReport(BaseModel):
     rejects_file: str | None = None
     duplicates: list[Duplicate] = []  # items dropped because they equal another one: the first 100; the file has all
     duplicates_file: str | None = None
+    expectations: list[ExpectationResult] = []
+    validation_file: str | None = None  # the results of all expectations, JSON
+    validation_page: str | None = None  # the same for people, HTML
     sources: list[CrawlOutcome] = []
     started_at: str = ""
     finished_at: str = ""

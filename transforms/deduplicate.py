@@ -6,6 +6,8 @@ from typing import Literal
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import Duplicate, Item, Reject
 
+UNIQUE_ID = "id: unique"  # what is declared of an id by declaring one
+
 
 class Deduplication:
     """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: its hash, key and URL.
@@ -37,7 +39,8 @@ class Deduplication:
                 self._drop(item, "canonical", key)
             elif first is not None:
                 reason = f"id is taken by another item, from {first}"
-                self.rejects.append(Reject(item.source, item.url, item.document_id, "deduplicate", reason, "id", item.document_id, None))
+                breaks = {"id": UNIQUE_ID}
+                self.rejects.append(Reject(item.source, item.url, item.document_id, "deduplicate", reason, "id", item.document_id, None, breaks))
             else:
                 self._keys[content] = key
                 self._urls[key] = item.url

@@ -1,62 +1,153 @@
-"""Translates declared expectations to data: one row per expectation, in terms of Great Expectations."""
+"""Translates what is declared of the items to rules in terms of Great Expectations: conditions on fields first, then `validate.expect`."""
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.gate import Expectation
+from almanac.schemas.declaration.expectation_catalog import CATALOG, Known
+from almanac.schemas.declaration.expectations import Expectation, Severity
+from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.source import Source
+from almanac.transforms.deduplicate import UNIQUE_ID
+
+# What is judged of a value: the value itself, its length, its number, its place in time, its canonical JSON, a digest of that, or what mapping made of it:
+# "met" where it is as declared.
+Aspect = Literal["value", "plain", "length", "number", "moment", "json", "key", "mapped"]
+MET = "met"
 
 
-class ColumnExpectation(NamedTuple):
-    """One expectation on a field.
+class Rule(NamedTuple):
+    """One declared rule on the items of a source, or of all sources.
 
     Attributes:
-        type: class name in Great Expectations.
-        arguments: keyword arguments of that class.
+        expectation: name in Great Expectations.
+        arguments: its arguments, besides the names of columns.
+        fields: what it looks at, in order; one for most, none where it is about the number of items.
         rule: the rule as declared, for reports.
-        aspect: what is checked: the value itself, its length, its number, or its canonical JSON (`key`).
+        aspect: what is judged of a value.
+        severity: what follows where it is broken.
+        mostly: share of the items that has to satisfy it, where it quarantines none.
+        by_mapping: whether mapping has rejected the items that break it.
     """
 
-    type: str
-    field: str
+    expectation: str
     arguments: dict[str, Any]
+    fields: tuple[str, ...]
     rule: str
-    aspect: Literal["value", "length", "number", "key"] = "value"
+    aspect: Aspect = "value"
+    severity: Severity = "quarantine"
+    mostly: float = 1.0
+    by_mapping: bool = False
+
+    @property
+    def known(self) -> Known:
+        return CATALOG[self.expectation]
+
+    @property
+    def field(self) -> str:
+        """The fields, for reports."""
+        return ", ".join(self.fields)
 
 
-def expectations_of(declaration: Declaration, source: Source) -> list[ColumnExpectation]:
-    """The expectations on the items of `source`, in declared order: `required` and `one_of` of its fields, then `validate.expect`."""
-    found: list[ColumnExpectation] = []
+def rules_of(declaration: Declaration, source: Source) -> list[Rule]:
+    """The rules on the items of `source`, in declared order: its id, the conditions of its fields, then `validate.expect`."""
+    found = list(_of_id(source))
     fields = source.declared_fields()
     for name, rule in fields.items():
-        if rule.required:
-            found.append(ColumnExpectation("ExpectColumnValuesToNotBeNull", name, {}, "required: true"))
-        if rule.one_of is not None:
-            found.append(ColumnExpectation("ExpectColumnValuesToBeInSet", name, {"value_set": rule.one_of}, f"one_of: {rule.one_of}"))
+        found += _of_field(name, rule)
     for expectation in declaration.validate_.expect:
-        if source.takes_own_fields or expectation.field in {*fields, "title", "url", "text"}:
-            found += _declared(expectation)
+        is_meant = expectation.source in (None, source.name)
+        if is_meant and not is_about_all(expectation) and (source.takes_own_fields or {*fields, "title", "url", "text"} >= set(expectation.fields.values())):
+            found += _declared(expectation, fields)
     return found
 
 
-def _declared(expectation: Expectation) -> list[ColumnExpectation]:
-    column, found = expectation.field, []
+def rules_of_all(declaration: Declaration) -> list[Rule]:
+    """The rules on the items of all sources together: how many there are."""
+    return [rule for expectation in declaration.validate_.expect if is_about_all(expectation) for rule in _declared(expectation, {})]
+
+
+def is_about_all(expectation: Expectation) -> bool:
+    return expectation.source is None and expectation.known is not None and expectation.known.level == "table"
+
+
+def _of_id(source: Source) -> Iterator[Rule]:
+    if source.id != "url":
+        yield Rule("expect_column_values_to_not_be_null", {}, ("id",), f"id: {source.id}", "mapped", by_mapping=True)
+        yield Rule("expect_column_values_to_be_unique", {}, ("id",), UNIQUE_ID, "key", by_mapping=True)
+
+
+def _of_field(name: str, rule: FieldRule) -> Iterator[Rule]:
+    """The conditions of a field, then those of the fields in it. Mapping judges them, and presence is looked at again after cleaning."""
+    is_nested = "." in name
+    for key, declared in rule.conditions.items():
+        if key == "required" and not is_nested:
+            yield Rule("expect_column_values_to_not_be_null", {}, (name,), declared, "json", by_mapping=True)
+        else:
+            yield Rule("expect_column_values_to_be_in_set", {"value_set": [MET]}, (name,), declared, "mapped", by_mapping=True)
+    for inner, nested in (rule.fields or {}).items():
+        yield from _of_field(f"{name}.{inner}", nested)
+
+
+def _declared(expectation: Expectation, fields: dict[str, FieldRule]) -> Iterator[Rule]:
+    if expectation.expectation is not None:
+        yield _named(expectation, expectation.expectation, fields)
+        return
+    name, severity, mostly = expectation.field or "", expectation.severity or "quarantine", expectation.mostly
+
+    def rule(kind: str, arguments: dict[str, Any], declared: str, aspect: Aspect = "value") -> Rule:
+        return Rule(kind, arguments, (name,), declared, aspect, severity, 1.0 if mostly is None else mostly)
+
     if expectation.not_null:
-        found.append(ColumnExpectation("ExpectColumnValuesToNotBeNull", column, {}, "not_null: true"))
+        yield rule("expect_column_values_to_not_be_null", {}, "not_null: true", "json")
     if expectation.unique:
-        found.append(ColumnExpectation("ExpectColumnValuesToBeUnique", column, {}, "unique: true", "key"))
+        yield rule("expect_column_values_to_be_unique", {}, "unique: true", "key")
     if expectation.one_of is not None:
-        found.append(ColumnExpectation("ExpectColumnValuesToBeInSet", column, {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}"))
+        yield rule("expect_column_values_to_be_in_set", {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}")
     if expectation.pattern is not None:
-        found.append(ColumnExpectation("ExpectColumnValuesToMatchRegex", column, {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}"))
-    if expectation.min_length is not None or expectation.max_length is not None:
-        found.append(_between(column, "length", {"min_length": expectation.min_length, "max_length": expectation.max_length}))
-    if expectation.min is not None or expectation.max is not None:
-        found.append(_between(column, "number", {"min": expectation.min, "max": expectation.max}))
-    return found
+        yield rule("expect_column_values_to_match_regex", {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}")
+    for aspect, low, high in (("length", "min_length", "max_length"), ("number", "min", "max")):
+        limits = {key: limit for key in (low, high) if (limit := getattr(expectation, key)) is not None}
+        if limits:
+            arguments = {"min_value": limits.get(low), "max_value": limits.get(high)}
+            declared = ", ".join(f"{key}: {limit:g}" for key, limit in limits.items())
+            yield rule("expect_column_values_to_be_between", arguments, declared, aspect)  # type: ignore[arg-type]  # of the literals above
 
 
-def _between(column: str, aspect: Literal["length", "number"], limits: dict[str, float | None]) -> ColumnExpectation:
-    rule = ", ".join(f"{name}: {limit:g}" for name, limit in limits.items() if limit is not None)
-    low, high = limits.values()
-    return ColumnExpectation("ExpectColumnValuesToBeBetween", column, {"min_value": low, "max_value": high}, rule, aspect)
+def _named(expectation: Expectation, name: str, fields: dict[str, FieldRule]) -> Rule:
+    known = CATALOG[name]
+    columns = {key.partition(".")[0] for key in expectation.fields}
+    given = {key: value for key, value in expectation.arguments.items() if value is not None and key not in columns}
+    aspect = _aspect(name, known, given, [fields[field] for field in expectation.fields.values() if field in fields])
+    if aspect == "moment":
+        given = {key: moment(value) if key in ("min_value", "max_value") else value for key, value in given.items()}
+    declared = ", ".join([name, *(f"{key}: {value}" for key, value in expectation.arguments.items() if key not in columns)])
+    severity = expectation.severity or ("quarantine" if known.level == "row" else "refuse")
+    mostly = 1.0 if expectation.mostly is None else expectation.mostly
+    return Rule(name, given, tuple(expectation.fields.values()), declared, aspect, severity, mostly)
+
+
+def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[FieldRule]) -> Aspect:
+    if "unique" in name and known.over != "fields":
+        return "key"
+    if name == "expect_compound_columns_to_be_unique":
+        return "key"
+    if name == "expect_column_proportion_of_non_null_values_to_be_between":
+        return "key"
+    if name in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null", "expect_column_values_to_match_json_schema"):
+        return "json"
+    if "type" in name:
+        return "plain"
+    if known.needs in ("length", "number"):
+        return known.needs
+    is_date = bool(rules) and all(rule.type in ("date", "datetime") for rule in rules)
+    if known.needs == "number or date":
+        return "moment" if is_date or any(isinstance(arguments.get(key), str) for key in ("min_value", "max_value")) else "number"
+    return "value"
+
+
+def moment(value: str) -> float:
+    """Seconds since 1970; a time without an offset counts as UTC. Raises ValueError, TypeError."""
+    read = datetime.fromisoformat(value)
+    return (read if read.tzinfo is not None else read.replace(tzinfo=UTC)).timestamp()

@@ -8,8 +8,8 @@ task; from this it draws the edges of a run's graph.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.schemas.items import Duplicate, Reject
 from almanac.schemas.manifest import Derived, Manifest
-from almanac.schemas.reports import ItemCounts, PageCounts, Recall
+from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall
 
 
 @dataclass(frozen=True)
 class Rejects:
-    """A file of rejects, one JSON object a line, and how many there are. `path` is None where there are none."""
+    """A file of rejects, one JSON object a line with all that is known of a reject, and how many there are. `path` is None where there are none."""
 
     path: Path | None = None
     count: int = 0
@@ -30,7 +30,7 @@ class Rejects:
     @classmethod
     def write(cls, path: Path, rejects: Sequence[Reject]) -> "Rejects":
         """Writes the rejects to `path`; without rejects, no file is made."""
-        return cls(_write_lines(path, rejects), len(rejects))
+        return cls(_write_lines(path, map(asdict, rejects)), len(rejects))
 
     def read(self) -> Iterator[Reject]:
         """Yields the rejects in the order of the file."""
@@ -49,14 +49,14 @@ class Duplicates:
     @classmethod
     def write(cls, path: Path, duplicates: Sequence[Duplicate]) -> "Duplicates":
         """Writes the duplicates to `path`; without duplicates, no file is made."""
-        return cls(_write_lines(path, duplicates), len(duplicates))
+        return cls(_write_lines(path, (duplicate.as_json() for duplicate in duplicates)), len(duplicates))
 
 
-def _write_lines(path: Path, rows: Sequence[Reject] | Sequence[Duplicate]) -> Path | None:
-    if not rows:
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path | None:
+    content = "".join(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in rows)
+    if not content:
         return None
-    lines = (json.dumps(row.as_json(), ensure_ascii=False, default=str) for row in rows)
-    write_file(path, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), synced=False)
+    write_file(path, content.encode("utf-8", "replace"), synced=False)
     return path
 
 
@@ -115,13 +115,15 @@ class Items:
 class Validated:
     """The result of validation. `quarantined` is a JSON file with the row numbers of the items that are left out, None if there are none.
 
-    `report` is a JSON file with a row for each expectation. `broken` counts those that some item breaks; None if nothing is expected.
+    `report` is a JSON file with the result of each declared rule. `broken` counts those that do not hold; None if nothing is declared. `judged_by` is the
+    run whose results these are, where an earlier run judged the same items; None for this run.
     """
 
     rejects: tuple[Rejects, ...]
     quarantined: Path | None
     report: Path
     broken: int | None
+    judged_by: str | None = None
 
     @property
     def rejected(self) -> int:
@@ -130,9 +132,9 @@ class Validated:
     def quarantined_rows(self) -> frozenset[int]:
         return frozenset() if self.quarantined is None else frozenset(json.loads(self.quarantined.read_bytes()))
 
-    def report_rows(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = json.loads(self.report.read_bytes())
-        return rows
+    def results(self) -> list[JudgedExpectation]:
+        """The result of each declared rule, in declared order."""
+        return [JudgedExpectation.model_validate(result) for result in json.loads(self.report.read_bytes())]
 
 
 @dataclass(frozen=True)

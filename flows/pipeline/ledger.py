@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -17,6 +17,7 @@ from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.earlier_runs import note_run
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Validated
+from almanac.flows.pipeline.results import keep_results, public_lines
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Manifest, Verdict
@@ -35,7 +36,6 @@ class Ledger:
         self.stages: dict[str, str] = {}
         self.stages_changed: list[str] = []
         self.inputs = ""
-        self.validation: list[dict[str, Any]] = []  # a row for each expectation
         self.seconds: dict[str, float] = {}
         self.report: RunReport | None = None  # once the run has ended
         self.live_recall: Recall | None = None  # what the live version finds of the golden questions, where that was asked
@@ -103,12 +103,23 @@ class Ledger:
             finished_at=utc_now(),
             error=error,
         )
+        self._keep_results(run, report, may_lack=may_lack)
         note_run(run)
         write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
         self.report = report
         if run.staging.is_dir():
             remove(run.staging)
         return report
+
+    def _keep_results(self, run: Run, report: RunReport, *, may_lack: bool) -> None:
+        """Writes what became of the declared rules beside the report, and enters it there."""
+        validated = self.noted(Validated)
+        if validated is None:
+            return
+        try:
+            keep_results(run, report, validated)
+        except (OSError, ValueError) as lost:
+            _require(may_lack, lost)
 
     @property
     def live_is_readable(self) -> bool:
@@ -154,7 +165,7 @@ class Ledger:
 
 def _write_list(path: Path, parts: Iterable[Rejects | Duplicates], *, may_lack: bool) -> bytes:
     """Writes the lines of all parts to a file of the latest run, and returns them. An empty file is written, too, so that it always speaks of that run."""
-    content = b"".join(_read(part.path, may_lack=may_lack) for part in parts if part.path is not None)
+    content = b"".join(line for part in parts if part.path is not None for line in public_lines(_read(part.path, may_lack=may_lack)))
     if not path.is_file() or path.read_bytes() != content:
         write_file(path, content)
     return content

@@ -94,7 +94,7 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
             ledger.close(run, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
             raise
         report = ledger.close(run, concluded.outcome, concluded.exit_code, concluded.error)
-        _look_back(run, concluded, report, ledger, lease)
+        _look_back(run, concluded, report, lease)
     return report.model_dump(by_alias=True)
 
 
@@ -104,7 +104,6 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     _sweep(run)
     complete_takedowns(run.data, run.declaration, lease=lease)
     surveyed = survey(run, conduct.do, ledger=ledger, show=conduct.show)
-    ledger.validation = surveyed.validated.report_rows()
     conduct.when_surveyed(run, surveyed)
     if is_live(run, surveyed):
         return _confirm(run, conduct, surveyed, ledger)
@@ -242,11 +241,11 @@ def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey
     return "live" if has_gone_live else "kept"
 
 
-def _look_back(run: Run, concluded: _Conclusion, report: RunReport, ledger: Ledger, lease: Lease) -> None:
+def _look_back(run: Run, concluded: _Conclusion, report: RunReport, lease: Lease) -> None:
     """Records the inputs for the next run, and applies retention. An error here is logged: it does not change the outcome."""
     try:
         if concluded.survey is not None and report.outcome in ("published", "published_with_rejects", "unchanged"):
-            remember(run, report, concluded.survey.tables.digest, ledger.validation)
+            remember(run, report, concluded.survey.tables.digest)
         # Unchanged runs skip retention until a source has more than twice the crawls that it may keep.
         crawls = max(len(run.raw(source.name).crawls()) for source in run.declaration.sources)
         if report.outcome not in ("unchanged", "no_records") or crawls > 2 * run.declaration.retention.crawls:

@@ -1,4 +1,4 @@
-"""Applies the declared retention to versions, vectors and raw pages."""
+"""Applies the declared retention to versions, vectors, results of expectations and raw pages."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -9,6 +9,8 @@ from almanac.core.durable import TEMPORARY, sweep
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS, read_table
 from almanac.flows.pipeline.earlier_runs import ending_of
+from almanac.flows.pipeline.results import prune_results
+from almanac.flows.pipeline.state import judges_of_live
 from almanac.index.upkeep.prune import prune
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import list_versions, version_dir, version_names
@@ -29,7 +31,11 @@ def apply_retention(
     """
     result = prune(data, declaration, keep_vectors=keep_vectors, lease=lease)
     index_dir = data.index(declaration.name)
-    needed = set(crawls) | {crawl for manifest in list_versions(index_dir) for crawl in (manifest.run_id, *manifest.lineage.get("crawls", {}).values())}
+    manifests = list_versions(index_dir)
+    made_by = {manifest.run_id for manifest in manifests}
+    judges = made_by | judges_of_live(data.processed(declaration.name))
+    result.bytes += prune_results(data, declaration.name, declaration.retention.versions, judges)
+    needed = set(crawls) | made_by | {crawl for manifest in manifests for crawl in manifest.lineage.get("crawls", {}).values()}
     bodies = _bodies_of_versions(index_dir)
     if bodies is None:
         return result

@@ -1,18 +1,18 @@
 """The inputs from which the live version was last confirmed. A run with the same inputs has nothing to map."""
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, DUPLICATES, RECORDS, REJECTS
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, Pages, Rejects, Tables, Validated
+from almanac.flows.pipeline.results import judged_by, write_judged
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
-from almanac.schemas.reports import ItemCounts, RunReport
+from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport
 
 STATE = "state.json"
 _FORMAT = 2
@@ -20,7 +20,11 @@ _FORMAT = 2
 
 class State(BaseModel):
     """`inputs` is the hash of pages and stage fingerprints. `rejects` and `duplicates` are the hashes of rejects.jsonl and duplicates.jsonl, and `vectors` is
-    that of the names of all vector parts."""
+    that of the names of all vector parts.
+
+    `validation` has the results of the declared rules without samples of values, which must not outlive a takedown here; `judged_by` is the run that keeps
+    them.
+    """
 
     format: int = _FORMAT
     version: str
@@ -32,7 +36,8 @@ class State(BaseModel):
     rejects: str
     vectors: str = ""
     duplicates: str
-    validation: list[dict[str, Any]] = []
+    validation: list[ExpectationResult] = []
+    judged_by: str | None = None
 
 
 def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
@@ -41,8 +46,8 @@ def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
     return sha256(canonical_json([{one.source: one.fingerprint for one in pages}, later, sorted(forgotten_urls(run.index_dir))]))
 
 
-def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str, Any]]) -> None:
-    """Records the inputs of the live version. Call it when the version is live and the report written. `validation` has one row for each expectation."""
+def remember(run: Run, report: RunReport, digest: str) -> None:
+    """Records the inputs of the live version. Call it when the version is live and the report written."""
     if report.version is None:
         raise ValueError(f"run {run.run_id} confirmed no version")
     state = State(
@@ -55,7 +60,8 @@ def remember(run: Run, report: RunReport, digest: str, validation: list[dict[str
         rejects=_hash_of(run.processed / REJECTS),
         duplicates=_hash_of(run.processed / DUPLICATES),
         vectors=_vector_parts(run),
-        validation=validation,
+        validation=report.expectations,
+        judged_by=judged_by(report),
     )
     if _read(run.processed / STATE) != state:
         write_file(run.processed / STATE, state.model_dump_json(indent=1))
@@ -76,13 +82,11 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
     before = state.items
     present = before.added + before.changed + before.moved + before.unchanged
     counts = ItemCounts(**{"in": before.in_}, deduplicated=before.deduplicated, quarantined=before.quarantined, unchanged=present)
-    report = run.staging / "validation.json"
-    write_file(report, canonical_json(state.validation), synced=False)
-    broken = sum(not row["ok"] for row in state.validation) if state.validation else None
+    broken = sum(not result.ok for result in state.validation) if state.validation else None
     rejects = Rejects(rejected, before.quarantined) if before.quarantined else Rejects()
     duplicates = Duplicates(dropped, before.deduplicated) if before.deduplicated else Duplicates()
     return (
-        Validated((rejects,), None, report, broken),
+        Validated((rejects,), None, write_judged(run.staging / "validation.json", state.validation), broken, state.judged_by),
         Comparison(counts, present, tables[0], tables[1], None, duplicates),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
@@ -96,6 +100,12 @@ def vectors_as_confirmed(run: Run) -> bool:
 
 def _vector_parts(run: Run) -> str:
     return sha256(canonical_json(VectorStore(run.data.vectors, run.embedder).parts()))
+
+
+def judges_of_live(processed: Path) -> set[str]:
+    """The run whose results of declared rules belong to the live version, as a set."""
+    state = _read(processed / STATE)
+    return set() if state is None or state.judged_by is None else {state.judged_by}
 
 
 def _read(path: Path) -> State | None:

@@ -14,6 +14,7 @@ from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
 from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
+from almanac.flows.pipeline.results import is_results, write_results
 from almanac.index.upkeep.prune import needed_keys
 from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
@@ -146,7 +147,11 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
     for report in sorted(data.runs(kb).glob("*.json")):
         before = parsed(report.read_text(encoding="utf-8", errors="replace"))
         after = _without(before, urls)
-        if after != before:
+        if after == before:
+            continue
+        if is_results(report):
+            write_results(report, after)
+        else:
             write_file(report, json.dumps(after, ensure_ascii=False, indent=1))
 
 

@@ -1,4 +1,4 @@
-"""Step: what is declared of the items, checked by Great Expectations. An item that breaks an expectation is quarantined."""
+"""Step: what is declared of the items, judged by Great Expectations. An item that breaks a rule on single items is quarantined."""
 
 import json
 from collections.abc import Iterable
@@ -7,24 +7,22 @@ from pathlib import Path
 from almanac.core.durable import write_file
 from almanac.core.tables import StoredItems
 from almanac.flows.pipeline.handles import Items, Pages, Rejects, Validated
+from almanac.flows.pipeline.results import write_judged
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
-from almanac.schemas.hashing import canonical_json
 from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.transforms.validate import validate_items
 
 
 def validate(run: Run, items: Items) -> Validated:
-    """Checks every item; the report is kept with the run."""
-    validation = validate_items(StoredItems(items.table), run.declaration)
-    report = run.staging / "validation.json" if run.is_plan else run.data.runs(run.kb) / f"{run.run_id}.validation.json"
-    write_file(report, canonical_json(validation.report))
+    """Judges every item, and with them what mapping rejected. The results are staged; the run keeps them when it ends."""
+    validation = validate_items(StoredItems(items.table), run.declaration, items.rejects.read())
     return Validated(
         rejects=(items.rejects, Rejects.write(run.staging / "rejects-validate.jsonl", list(validation.rejects.values()))),
         quarantined=write_rows(run.staging / "quarantined.json", validation.rejects.keys()),
-        report=report,
-        broken=sum(not row["ok"] for row in validation.report) if validation.report else None,
+        report=write_judged(run.staging / "validation.json", validation.results),
+        broken=sum(not result.ok for result in validation.results) if validation.results else None,
     )
 
 

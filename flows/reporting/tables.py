@@ -5,9 +5,10 @@ from typing import Any
 
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.manifest import Check, Verdict
-from almanac.schemas.reports import CrawlOutcome, DiffResult, PlanResult, Recall, RunReport
+from almanac.schemas.reports import CrawlOutcome, DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
+EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "found", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
@@ -23,11 +24,13 @@ def gate_rows(verdict: Verdict | Mapping[str, Any]) -> list[tuple[str, str, str,
     return [(check.name, amount(check.name, check.value), amount(check.name, check.limit), _result(check)) for check in checks]
 
 
-def amount(name: str, value: float | None) -> str:
-    """A value or limit of the named check, formatted as a count or as a percentage."""
+def amount(name: str, value: float | str | None) -> str:
+    """A value or limit of the named check, formatted as a count or as a percentage; what expectations find is shown as it is."""
     if value is None:
         return NOTHING
-    return f"{value:,}" if name in _COUNTS else percent(value)
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if name in _COUNTS or name.startswith("expect_") else percent(value)
 
 
 def percent(share: float) -> str:
@@ -49,6 +52,35 @@ def gate_title(verdict: Verdict, previous: str | None) -> str:
     """The verdict in words. For a first version, it adds that there is nothing to compare with."""
     outcome = f"refused{f': {previous} serves on' if previous else ', and nothing is live'}" if verdict.verdict == "refused" else "passed"
     return f"Gate {outcome}" + ("" if previous else "; a first version compares with nothing")
+
+
+def expectation_rows(results: Iterable[ExpectationResult]) -> list[tuple[object, ...]]:
+    """One row for each declared rule: source, field, what was declared, checked, broken, found, result."""
+    return [
+        (one.source or NOTHING, one.field or NOTHING, one.rule, one.checked, one.broken if one.value is None else None, one.value, state_of_rule(one))
+        for one in results
+    ]
+
+
+def state_of_rule(result: ExpectationResult) -> str:
+    """What became of a rule, in a word or with the reason why it could not be judged."""
+    if result.error is not None:
+        return f"not judged: {result.error}"
+    return "ok" if result.ok else {"quarantine": "quarantined", "warn": "WARNING", "refuse": "REFUSED"}[result.severity]
+
+
+def expectations_line(results: Sequence[ExpectationResult]) -> str:
+    """The results in a sentence: `12 rules judged, 2 broken by 3 items, 1 warning`."""
+    broken = [one for one in results if one.severity == "quarantine" and not one.ok and one.error is None]
+    items = sum(one.broken for one in broken)
+    parts = [f"{len(results)} rules judged", f"{len(broken)} broken by {items} item{'' if items == 1 else 's'}" if broken else "no item breaks one"]
+    for count, what in (
+        (sum(one.severity == "warn" and not one.ok for one in results), "warned of"),
+        (sum(one.severity == "refuse" and not one.ok for one in results), "refused"),
+        (sum(one.error is not None for one in results), "not judged"),
+    ):
+        parts += [f"{count} {what}"] if count else []
+    return ", ".join(parts)
 
 
 def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str]]:

@@ -151,6 +151,12 @@ class FieldRule(DeclaredModel):
         return self.const is None and self.url is None
 
     @property
+    def conditions(self) -> dict[str, str]:
+        """What mapping requires of a value, as declared, by the key that requires it: `{"required": "required: true", "type": "type: price"}`."""
+        declared = {"type": self.type if self.type != "html" else None, "pattern": self.pattern, "required": self.required or None, "one_of": self.one_of}
+        return {key: f"{key}: {'true' if value is True else value}" for key, value in declared.items() if value is not None}
+
+    @property
     def reads_body(self) -> bool:
         """Whether the rule reads a JSON body, and so cannot match on an HTML page."""
         return self.each.reads_body if self.each is not None else self.json_ is not None and self.from_ == "body"

@@ -1,33 +1,11 @@
 """The sections `validate` and `gate` of a declaration: conditions that items and a new version must meet before publication."""
 
-import re
-from typing import Annotated, Any, Self
+from typing import Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
+from almanac.schemas.declaration.expectations import Expectation
 from almanac.schemas.declaration.model import DeclaredModel, Growth, Share
-
-
-def _regular_expression(value: str) -> str:
-    try:
-        re.compile(value)  # Great Expectations uses `re`, unlike the other expressions of a declaration
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return value
-
-
-class Expectation(DeclaredModel):
-    """A condition on every value of a field; an item that violates it is quarantined."""
-
-    field: str = Field(description="name of a declared field, `title`, `url` or `text`")
-    unique: bool = Field(False, description="no two items share the value")
-    not_null: bool = Field(False, description="the value is there")
-    min_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at least")
-    max_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at most")
-    min: float | None = Field(None, allow_inf_nan=False, description="smallest number")
-    max: float | None = Field(None, allow_inf_nan=False, description="largest number")
-    pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(None, description="regular expression that the text matches from its start")
-    one_of: list[Any] | None = Field(None, description="allowed values")
 
 
 class Validate(DeclaredModel):
@@ -35,7 +13,7 @@ class Validate(DeclaredModel):
 
     min_items: int = Field(1, ge=0, description="fewer items than this are refused by the gate")
     max_rejected: Share = Field(0.05, description="share of the items that may be quarantined: a number from 0 to 1, or `5%`")
-    expect: list[Expectation] = Field([], description="checked by Great Expectations")
+    expect: list[Expectation] = Field([], description="what the items must satisfy besides the rules of their fields; Great Expectations judges both")
 
 
 class Gate(DeclaredModel):

@@ -9,12 +9,13 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.expectations import unfit_expectations
 from almanac.schemas.declaration.gate import Gate, Validate
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.declaration.source import Source
-from almanac.schemas.declaration.template import template_names, unknown_field, unknown_name
+from almanac.schemas.declaration.template import template_names, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
@@ -70,8 +71,7 @@ class Declaration(DeclaredModel):
             raise ValueError("chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: it needs embed.provider local")
         if self.retrieve.expand and self.generate.provider == "extractive":
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
-        unknown = () if any(s.takes_own_fields for s in self.sources) else self._unknown_names()
-        refuse(type(self), [*self._repeated_names(), *unknown])
+        refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names()])
         return self
 
     def _repeated_names(self) -> Iterator[Finding]:
@@ -81,13 +81,15 @@ class Declaration(DeclaredModel):
             if (first := names.index(name)) < number:
                 yield Finding(("sources", number, "name"), "another source has this name", name, ("sources", first, "name"))
 
+    def _unfit_expectations(self) -> Iterator[Finding]:
+        sources = {source.name: None if source.takes_own_fields else source.declared_fields() for source in self.sources}
+        yield from unfit_expectations(self.validate_.expect, sources)
+
     def _unknown_names(self) -> Iterator[Finding]:
-        """Yields names of fields that no source declares."""
+        """Yields names in `chunk.prefix` of fields that no source declares."""
+        if any(s.takes_own_fields for s in self.sources):
+            return
         fields = [s.declared_fields() for s in self.sources]
-        known = {"title", "url", "text"}.union(*fields)
-        for number, expectation in enumerate(self.validate_.expect):
-            if expectation.field not in known:
-                yield Finding(("validate", "expect", number, "field"), unknown_field(expectation.field, known), expectation.field)
         for name in template_names(self.chunk.prefix or ""):
             found = [unknown_name(name, {"title": None, **declared}) for declared in fields]
             if None not in found:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from almanac.schemas.declaration.fields import FieldRule, Process
@@ -39,6 +39,7 @@ class FieldReading:
         matched: whether the rule found anything.
         problem: why the value cannot be used; None if it can.
         found: the offending value, shortened for reports.
+        breaks: the declared condition that the problem breaks, one of `FieldRule.conditions`; None for other problems.
         field: name or path of the field.
     """
 
@@ -48,6 +49,7 @@ class FieldReading:
     problem: str | None = None
     found: Any = None
     field: str = ""
+    breaks: str | None = None
 
 
 def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, FieldReading]:
@@ -63,18 +65,33 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     try:
         values, matched = _typed_values(rule, scope, wants_list)
     except _BadValue as bad:
-        return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name)
+        broken = rule.conditions.get(bad.condition)
+        return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name, breaks=broken)
     is_list = wants_list or "split" in rule.process
     value = _processed(values if is_list else (values[0] if values else None), rule)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
-    return _checked(FieldReading(value, rule, matched=matched, field=name))
+    reading = _checked(FieldReading(value, rule, matched=matched, field=name))
+    return _told_by_pattern(reading, scope) if reading.problem and not matched and rule.pattern is not None else reading
+
+
+def _told_by_pattern(reading: FieldReading, scope: FieldScope) -> FieldReading:
+    """The reading of a required field; where a text was there and the pattern found nothing in it, this is the problem."""
+    rule = reading.rule
+    text = next((raw for raw in _raw_values(rule, scope, wants_list=True) if not _is_nothing(raw)), None)
+    if text is None:
+        return reading
+    problem = f"{reading.problem}: {_shown(text)!r} does not match the pattern {rule.pattern}"
+    return replace(reading, problem=problem, found=_shown(text), breaks=rule.conditions["pattern"])
 
 
 class _BadValue(Exception):
-    def __init__(self, reason: str, found: Any) -> None:
+    """A value that breaks the `condition` type or pattern."""
+
+    def __init__(self, reason: str, found: Any, condition: str) -> None:
         super().__init__(reason)
         self.found = found
+        self.condition = condition
 
 
 def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> tuple[list[Any], bool]:
@@ -105,7 +122,7 @@ def _typed(value: Any, rule: FieldRule, scope: FieldScope) -> Any:
     try:
         return convert(value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url)
     except ValueError as error:
-        raise _BadValue(str(error), value) from error
+        raise _BadValue(str(error), value, "type") from error
 
 
 def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterable[Any]:
@@ -128,7 +145,7 @@ def _by_pattern(pattern: str | None, raw: Any) -> Any:
     try:
         return raw if pattern is None or raw is None else first_group(pattern, raw if isinstance(raw, str) else str(raw))
     except TooSlow as error:
-        raise _BadValue(str(error), raw) from error
+        raise _BadValue(str(error), raw, "pattern") from error
 
 
 def _without_match(rule: FieldRule) -> Any:
@@ -178,7 +195,7 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
             continue  # such as a header row
         for inner, reading in readings.items():
             if reading.problem:
-                return FieldReading(None, reading.rule, matched=True, problem=reading.problem, found=reading.found, field=f"{name}.{reading.field or inner}")
+                return replace(reading, value=None, matched=True, field=f"{name}.{reading.field or inner}")
         if any(reading.matched for reading in readings.values()):
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
@@ -198,16 +215,16 @@ def _containers(rule: FieldRule, scope: FieldScope) -> list[Any]:
 def _checked(reading: FieldReading) -> FieldReading:
     """The reading, with a problem added if a required value is missing or a value is not in `one_of`."""
     rule = reading.rule
-    problem = None
+    problem = broken = None
     if rule.required and _is_nothing(reading.value if reading.matched else rule.default):
-        problem = "required field is missing"
+        problem, broken = "required field is missing", "required"
     elif rule.one_of is not None and reading.value is not None:
         values = reading.value if isinstance(reading.value, list) else [reading.value]
         if strange := [value for value in values if value not in rule.one_of]:
-            problem = f"{_shown(strange[0])!r} is not one of {', '.join(map(str, rule.one_of))}"
-    if problem is None:
+            problem, broken = f"{_shown(strange[0])!r} is not one of {', '.join(map(str, rule.one_of))}", "one_of"
+    if broken is None:
         return reading
-    return FieldReading(reading.value, rule, matched=reading.matched, problem=problem, found=_shown(reading.value), field=reading.field)
+    return replace(reading, problem=problem, found=_shown(reading.value), breaks=rule.conditions[broken])
 
 
 def _shown(value: Any) -> Any:

@@ -84,14 +84,13 @@ class _Mapper:
         readings = self._readings(part, language)
         values = {name: reading.value for name, reading in readings.items()}
         place = self._place(part, values)
-        problem = next(((name, reading) for name, reading in readings.items() if reading.problem), None)
-        if problem is not None:
-            return MappedItem(readings, reject=self._problem(*problem, place, values))
+        if problems := {name: reading for name, reading in readings.items() if reading.problem}:
+            return MappedItem(readings, reject=self._problem(problems, place, values))
         title = self._title(part, {**values, "url": place.url})
         document_id = _without_controls(place.item_id if self.source.id == "url" else fill(self.source.id, {**values, "url": place.url, "title": title}))
         if not document_id:
             reason = f"the id {self.source.id} is empty; there is {', '.join(list(values)[:10]) or 'no field'}"
-            return MappedItem(readings, reject=self._reject(place.url, None, reason, "id", self.source.id))
+            return MappedItem(readings, reject=self._reject(place.url, None, reason, "id", self.source.id, breaks={"id": f"id: {self.source.id}"}))
         url = place.url
         is_first = document_id not in self._ids  # a second item of that id is quarantined and reported with its line
         self._ids.add(document_id)
@@ -113,7 +112,7 @@ class _Mapper:
                 readings[name] = carried
             else:
                 problem = "required field is missing: no card of a listing leads here" if rule.required and rule.default is None else None
-                readings[name] = FieldReading(rule.default, rule, problem=problem, field=name)
+                readings[name] = FieldReading(rule.default, rule, problem=problem, field=name, breaks=rule.conditions["required"] if problem else None)
         return readings
 
     def _place(self, part: Part, values: dict[str, Any]) -> _Place:
@@ -133,12 +132,17 @@ class _Mapper:
             fields["url"] = url
         return fields
 
-    def _problem(self, name: str, reading: FieldReading, place: _Place, values: dict[str, Any]) -> Reject:
+    def _problem(self, problems: dict[str, FieldReading], place: _Place, values: dict[str, Any]) -> Reject:
+        """A reject for the first problem, which notes what else is broken."""
         document_id = place.item_id if self.source.id == "url" else fill(self.source.id, values)
-        return self._reject(place.url, document_id or None, reading.problem or "", reading.field or name, reading.rule.rule, reading.found)
+        name, first = next(iter(problems.items()))
+        breaks = {reading.field or name: reading.breaks for name, reading in problems.items() if reading.breaks is not None} if first.breaks else {}
+        return self._reject(place.url, document_id or None, first.problem or "", first.field or name, first.rule.rule, first.found, breaks)
 
-    def _reject(self, url: str, document_id: str | None, reason: str, field_name: str, rule: str, value: Any = None) -> Reject:
-        return Reject(self.source.name, url, document_id, "map", reason, field=field_name, value=value, rule=rule)
+    def _reject(
+        self, url: str, document_id: str | None, reason: str, field_name: str, rule: str, value: Any = None, breaks: dict[str, str] | None = None
+    ) -> Reject:
+        return Reject(self.source.name, url, document_id, "map", reason, field=field_name, value=value, rule=rule, breaks=breaks or {})
 
     def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any], language: str) -> Draft:
         body: str | None = None

@@ -1,0 +1,182 @@
+"""Checks the arguments of a named expectation, as far as that is possible without data."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from math import isfinite
+from typing import Any
+
+from almanac.schemas.declaration.expectation_catalog import Argument, Known
+from almanac.schemas.declaration.nearest import nearest
+
+_TYPES = ("str", "int", "float", "bool", "list", "dict")  # those of a field's value
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "match_on": ("any", "all"),
+    "method": ("iqr", "std"),
+    "missing_pair": ("both_values_are_missing", "either_value_is_missing", "neither"),
+    "missing_any": ("all_values_are_missing", "any_value_is_missing", "never"),
+}
+
+
+def did_you_mean(name: str, names: Mapping[str, Any] | list[str]) -> str:
+    """`; did you mean X` if a name is close, else an empty text."""
+    close = nearest(name, names)
+    return f"; did you mean {close}" if close else ""
+
+
+def is_moment(value: Any) -> bool:
+    """Whether a value is a date or a time in ISO 8601."""
+    try:
+        return isinstance(value, str) and bool(datetime.fromisoformat(value))
+    except ValueError:
+        return False
+
+
+def wrong_arguments(known: Known, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields (argument, what is wrong with it) for each problem; an empty argument where several are concerned."""
+    takes = dict(known.arguments)
+    if known.over == "pair":
+        takes |= {"column_A": "text", "column_B": "text"}
+    elif known.over == "fields":
+        takes |= {"column_list": "fields"}
+    for name in arguments.keys() - takes.keys():
+        yield name, "a field is named by `field` here" if name == "column" else _unknown(name, takes)
+    given = {name: value for name, value in arguments.items() if name in takes and value is not None}
+    for name in [*known.required, *(("column_A", "column_B") if known.over == "pair" else ("column_list",) if known.over == "fields" else ())]:
+        if name not in given:
+            yield name, "is required"
+    if known.some_of and not given.keys() & set(known.some_of):
+        yield "", f"at least one of {' and '.join(known.some_of)} is required"
+    for name, value in given.items():
+        if problem := _problem(takes[name], value):
+            yield name, f"{problem}; found {value!r}"
+    low, high = given.get("min_value"), given.get("max_value")
+    if low is not None and high is not None:
+        if isinstance(low, str) != isinstance(high, str):
+            yield "max_value", "min_value and max_value must both be numbers, or both dates"
+        elif low > high:
+            yield "max_value", f"is below min_value: no value is between {low!r} and {high!r}"
+
+
+def _unknown(name: str, takes: Mapping[str, Argument]) -> str:
+    return f"unknown argument{did_you_mean(name, takes)}" + (f"; it takes {', '.join(takes)}" if takes else "; it takes none")
+
+
+def _problem(kind: Argument, value: Any) -> str:
+    if kind in _CHOICES:
+        return "" if value in _CHOICES[kind] else f"must be one of {', '.join(_CHOICES[kind])}"
+    return _CHECKS[kind](value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _bound(value: Any) -> str:
+    return "" if _is_number(value) or is_moment(value) else "must be a number, or a date such as 2024-05-03"
+
+
+def _number(value: Any) -> str:
+    return "" if _is_number(value) else "must be a number"
+
+
+def _count(value: Any) -> str:
+    return "" if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else "must be a whole number, 0 or more"
+
+
+def _share(value: Any) -> str:
+    return "" if _is_number(value) and 0 <= value <= 1 else "must be a number from 0 to 1"
+
+
+def _yes_or_no(value: Any) -> str:
+    return "" if isinstance(value, bool) else "must be true or false"
+
+
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) and value else "must be a text"
+
+
+def _regex(value: Any) -> str:
+    if not isinstance(value, str):
+        return "must be a regular expression"
+    try:
+        re.compile(value)
+    except re.error as error:
+        return f"not a regular expression: {error}"
+    return ""
+
+
+def _each(check: Callable[[Any], str], what: str, least: int = 1) -> Callable[[Any], str]:
+    def checked(value: Any) -> str:
+        if not isinstance(value, list) or len(value) < least:
+            return f"must be a list of {what}" + (f", at least {least}" if least > 1 else "")
+        return next((problem for entry in value if (problem := check(entry))), "")
+
+    return checked
+
+
+def _time_format(value: Any) -> str:
+    if problem := _text(value):
+        return problem
+    try:
+        datetime.strptime(datetime(2024, 11, 23, 14, 5).strftime(value), value)
+    except ValueError as error:
+        return f"not a strptime format: {error}"
+    return "" if "%" in value else "not a strptime format: it has no directive such as %d"
+
+
+def _value(value: Any) -> str:
+    return "" if isinstance(value, str | bool) or _is_number(value) else "its entries must be texts, numbers, true or false"
+
+
+def _pair(value: Any) -> str:
+    return "" if isinstance(value, list) and len(value) == 2 and not any(map(_value, value)) else "its entries must be pairs of values"
+
+
+def _type(value: Any) -> str:
+    return "" if value in _TYPES else f"must be one of {', '.join(_TYPES)}"
+
+
+def _schema(value: Any) -> str:
+    if not isinstance(value, dict) or not value:
+        return "must be a JSON Schema"
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(value).check_schema(value)
+    except SchemaError as error:
+        return f"not a JSON Schema: {error.message}"
+    return ""
+
+
+def _ranges(value: Any) -> str:
+    shape = "must be {quantiles: [0.5], value_ranges: [[1, 10]]}, one range for each quantile, null for no limit"
+    if not isinstance(value, dict) or value.keys() != {"quantiles", "value_ranges"}:
+        return shape
+    quantiles, ranges = value["quantiles"], value["value_ranges"]
+    if not (isinstance(quantiles, list) and isinstance(ranges, list) and quantiles and len(quantiles) == len(ranges)):
+        return shape
+    fits = all(isinstance(one, list) and len(one) == 2 and all(limit is None or _is_number(limit) for limit in one) for one in ranges)
+    return "" if fits and not any(map(_share, quantiles)) and quantiles == sorted(quantiles) else shape
+
+
+_CHECKS: dict[Argument, Callable[[Any], str]] = {
+    "bound": _bound,
+    "number": _number,
+    "count": _count,
+    "share": _share,
+    "yes_or_no": _yes_or_no,
+    "text": _text,
+    "regex": _regex,
+    "regexes": _each(_regex, "regular expressions"),
+    "time_format": _time_format,
+    "values": _each(_value, "values"),
+    "pairs": _each(_pair, "pairs of values"),
+    "type": _type,
+    "types": _each(_type, "types"),
+    "schema": _schema,
+    "ranges": _ranges,
+    "fields": _each(_text, "fields", 2),
+    "names": _each(_text, "names"),
+}
