@@ -20,7 +20,7 @@ def judge(
     shrunk: int = 0,
     rewritten: int = 0,
     broken_expectations: int | None = None,
-    expectations: Sequence[ExpectationResult] = (),
+    expectations: Sequence[Check] = (),
     recall: Recall | None = None,
     live_recall: Recall | None = None,
 ) -> Verdict:
@@ -34,7 +34,7 @@ def judge(
         shrunk: of the items that stayed (changed, moved or unchanged), those whose text fell below half of its length.
         rewritten: of the items that stayed, those whose text is another.
         broken_expectations: number of declared expectations that some item broke; only informs, since the share of quarantined items is limited anyway.
-        expectations: results of the declared rules; those that refuse, and those that could not be judged and do not only warn, are checks of their own.
+        expectations: the checks of the declared rules, from `refusing`.
         recall: recall of the new version.
         live_recall: recall of the live version.
     """
@@ -47,7 +47,7 @@ def judge(
         _at_least("min_items", items.added + stayed, rules.min_items),
         _at_most("max_rejected", _share(items.quarantined, items.in_), rules.max_rejected),
         Check(name="expectations", value=broken_expectations, limit=None, ok=True),
-        *_refusing(expectations),
+        *expectations,
         _at_most("max_failed", _share(pages.failed, pages.present + pages.failed), gate.max_failed),
         _at_most("max_lost", _share(items.removed, live_items), gate.max_lost),
         _at_most("max_added", _share(items.added, live_items), gate.max_added),
@@ -59,12 +59,15 @@ def judge(
     return Verdict(verdict="passed" if all(check.ok for check in checks) else "refused", checks=checks)
 
 
-def _refusing(expectations: Sequence[ExpectationResult]) -> list[Check]:
-    """A check for each rule that refuses, named for it, and for its source where several have one of that name."""
-    refusing = [one for one in expectations if one.severity == "refuse" or (one.severity == "quarantine" and one.error is not None)]
-    names = Counter(one.name for one in refusing)
-    named = ((one, one.name if names[one.name] == 1 or not one.source else f"{one.name} ({one.source})") for one in refusing)
-    return [Check(name=name, value=one.value, limit=one.limit, ok=one.ok) for one, name in named]
+def refusing(expectations: Sequence[ExpectationResult]) -> tuple[Check, ...]:
+    """The gate's checks of declared rules: of each that refuses, and of each that could not be judged and does not only warn.
+
+    A check is named for its rule, and for its source where several have one of that name.
+    """
+    meant = [one for one in expectations if one.severity == "refuse" or (one.severity == "quarantine" and one.error is not None)]
+    names = Counter(one.name for one in meant)
+    named = ((one, one.name if names[one.name] == 1 or not one.source else f"{one.name} ({one.source})") for one in meant)
+    return tuple(Check(name=name, value=one.value, limit=one.limit, ok=one.ok) for one, name in named)
 
 
 def _share(part: int, whole: int | None) -> float | None:

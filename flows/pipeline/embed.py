@@ -134,5 +134,6 @@ def quarantine_refused(run: Run, items: Items, validated: Validated, tables: Tab
         quarantined=write_rows(run.staging / "quarantined-embed.json", before | rows.keys()),
         report=validated.report,
         broken=validated.broken,
+        checks=validated.checks,
         judged_by=validated.judged_by,
     )

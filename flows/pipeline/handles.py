@@ -16,7 +16,7 @@ from typing import Any
 from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.schemas.items import Duplicate, Reject
-from almanac.schemas.manifest import Derived, Manifest
+from almanac.schemas.manifest import Check, Derived, Manifest
 from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall
 
 
@@ -115,14 +115,16 @@ class Items:
 class Validated:
     """The result of validation. `quarantined` is a JSON file with the row numbers of the items that are left out, None if there are none.
 
-    `report` is a JSON file with the result of each declared rule. `broken` counts those that do not hold; None if nothing is declared. `judged_by` is the
-    run whose results these are, where an earlier run judged the same items; None for this run.
+    `report` is a JSON file with the result of each declared rule. `broken` counts those that do not hold; None if nothing is declared. `checks` are for the
+    gate, one for each rule that may refuse the version. `judged_by` is the run whose results these are, where an earlier run judged the same items; None for
+    this run.
     """
 
     rejects: tuple[Rejects, ...]
     quarantined: Path | None
     report: Path
     broken: int | None
+    checks: tuple[Check, ...] = ()
     judged_by: str | None = None
 
     @property

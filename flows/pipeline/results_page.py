@@ -26,7 +26,10 @@ th{color:var(--soft);font-weight:600;font-size:.78rem;white-space:nowrap}th,td{t
 vertical-align:top}tbody tr:last-child td{border-bottom:0}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 code{font:.86em ui-monospace,monospace;background:var(--code);border-radius:4px;padding:.1em .35em;overflow-wrap:anywhere}small{color:var(--soft);display:block}
 .tag{border-radius:99px;padding:.1rem .6rem;font-size:.78rem;font-weight:600;white-space:nowrap}a{color:var(--link);overflow-wrap:anywhere}
-td.of{min-width:10rem}summary{cursor:pointer;color:var(--link)}details table{margin:.4rem 0 0;font-size:.95em}details td{padding:.3rem .8rem .3rem 0}
+td.of{min-width:17rem}tr>td:nth-child(3){min-width:20rem}
+p.verdict{max-width:none}.n small{white-space:normal;min-width:6rem}summary{cursor:pointer;color:var(--link)}
+details table{margin:.4rem 0 0;font-size:.95em}details td{padding:.3rem .8rem .3rem 0}
+details td:first-child{min-width:6rem}
 p{max-width:60rem}
 """
 _SEVERITIES = {"quarantine": "quarantines the item", "warn": "warns", "refuse": "refuses the version"}

@@ -13,6 +13,7 @@ from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport
+from almanac.transforms.gate import refusing
 
 STATE = "state.json"
 _FORMAT = 2
@@ -86,7 +87,7 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
     rejects = Rejects(rejected, before.quarantined) if before.quarantined else Rejects()
     duplicates = Duplicates(dropped, before.deduplicated) if before.deduplicated else Duplicates()
     return (
-        Validated((rejects,), None, write_judged(run.staging / "validation.json", state.validation), broken, state.judged_by),
+        Validated((rejects,), None, write_judged(run.staging / "validation.json", state.validation), broken, refusing(state.validation), state.judged_by),
         Comparison(counts, present, tables[0], tables[1], None, duplicates),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )

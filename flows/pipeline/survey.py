@@ -115,7 +115,7 @@ def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparis
         shrunk=comparison.shrunk,
         rewritten=comparison.rewritten,
         broken_expectations=validated.broken,
-        expectations=validated.results(),
+        expectations=validated.checks,
         recall=recall,
         live_recall=live_recall,
     )

@@ -12,6 +12,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.spiders.selecting.links import describe_unfollowed
+from almanac.transforms.gate import refusing
 from almanac.transforms.validate import validate_items
 
 
@@ -23,6 +24,7 @@ def validate(run: Run, items: Items) -> Validated:
         quarantined=write_rows(run.staging / "quarantined.json", validation.rejects.keys()),
         report=write_judged(run.staging / "validation.json", validation.results),
         broken=sum(not result.ok for result in validation.results) if validation.results else None,
+        checks=refusing(validation.results),
     )
 
 

@@ -1,0 +1,137 @@
+"""Rules on items: judged in batches as on all at once, entry by entry, and each item quarantined for the first rule that it breaks."""
+
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from almanac.flows.pipeline.results_page import page_of
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.items import Item, Reject
+from almanac.schemas.reports import BrokenValue, ItemCounts, JudgedExpectation, OtherRejects, ValidationResults
+from almanac.transforms.gate import refusing
+from almanac.transforms.validate import Validation, validate_items
+
+_FIELDS = {
+    "code": {"json": "code", "required": True},
+    "n": {"json": "n", "type": "number"},
+    "m": {"json": "m"},
+    "tags": {"json": "tags", "many": True},
+    "on": {"json": "on", "type": "datetime"},
+    "price": {"json": "price", "type": "price"},
+}
+
+
+def _judged(items: list[Item], *expect: dict[str, Any], rejects: list[Reject] | None = None) -> Validation:
+    source = {"name": "s", "kind": "files", "glob": "x.jsonl", "yields": "records", "fields": _FIELDS}
+    declaration = Declaration.model_validate({"name": "kb", "sources": [source], "validate": {"expect": list(expect)}})
+    return validate_items(items, declaration, rejects or [])
+
+
+def _items(*fields: dict[str, Any]) -> list[Item]:
+    every = ({"code": f"c{number}", **one} for number, one in enumerate(fields))
+    return [Item("s", "record", f"i{n}", f"u{n}", "t", "text", {**one}, {}, "raw", "2026-02-02T00:00:00+00:00") for n, one in enumerate(every)]
+
+
+def _named(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"expectation": f"expect_{name}", **arguments}
+
+
+@pytest.mark.parametrize("batch", [2, 5000])
+@pytest.mark.parametrize(
+    ("values", "expect", "broken"),
+    [
+        ([1, 2, 1, None, None, 1], lambda: {"field": "m", "unique": True}, {2, 5}),
+        ([1, 1.0, True, "1", [1]], lambda: {"field": "m", "unique": True}, set()),
+        ([{"b": 1, "a": 2}, {"a": 2, "b": 1}], lambda: {"field": "m", "unique": True}, {1}),
+        (["a", "bb", None, "b"], lambda: _named("column_values_to_match_regex", field="m", regex="^a"), {1, 3}),
+        ([["a", "b"], ["a", "x"], [], "a"], lambda: _named("column_values_to_be_in_set", field="m", value_set=["a", "b"]), {1}),
+        ([["ab", "x"], ["abc"]], lambda: {"field": "m", "pattern": "ab"}, {0}),
+        ([[1, 9], 3, "7", None], lambda: {"field": "m", "max": 8}, {0}),
+        ([1, "x", 2], lambda: {"field": "m", "min": 0}, {1}),
+        ([1, 2, 2, 1, None, 0], lambda: _named("column_values_to_be_increasing", field="m"), {3, 5}),
+        ([1, 1, 1, 1, 1, 90], lambda: _named("column_value_z_scores_to_be_less_than", field="m", threshold=2, double_sided=True), {5}),
+        (["", "a", None], lambda: _named("column_values_to_not_be_null", field="m"), {2}),
+        ([1, "1", 1.5, None], lambda: _named("column_values_to_be_of_type", field="m", type_="str"), {0, 2}),
+        ([{"a": 1}, {"b": 1}], lambda: _named("column_values_to_match_json_schema", field="m", json_schema={"required": ["a"]}), {1}),
+        (["c0", "c9"], lambda: _named("column_pair_values_to_be_equal", column_A="code", column_B="m"), {1}),
+        (["x", "y", "x"], lambda: _named("compound_columns_to_be_unique", column_list=["m", "title"]), {2}),
+    ],
+)
+def test_exactly_the_items_that_break_a_rule_are_quarantined_however_they_are_batched(
+    values: list[Any], expect: Callable[[], dict[str, Any]], broken: set[int], batch: int
+) -> None:
+    with patch("almanac.transforms.judging._BATCH", batch):
+        judged = _judged(_items(*({"m": value} for value in values)), expect())
+    assert judged.rejects.keys() == broken
+    assert (judged.results[-1].broken, judged.results[-1].error) == (len(broken), None)
+    assert all((reject.field, reject.value) == (judged.results[-1].field, reject.value) for reject in judged.rejects.values())
+
+
+def test_dates_are_compared_as_moments_and_prices_as_amounts() -> None:
+    at = ["2024-05-03T01:00:00+02:00", "2024-05-02T23:30:00", "2024-05-04T00:00:00Z"]
+    prices = [{"amount": "10.00", "currency": "EUR"}, {"amount": "9.5", "currency": "EUR"}, None]
+    judged = _judged(
+        _items(*({"on": one, "price": price} for one, price in zip(at, prices, strict=True))),
+        _named("column_values_to_be_between", field="on", min_value="2024-05-02T23:15:00+00:00"),
+        _named("column_values_to_be_in_set", field="price", value_set=[10]),
+        _named("column_max_to_be_between", field="on", max_value="2024-05-03"),
+        _named("column_mean_to_be_between", field="price", min_value=1),
+    )
+    assert {number: reject.field for number, reject in judged.rejects.items()} == {0: "on", 1: "price"}
+    assert [(one.value, one.limit, one.ok) for one in judged.results[-2:]] == [("2024-05-04", "2024-05-03", False), (None, 1, False)]
+
+
+def test_an_item_counts_for_the_first_rule_that_it_breaks() -> None:
+    items = _items({"n": 9, "m": "x"}, {"n": 1, "m": "x"}, {"n": 9, "m": "y"})
+    judged = _judged(items, {"field": "n", "max": 5}, {"field": "m", "one_of": ["y"]})
+    assert {number: reject.rule for number, reject in judged.rejects.items()} == {0: "max: 5", 1: "one_of: ['y']", 2: "max: 5"}
+    assert [(one.broken, one.also) for one in judged.results[-2:]] == [(2, 0), (1, 1)]
+    assert [sample.url for sample in judged.results[-1].samples] == ["u1"]
+
+
+def test_a_rule_that_warns_or_refuses_leaves_its_items_alone() -> None:
+    items = _items(*({"n": n} for n in range(10)))
+    judged = _judged(items, {"field": "n", "min": 1, "severity": "warn"}, {"field": "n", "min": 2, "severity": "refuse", "mostly": "80%"})
+    assert judged.rejects == {}
+    assert [(one.value, one.limit, one.ok, one.broken) for one in judged.results[-2:]] == [(0.9, 1.0, False, 1), (0.8, 0.8, True, 2)]
+    assert [check.model_dump() for check in refusing(judged.results)] == [
+        {"name": "expect_column_values_to_be_between n", "value": 0.8, "limit": 0.8, "ok": True}
+    ]
+
+
+def test_a_column_with_values_that_are_no_numbers_has_no_mean() -> None:
+    judged = _judged(_items({"m": 1}, {"m": "many"}), _named("column_mean_to_be_between", field="m", min_value=0))
+    assert (judged.results[-1].ok, judged.results[-1].error) == (False, "it needs numbers, and 1 of 2 values are none")
+    assert [check.ok for check in refusing(judged.results)] == [False]
+
+
+def test_what_mapping_rejected_is_checked_and_only_its_own_rules_are_broken() -> None:
+    reject = Reject("s", "u9", None, "map", "neither", "n", "x", "json: n", {"n": "type: number", "code": "required: true"})
+    other = Reject("s", "u8", None, "read", "line 3 is not JSON")
+    judged = _judged(_items({"m": 1}), {"field": "m", "not_null": True}, {"field": "m", "unique": True}, rejects=[reject, other])
+    assert judged.rejects == {}
+    assert {one.checked for one in judged.results} == {2}
+    assert {(one.field, one.rule): (one.broken, one.also) for one in judged.results if not one.ok} == {
+        ("n", "type: number"): (1, 0),
+        ("code", "required: true"): (0, 1),
+    }
+
+
+def test_the_page_asks_for_nothing_and_runs_nothing_whatever_the_items_hold() -> None:
+    bad = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    samples = [BrokenValue(url=url, document_id=bad, value=bad) for url in (f"https://example.org/{bad}", f"javascript:{bad}")]
+    rule = JudgedExpectation(source=bad, field=bad, expectation="e", rule=bad, severity="quarantine", checked=3, broken=2, ok=False, samples=samples)
+    failed = rule.model_copy(update={"error": bad, "severity": "refuse", "value": bad, "limit": bad})
+    page = page_of(
+        ValidationResults(
+            kb=bad, run_id=bad, judged_at="", items=ItemCounts(), by_expectations=2,
+            otherwise=[OtherRejects(stage=bad, count=1, example=bad)], expectations=[rule, failed],
+        )
+    )  # fmt: skip
+    assert "<script" not in page
+    assert "<img" not in page
+    assert 'href="javascript' not in page
+    assert "default-src 'none'" in page
+    assert [part for part in ("src=x", "url(", "@import", "<link", "<iframe") if part in page.replace("src=x onerror", "")] == []
