@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth
 from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
+from almanac.schemas.declaration.expectation_catalog import CATALOG, NOT_TAKEN
 from almanac.schemas.declaration.expectations import Expectation
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
@@ -68,11 +70,28 @@ def declaration_reference() -> str:
         "replaced from the environment. This page is written by `make docs` from the models in `schemas/`.",
     ]
     for title, (model, place) in _SECTIONS.items():
-        lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), (model.__doc__ or "").strip(), ""]
+        lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), cleandoc(model.__doc__ or ""), ""]
         lines += ["| key | values | default | meaning |", "|---|---|---|---|", *_rows(model)]
         if planned := [f"`{key}`" + (f" ({', '.join(values)})" if values else "") for key, values in model.planned.items()]:
             lines += ["", f"Not supported yet: {', '.join(planned)}."]
+        if model is Expectation:
+            lines += ["", *_named_expectations()]
     return "\n".join(lines) + "\n"
+
+
+def _named_expectations() -> Iterator[str]:
+    """A table of the expectations that can be declared by name."""
+    fields = {"field": "`field`", "pair": "`column_A`, `column_B`", "fields": "`column_list`", "items": ""}
+    levels = {"row": "single items", "column": "a column", "table": "the number of items", "names": "the names of fields"}
+    yield "Names of Great Expectations that can be declared, with their arguments (required ones in bold):"
+    yield ""
+    yield "| expectation | judges | needs | arguments |"
+    yield "|---|---|---|---|"
+    for name, known in CATALOG.items():
+        arguments = ", ".join(f"**`{key}`**" if key in known.required else f"`{key}`" for key in known.arguments)
+        yield f"| `{name}` | {levels[known.level]} | {known.needs} | {', '.join(part for part in (fields[known.over], arguments) if part)} |"
+    yield ""
+    yield "Not to be declared: " + "; ".join(f"`{name}` ({reason.partition(';')[0]})" for name, reason in NOT_TAKEN.items()) + "."
 
 
 def _rows(model: type[DeclaredModel]) -> Iterator[str]:

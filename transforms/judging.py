@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from almanac.schemas.declaration.expectation_arguments import did_you_mean
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
 from almanac.schemas.reports import BrokenValue, JudgedExpectation
@@ -54,7 +55,7 @@ class SourceJudge:
         }
         self._library = Library([Question(tally.rule, _columns(number, tally.rule)) for number, tally in enumerate(self._local)])
         self._names: dict[str, None] = dict.fromkeys(source.declared_fields())
-        self._asks_names = any(tally.rule.known.level == "names" for tally in self._tallies)
+        self._asks_names = source.takes_own_fields or any(tally.rule.known.level == "names" for tally in self._tallies)
         self._first: dict[int, Rule] = {}
         self.wanted: dict[int, list[_Tally]] = {}  # number of an item → the rules that it is to be shown for
         self._start_batch()
@@ -101,6 +102,28 @@ class SourceJudge:
         if self._rows_in_batch >= _BATCH:
             self._judge_batch()
 
+    @property
+    def lacking(self) -> list[Rule]:
+        """The rules on fields that no item has, although the fields are those of the file: nobody could tell before."""
+        if not self._source.takes_own_fields or not len(self._numbers):
+            return []
+        names = {*self._names, "title", "url", "text"}
+        return [
+            tally.rule for tally in self._tallies if tally.rule.known.level != "names" and not tally.rule.by_mapping and not names >= set(tally.rule.fields)
+        ]
+
+    def has(self, rule: Rule) -> bool:
+        """Whether the rule is one of this source's, and its items have the fields."""
+        return any(tally.rule == rule for tally in self._tallies) and rule not in self.lacking
+
+    def set_aside(self, rule: Rule) -> None:
+        """Reports a rule on fields that no item has as an error, so that it judges nothing."""
+        known = sorted({*self._names, "title", "url", "text"})
+        absent = next(name for name in rule.fields if name not in known)
+        for tally in self._tallies:
+            if tally.rule == rule:
+                tally.error = f"no item has a field '{absent}'{did_you_mean(absent, known)}; there is {', '.join(known[:20])}"
+
     def judge(self) -> dict[int, Rule]:
         """Judges what was taken. Returns number of the item in the run → the first rule that quarantines it."""
         self._judge_rows()
@@ -117,7 +140,7 @@ class SourceJudge:
             if tally.rule.known.level != "row":
                 continue
             tally.checked = len(self._numbers) + self._mapped_rejects
-            if columns := self._whole.get(id(tally)):
+            if tally.error is None and (columns := self._whole.get(id(tally))):
                 self._judge_whole(tally, columns)
             if tally.rule.aspect in ("number", "moment") and tally.strange == tally.values > 0:
                 wanted = "number" if tally.rule.aspect == "number" else "date"
@@ -139,7 +162,8 @@ class SourceJudge:
             if tally.rule.known.level == "row":
                 continue
             tally.checked = len(self._numbers) - len(self._first)
-            self._judge_whole(tally, self._whole.get(id(tally), ()), without=self._first)
+            if tally.error is None:
+                self._judge_whole(tally, self._whole.get(id(tally), ()), without=self._first)
 
     def _to_show(self, tally: _Tally) -> list[int]:
         if tally.rule.known.level != "row":

@@ -42,13 +42,19 @@ def validate_items(items: Iterable[Item], declaration: Declaration, rejects: Ite
     for reject in rejects:
         if reject.breaks and (judge := judges.get(reject.source)) is not None:
             judge.add_reject(reject)
+    for judge in judges.values():
+        for rule in judge.lacking:
+            if not any(other.has(rule) for other in judges.values()):
+                judge.set_aside(rule)
     quarantined = {number: rule for judge in judges.values() for number, rule in judge.judge().items()}
     wanted = {number for judge in judges.values() for number in judge.wanted} | quarantined.keys()
     result = Validation()
     for number, item in enumerate(items) if wanted else ():
-        if (rule := quarantined.get(number)) is not None:
-            value, breaks = value_of(item, rule.fields[0]), {rule.field: rule.rule}
-            result.rejects[number] = Reject(item.source, item.url, item.document_id, "validate", "expectation not met", rule.field, value, rule.rule, breaks)
+        if (broken := quarantined.get(number)) is not None:
+            value, breaks = value_of(item, broken.fields[0]), {broken.field: broken.rule}
+            result.rejects[number] = Reject(
+                item.source, item.url, item.document_id, "validate", "expectation not met", broken.field, value, broken.rule, breaks
+            )
         if number in wanted:
             judges[item.source].show(number, item)
     for judge in judges.values():

@@ -62,7 +62,7 @@ class Expectation(DeclaredModel):
     max: float | None = Field(None, description="largest number")
     pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(None, description="regular expression that the text matches from its start")
     one_of: list[Any] | None = Field(None, description="allowed values")
-    arguments: dict[str, Any] = Field({}, description="not written: holds the arguments that stand beside `expectation`")
+    arguments: dict[str, Any] = Field({}, description="gathered from the keys beside `expectation` that are none of these: its arguments, listed below")
 
     @model_validator(mode="before")
     @classmethod

@@ -107,6 +107,24 @@ def test_a_column_with_values_that_are_no_numbers_has_no_mean() -> None:
     assert [check.ok for check in refusing(judged.results)] == [False]
 
 
+def test_a_field_that_no_file_has_is_an_error_and_one_that_another_file_has_is_none() -> None:
+    sources = [{"name": name, "kind": "files", "glob": "x.csv", "yields": "records"} for name in ("s", "t")]
+    expect = [{"field": "colour", "not_null": True}, {"field": "n", "min": 5}, _named("column_mean_to_be_between", field="colour", min_value=1)]
+    declaration = Declaration.model_validate({"name": "kb", "sources": sources, "validate": {"expect": expect}})
+    items = [Item(source, "record", source, "u", "t", "text", fields, {}, "raw", "") for source, fields in (("s", {"color": "red"}), ("t", {"n": 1}))]
+    judged = validate_items(items, declaration)
+    assert {number: reject.field for number, reject in judged.rejects.items()} == {1: "n"}
+    errors = {(one.source, one.rule): one.error for one in judged.results if one.error}
+    assert errors["s", "not_null: true"] == "no item has a field 'colour'; did you mean color; there is color, text, title, url"
+    assert len(errors) == 4
+
+
+def test_a_source_without_items_breaks_no_rule_on_items() -> None:
+    judged = _judged([], {"field": "m", "unique": True}, {"field": "m", "min": 1}, _named("column_mean_to_be_between", field="n", min_value=1))
+    assert [(one.ok, one.error) for one in judged.results[-3:-1]] == [(True, None)] * 2
+    assert not judged.results[-1].ok
+
+
 def test_what_mapping_rejected_is_checked_and_only_its_own_rules_are_broken() -> None:
     reject = Reject("s", "u9", None, "map", "neither", "n", "x", "json: n", {"n": "type: number", "code": "required: true"})
     other = Reject("s", "u8", None, "read", "line 3 is not JSON")
