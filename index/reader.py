@@ -157,10 +157,13 @@ class OpenVersion:
 
         Raises DamagedVersion where the lexical index is missing or cannot be read.
         """
-        from almanac.index.lexical.writer import as_damaged_lexical
+        from almanac.index.lexical.writer import REBUILD, as_damaged_lexical
 
         with self._damage_as_error(), as_damaged_lexical(self.folder):
-            return self._lexical.search(query, k, ids)
+            hits = self._lexical.search(query, k, ids)
+            if unknown := next((chunk_id for chunk_id, _ in hits if chunk_id not in self._row_of), None):
+                raise DamagedVersion(f"the lexical index has a chunk {unknown} that is in no table", where=str(self.folder), hint=REBUILD)
+            return hits
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
@@ -244,10 +247,12 @@ class OpenVersion:
 
     @cached_property
     def _lexical(self) -> "LexicalIndex":
-        from almanac.index.lexical.reader import LexicalIndex
+        from almanac.index.lexical.reader import LexicalIndex, require_unaltered
 
         with self._lock:
             require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
+            with self._damage_as_error():
+                require_unaltered(self.folder, self.manifest)
             return LexicalIndex(self.folder)
 
     @contextmanager

@@ -9,7 +9,10 @@ import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
-from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, as_damaged_lexical, lexical_schema
+from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, REBUILD, TERMS, as_damaged_lexical, lexical_schema
+from almanac.schemas.errors import DamagedVersion, StorageError
+from almanac.schemas.hashing import file_sha256
+from almanac.schemas.manifest import Manifest
 
 Hit = tuple[str, float]
 
@@ -124,6 +127,16 @@ class LexicalIndex:
         return zip((score for score, _ in hits), high, low, strict=True)
 
 
+def require_unaltered(version_dir: Path, manifest: Manifest) -> None:
+    """Compares the files of the index with their hashes in the manifest: tantivy does not look at its own checksums, and 100,000 passages are 20 MB.
+
+    Raises DamagedVersion for one that was altered.
+    """
+    for stored in manifest.files:
+        if stored.path.startswith(f"{LEXICAL}/") and stored.path != f"{LEXICAL}/{TERMS}" and file_sha256(version_dir / stored.path) != stored.sha256:
+            raise DamagedVersion(f"{stored.path} was altered", where=str(version_dir / stored.path), hint=REBUILD)
+
+
 def _id_of(high: int, low: int) -> str:
     return f"{high:016x}{low:016x}"
 
@@ -134,7 +147,11 @@ def _open(folder: Path) -> tantivy.Searcher:
     The searcher has every file open, so the links are not needed any longer. A link into a pinned folder leads to the same file under whatever name that
     folder has by then.
     """
-    with tempfile.TemporaryDirectory(prefix="almanac-lexical-") as links:
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="almanac-lexical-")
+    except OSError as error:
+        raise StorageError(f"no temporary folder for the lexical index: {error.strerror}", where="TMPDIR", hint="TMPDIR names a folder to write to") from error
+    with temporary as links:
         for path in folder.iterdir():
             (Path(links) / path.name).symlink_to(path.absolute())
         index = tantivy.Index.open(links)

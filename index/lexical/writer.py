@@ -28,6 +28,7 @@ from almanac.schemas.manifest import Manifest
 ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
 COLUMNS = ["chunk_id", "title", "embedded_text", "metadata"]
 UNDETERMINED = "und"
+REBUILD = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
 TERMS = "terms.parquet"  # the terms of each row of chunks.parquet, in its order, joined by spaces; `folded` is null where the language has no such terms
 
 _TERMS_SCHEMA = pa.schema([(BODY, pa.large_string()), (FOLDED, pa.large_string())])
@@ -117,8 +118,7 @@ def as_damaged_lexical(folder: Path) -> Iterator[None]:
         yield
     except BaseException as error:
         if isinstance(error, ValueError | OSError) or type(error).__name__ == "PanicException":
-            hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
-            raise DamagedVersion(f"the lexical index cannot be read: {error}", where=str(folder), hint=hint) from error
+            raise DamagedVersion(f"the lexical index cannot be read: {error}", where=str(folder), hint=REBUILD) from error
         raise
 
 
