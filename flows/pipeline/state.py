@@ -1,8 +1,9 @@
 """The inputs from which the live version was last confirmed. A run with the same inputs has nothing to map."""
 
+import json
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, DUPLICATES, RECORDS, REJECTS
@@ -11,7 +12,7 @@ from almanac.flows.pipeline.results import judged_by, write_judged
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
-from almanac.schemas.hashing import canonical_json, file_sha256, sha256
+from almanac.schemas.hashing import canonical_json, checked, file_sha256, sha256, unchecked
 from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport
 from almanac.transforms.gate import refusing
 
@@ -21,7 +22,7 @@ _FORMAT = 2
 
 class State(BaseModel):
     """`inputs` is the hash of pages and stage fingerprints. `rejects` and `duplicates` are the hashes of rejects.jsonl and duplicates.jsonl, and `vectors` is
-    that of the names of all vector parts.
+    that of the names of all vector parts; `tables` has those of the tables in data/processed, by file name.
 
     `validation` has the results of the declared rules without samples of values, which must not outlive a takedown here; `judged_by` is the run that keeps
     them.
@@ -35,7 +36,8 @@ class State(BaseModel):
     chunks: int
     truncated: int | None = None
     rejects: str
-    vectors: str = ""
+    vectors: str
+    tables: dict[str, str]
     duplicates: str
     validation: list[ExpectationResult] = []
     judged_by: str | None = None
@@ -61,11 +63,12 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
         rejects=_hash_of(run.processed / REJECTS),
         duplicates=_hash_of(run.processed / DUPLICATES),
         vectors=_vector_parts(run),
+        tables=_hashes_of_tables(run),
         validation=report.expectations,
         judged_by=judged_by(report),
     )
     if _read(run.processed / STATE) != state:
-        write_file(run.processed / STATE, state.model_dump_json(indent=1))
+        write_file(run.processed / STATE, json.dumps(checked(state.model_dump(mode="json", by_alias=True)), indent=1))
 
 
 def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Tables] | None:
@@ -78,7 +81,7 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
     if (state.rejects, state.duplicates) != (_hash_of(rejected), _hash_of(dropped)):
         return None
     tables = (run.processed / RECORDS, run.processed / DOCUMENTS, run.processed / CHUNKS)
-    if not all(table.is_file() for table in tables):
+    if state.tables != _hashes_of_tables(run):
         return None
     before = state.items
     present = before.added + before.changed + before.moved + before.unchanged
@@ -111,10 +114,14 @@ def judges_of_live(processed: Path) -> set[str]:
 
 def _read(path: Path) -> State | None:
     try:
-        state = State.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
+        state = State.model_validate(unchecked(json.loads(path.read_bytes())))
+    except (OSError, ValueError):
         return None
     return state if state.format == _FORMAT else None
+
+
+def _hashes_of_tables(run: Run) -> dict[str, str]:
+    return {name: _hash_of(run.processed / name) for name in (RECORDS, DOCUMENTS, CHUNKS)}
 
 
 def _hash_of(path: Path) -> str:

@@ -23,11 +23,10 @@ from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import read_manifest, read_pointer, version_dir, version_names, version_number
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
-from almanac.schemas.hashing import short_hash
+from almanac.schemas.hashing import checked, unchecked
 from almanac.schemas.manifest import Counts, Derived, Manifest
 
 _RECORD = "forgotten.jsonl"
-_CHECK = "check"  # key of a line's hash
 _SHOWN = 200  # characters of an unreadable line
 
 
@@ -76,16 +75,13 @@ def takedowns(index_dir: Path) -> list[Takedown]:
 
 def _takedown_in(line: str) -> Takedown:
     """The takedown in a line. Raises ValueError where the line was altered."""
-    values = json.loads(line)
-    if not isinstance(values, dict) or values.pop(_CHECK, None) != short_hash(values):
-        raise ValueError("altered")
-    return Takedown.model_validate(values)
+    return Takedown.model_validate(unchecked(json.loads(line)))
 
 
 def _line_of(takedown: Takedown) -> str:
     """A takedown with a hash of itself: a bit that flips in a URL must not bring its page back."""
     values = json.loads(json.dumps(takedown.model_dump(), ensure_ascii=False).encode("utf-8", "replace"))
-    return json.dumps({**values, _CHECK: short_hash(values)}, ensure_ascii=False) + "\n"
+    return json.dumps(checked(values), ensure_ascii=False) + "\n"
 
 
 def forgotten_urls(index_dir: Path) -> frozenset[str]:

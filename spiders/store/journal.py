@@ -6,6 +6,7 @@ pages as of that crawl. Torn lines are skipped. A journal of another format coun
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
@@ -17,6 +18,8 @@ from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Page
 
 FORMAT = 1
+_CHECK_KEY = b', "crc32": "'
+_CHECK = _CHECK_KEY + b'%08x"}\n'  # the end of each line: a flipped bit must not give a page another address
 _REQUESTER = "seal"  # its name in journals of format 1; under another name, every site would be fetched anew once
 
 
@@ -239,14 +242,18 @@ def _entry(values: dict[str, Any]) -> Entry | None:
 
 
 def line_of(values: dict[str, Any]) -> bytes:
-    """Values as one line of a journal (ASCII JSON with a line feed)."""
-    return json.dumps(values).encode("ascii") + b"\n"
+    """Values as one line of a journal (ASCII JSON with a line feed), with a checksum of themselves."""
+    content = json.dumps(values).encode("ascii")
+    return content[:-1] + _CHECK % zlib.crc32(content)
 
 
 def values_of(line: bytes) -> dict[str, Any]:
-    """The values of a journal line; empty if the line is torn or is no JSON object."""
+    """The values of a journal line; empty if the line is torn, altered or no JSON object. A line without a checksum, as of before, is taken as it is."""
+    content, check, number = line.rpartition(_CHECK_KEY)
+    if check and _CHECK % zlib.crc32(content + b"}") != check + number:
+        return {}
     try:
-        values = json.loads(line)
+        values = json.loads(content + b"}" if check else line)
     except ValueError:
         return {}
     return values if isinstance(values, dict) else {}

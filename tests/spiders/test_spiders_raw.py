@@ -105,7 +105,7 @@ def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes)
 
 def test_the_head_of_a_journal_keeps_its_names() -> None:
     """A head that is read otherwise than it was written makes the next crawl fetch everything anew."""
-    assert Head("who asked", "what for", 7).line() == b'{"format": 1, "seal": "who asked", "fetching": "what for", "number": 7}\n'
+    assert Head("who asked", "what for", 7).line() == b'{"format": 1, "seal": "who asked", "fetching": "what for", "number": 7, "crc32": "fea74118"}\n'
 
 
 def test_crawls_are_in_the_order_in_which_their_journals_were_begun(tmp_path: Path) -> None:
@@ -226,3 +226,21 @@ def test_pruning_and_forgetting_that_are_killed_are_completed_by_the_next(tmp_pa
     whole = state(raw.root)
     assert moment >= 6
     assert all(state(tmp_path / str(number)) == whole for number in range(moment))
+
+
+def test_a_flipped_bit_in_a_journal_loses_a_line_and_gives_no_page_another_address(tmp_path: Path) -> None:
+    store = RawStore(tmp_path)
+    urls = [f"http://shop/{n}" for n in range(3)]
+    with store.journal("20260101T000000-aaaaaa") as journal:
+        for url in urls:
+            journal.add(Page(url=url, body=url.encode(), requested_url=url, fetched_at="2026-01-01T00:00:00+00:00"))
+    path = store.journal_path("20260101T000000-aaaaaa")
+    whole = path.read_bytes()
+    head = whole.index(b"\n")
+    for place in range(head + 1, len(whole), 7):
+        content = bytearray(whole)
+        content[place] ^= 4
+        path.write_bytes(content)
+        found = list(store.pages("20260101T000000-aaaaaa"))
+        assert 1 <= len(found) <= 3 and {page.url for page in found} <= set(urls), place
+        assert all(page.body == page.url.encode() for page in found)
