@@ -12,6 +12,7 @@ from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 
+from almanac.core.durable import write_file
 from almanac.index.chroma.rows import CHROMA, DATABASE
 
 PAGE_SUMS = "chroma.crc32"  # little-endian uint32: number of free pages, then the CRC-32 of each page
@@ -27,7 +28,7 @@ def write_page_sums(version_dir: Path) -> None:
     database = version_dir / CHROMA / DATABASE
     if database.is_file():
         sums = _sums(database)
-        (version_dir / PAGE_SUMS).write_bytes(struct.pack(f"<{len(sums)}I", *sums))
+        write_file(version_dir / PAGE_SUMS, struct.pack(f"<{len(sums)}I", *sums), synced=False)  # the whole directory is synced afterwards
 
 
 def altered_pages(database: Path, page_sums: Path) -> list[int]:

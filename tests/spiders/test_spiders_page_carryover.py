@@ -1,6 +1,7 @@
 """Which pages keep their place although a crawl did not get them, which lose it, and why: decided over journals, and seen on real sites."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.store.journal import Head
 from almanac.spiders.store.raw import RawStore
 from tests.spiders.conftest import Answer
+from tests.spiders.journals import edit
 from tests.spiders.test_spiders_crawl import links, source
 from tests.spiders.test_spiders_previous_crawls import kill_when
 
@@ -192,8 +194,7 @@ def test_kept_pages_are_read_but_never_taken_for_arrived(tmp_path: Path) -> None
     crawls("/", finish="pages")
     pages = PreviousPages(crawls.raw, "r3", PreviousCrawls(interrupted=["r2"], concluded="r1"), "s")
     assert pages.arrived(url("/1")) is None and pages.known(url("/1")) is not None
-    cut = crawls.raw.journal_path("r2")
-    cut.write_text(cut.read_text().replace("2026-01-01T00:00:00+00:00", datetime.now(UTC).isoformat()))
+    edit(crawls.raw.journal_path("r2"), re.escape("2026-01-01T00:00:00+00:00"), datetime.now(UTC).isoformat())
     pages = PreviousPages(crawls.raw, "r3", PreviousCrawls(interrupted=["r2"], concluded="r1"), "s")
     assert pages.arrived(url("/")) is not None and pages.arrived(url("/1")) is None
 

@@ -24,6 +24,7 @@ from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, Pre
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
+from tests.spiders.journals import edit
 from tests.spiders.test_spiders_crawl import links, source
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ def test_an_old_page_that_a_young_crawl_took_over_is_asked_for_again(loopback_si
     site.page("/1", "x")
     site.page("/2", "x")
     crawl_site(source(site), raw, "r1")
-    lines = raw.journal_path("r1").read_text().splitlines()
-    raw.journal_path("r1").write_text("".join((re.sub(r'_at": "20\d\d', '_at": "2001', line) if '/1"' in line else line) + "\n" for line in lines))
+    edit(raw.journal_path("r1"), r'_at": "20\d\d', '_at": "2001', only='/1"')
     site.asked.clear()
     crawl_site(source(site), raw, "r2", previous=find_previous_crawls(raw, "r2", never))
     assert set(site.asked) == {"/1", "/robots.txt"}

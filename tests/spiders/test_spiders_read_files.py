@@ -12,6 +12,7 @@ from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.store.raw import RawStore
+from tests.spiders.journals import edit
 
 
 def files(glob: str, **keys: Any) -> FilesSource:
@@ -106,7 +107,7 @@ def test_an_unchanged_file_stays_as_old_as_it_was_and_a_lost_one_vanishes(tmp_pa
     raw = RawStore(tmp_path / "raw")
     read_files(files("*.txt"), tmp_path, raw, "r1")
     path = raw.journal_path("r1")
-    path.write_text(path.read_text().replace('_at": "20', '_at": "19'))
+    edit(path, '_at": "20', '_at": "19')
     (tmp_path / "b.txt").write_text("changed")
     (tmp_path / "c.txt").unlink()
     outcome = read_files(files("*.txt"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
