@@ -91,6 +91,16 @@ def _write_all(file: IO[bytes], content: bytes) -> None:
         content = content[file.write(content) :]
 
 
+def reserve(file: IO[bytes], size: int) -> None:
+    """Takes `size` bytes of disk for a file that will be memory-mapped: on a full disk, a write into the mapping would be a SIGBUS, and this is an OSError."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system that cannot
+                raise
+
+
 def move(source: Path, target: Path) -> None:
     """Renames a file, replacing `target`, or a folder, whose `target` must not exist; synced."""
     target.parent.mkdir(parents=True, exist_ok=True)

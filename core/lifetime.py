@@ -1,14 +1,64 @@
-"""Child processes that receive their job on stdin and end with their parent, however it ends."""
+"""How processes end: by a signal as by Ctrl-C, and children with their parent, however it ends. Children receive their job on stdin."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)  # of a service manager, `kill`, a scheduler; of a terminal that is closed
+_ONCE_S = 5.0  # within which a further one is taken for the same
+
+
+@contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt inside the block, as Ctrl-C does.
+
+    A signal that is ignored (`nohup`), or that somebody else handles, is left as it is; so are all where this is not the main thread.
+    """
+    since = -_ONCE_S
+
+    def interrupt(_kind: int, _frame: FrameType | None) -> None:
+        nonlocal since
+        if time.monotonic() - since >= _ONCE_S:
+            since = time.monotonic()
+            raise KeyboardInterrupt
+
+    ours = [one for one in _ENDINGS if signal.getsignal(one) is signal.SIG_DFL] if _is_main() else []
+    for one in ours:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in ours:
+            signal.signal(one, signal.SIG_DFL)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Holds Ctrl-C, SIGTERM and SIGHUP back until the end of the block, for what is short and has to be whole. Only where this is the main thread."""
+    if not _is_main():
+        yield
+        return
+    held: list[int] = []
+    before = {one: signal.signal(one, lambda kind, _: held.append(kind)) for one in (signal.SIGINT, *_ENDINGS) if callable(signal.getsignal(one))}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+        if held:
+            signal.raise_signal(signal.Signals(held[-1]))
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def tell_job(process: "subprocess.Popen[Any]", job: str) -> None:

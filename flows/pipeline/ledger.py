@@ -17,7 +17,7 @@ from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.earlier_runs import note_run
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Validated
-from almanac.flows.pipeline.results import keep_results, public_lines
+from almanac.flows.pipeline.results import Judged, keep_results, public_lines
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Manifest, Verdict
@@ -69,16 +69,18 @@ class Ledger:
         log.info(name, kb=kb, seconds=self.seconds[name])
 
     def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
-        """Writes rejects.jsonl, duplicates.jsonl and the report of the run, and removes the staged files.
+        """Removes the staged files, and writes rejects.jsonl, duplicates.jsonl and the report of the run.
 
-        With an `error`, staged files that are missing or unreadable are logged and left out, so that they do not hide the error.
+        With an `error`, staged files that are missing or unreadable, and what cannot be written, are logged and left out, so that they do not hide the error.
         """
         rejects, duplicates = self.rejects, self._duplicates()
         may_lack = error is not None
-        _write_list(run.processed / REJECTS, rejects, may_lack=may_lack)
-        dropped = _write_list(run.processed / DUPLICATES, (duplicates,), may_lack=may_lack)
+        lists = {REJECTS: _lines_of(rejects, may_lack=may_lack), DUPLICATES: _lines_of((duplicates,), may_lack=may_lack)}
+        judged = self._judged(may_lack=may_lack)
         recall, self.live_recall = self._recall(may_lack=may_lack)
         sources = self._outcomes(run, may_lack=may_lack)
+        if run.staging.is_dir():  # before anything is written: the disk may be full
+            remove(run.staging)
         report = RunReport(
             kb=run.kb,
             run_id=run.run_id,
@@ -96,30 +98,36 @@ class Ledger:
             stages_changed=self.stages_changed,
             inputs=self.inputs,
             rejects_file=str(run.processed / REJECTS) if any(one.count for one in rejects) else None,
-            duplicates=[Duplicate(**json.loads(line)) for line in islice(io.BytesIO(dropped), DUPLICATES_REPORTED)],
+            duplicates=[Duplicate(**json.loads(line)) for line in islice(io.BytesIO(lists[DUPLICATES]), DUPLICATES_REPORTED)],
             duplicates_file=str(run.processed / DUPLICATES) if duplicates.count else None,
             sources=sources,
             started_at=run.started_at,
             finished_at=utc_now(),
             error=error,
         )
-        self._keep_results(run, report, may_lack=may_lack)
-        note_run(run)
-        write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
+        try:
+            for name, content in lists.items():  # an empty one, too, so that the file always speaks of the latest run
+                if not (run.processed / name).is_file() or (run.processed / name).read_bytes() != content:
+                    write_file(run.processed / name, content)
+            if judged is not None:
+                keep_results(run, report, judged)
+            note_run(run)
+            write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
+        except OSError as lost:
+            _require(may_lack, lost)
+            for beside in run.report_file.parent.glob(f"{run.run_id}.*"):  # of no use without the report
+                remove(beside)
         self.report = report
-        if run.staging.is_dir():
-            remove(run.staging)
         return report
 
-    def _keep_results(self, run: Run, report: RunReport, *, may_lack: bool) -> None:
-        """Writes what became of the declared rules beside the report, and enters it there."""
+    def _judged(self, *, may_lack: bool) -> Judged | None:
+        """What became of the declared rules; None if the run has not come so far."""
         validated = self.noted(Validated)
-        if validated is None:
-            return
         try:
-            keep_results(run, report, validated)
+            return None if validated is None else Judged.of(validated)
         except (OSError, ValueError) as lost:
             _require(may_lack, lost)
+            return None
 
     @property
     def live_is_readable(self) -> bool:
@@ -163,12 +171,9 @@ class Ledger:
         return found.duplicates if found is not None else Duplicates()
 
 
-def _write_list(path: Path, parts: Iterable[Rejects | Duplicates], *, may_lack: bool) -> bytes:
-    """Writes the lines of all parts to a file of the latest run, and returns them. An empty file is written, too, so that it always speaks of that run."""
-    content = b"".join(line for part in parts if part.path is not None for line in public_lines(_read(part.path, may_lack=may_lack)))
-    if not path.is_file() or path.read_bytes() != content:
-        write_file(path, content)
-    return content
+def _lines_of(parts: Iterable[Rejects | Duplicates], *, may_lack: bool) -> bytes:
+    """The lines of all parts, as the lists of the latest run have them."""
+    return b"".join(line for part in parts if part.path is not None for line in public_lines(_read(part.path, may_lack=may_lack)))
 
 
 def _read(path: Path, *, may_lack: bool) -> bytes:

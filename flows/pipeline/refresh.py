@@ -8,6 +8,7 @@ from typing import Any, Literal
 import structlog
 
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
+from almanac.core.lifetime import uninterrupted
 from almanac.core.progress import Show, silent
 from almanac.flows.pipeline.earlier_runs import ending_of
 from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, lacks_vectors, quarantine_refused, refused_again, spans_of, stage_texts
@@ -15,7 +16,7 @@ from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
 from almanac.flows.pipeline.question_vectors import question_key
-from almanac.flows.pipeline.retention import apply_retention
+from almanac.flows.pipeline.retention import apply_retention, prune_raw
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import remember, vectors_as_confirmed
 from almanac.flows.pipeline.survey import Do, Survey, call_directly, cut, finished_before, is_live, judge_run, refused_before, survey
@@ -73,7 +74,7 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
 
     Returns the report, also for the outcomes `no_records` and `gate_refused`. Raises GateRefused where embedding would cost more than `embed.max_cost`,
     RunLocked where another process writes, and other AlmanacErrors that the operator has to fix. `error.report` is the report; None where the lock was not
-    obtained or the report could not be written.
+    obtained. A run that ends with an error keeps raw pages and finished vectors, and gives back what else it took.
     """
     ledger = Ledger() if ledger is None else ledger
     with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id) as lease:
@@ -86,16 +87,34 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
         except AlmanacError as error:
             error.about(run.declaration.handle)
             outcome: Outcome = "gate_refused" if isinstance(error, GateRefused) else "failed"
-            error.report = ledger.close(run, outcome, error.exit_code, error.as_json()["error"]).model_dump(by_alias=True)
+            error.report = _fail(run, lease, ledger, outcome, error.exit_code, error.as_json()["error"]).model_dump(by_alias=True)
             raise
         except BaseException as error:
             interrupted = isinstance(error, conduct.interruptions)  # Ctrl-C, or cancelled in Prefect
             kind, message = ("interrupted", "interrupted") if interrupted else ("crash", repr(error))
-            ledger.close(run, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
+            _fail(run, lease, ledger, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
             raise
-        report = ledger.close(run, concluded.outcome, concluded.exit_code, concluded.error)
+        with uninterrupted():
+            report = ledger.close(run, concluded.outcome, concluded.exit_code, concluded.error)
         _look_back(run, concluded, report, lease)
     return report.model_dump(by_alias=True)
+
+
+def _fail(run: Run, lease: Lease, ledger: Ledger, outcome: Outcome, exit_code: int, error: dict[str, Any]) -> RunReport:
+    """Writes the report of a run that an error ends, and removes what only this run could have used."""
+    with uninterrupted():
+        try:
+            if lease.is_held():  # else they are another run's
+                discard_unfinished(run.index_dir)
+        except OSError as left:
+            log.warning("an unfinished version is left for the next run to remove", kb=run.kb, error=str(left))
+        report = ledger.close(run, outcome, exit_code, error)
+        try:
+            if lease.is_held() and any(len(run.raw(source.name).crawls()) > run.declaration.retention.crawls for source in run.declaration.sources):
+                prune_raw(run.data, run.declaration, crawls={run.run_id})
+        except (AlmanacError, OSError) as left:
+            log.warning("raw pages are left for the next run to prune", kb=run.kb, error=str(left))
+    return report
 
 
 def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_live: bool, rejects_ok: bool) -> _Conclusion:

@@ -4,14 +4,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from almanac.core.durable import remove, write_file
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.handles import Rejects, Validated
 from almanac.flows.pipeline.results_page import page_of
 from almanac.flows.pipeline.run import Run
-from almanac.schemas.reports import ExpectationResult, OtherRejects, RunReport, ValidationResults
+from almanac.schemas.reports import ExpectationResult, JudgedExpectation, OtherRejects, RunReport, ValidationResults
 
 _RESULTS, _PAGE = ".validation.json", ".validation.html"
 
@@ -22,13 +22,26 @@ def write_judged(path: Path, results: Sequence[ExpectationResult]) -> Path:
     return path
 
 
-def keep_results(run: Run, report: RunReport, validated: Validated) -> None:
+class Judged(NamedTuple):
+    """What became of the declared rules: their results, the run that has kept them before, and the rejects for other reasons, unless it has."""
+
+    expectations: list[JudgedExpectation]
+    by: str | None
+    otherwise: list[OtherRejects]
+
+    @classmethod
+    def of(cls, validated: Validated) -> Self:
+        """Reads the staged files. Raises OSError and ValueError for one that is missing or unreadable."""
+        return cls(validated.results(), validated.judged_by, _otherwise(validated.rejects) if validated.judged_by is None else [])
+
+
+def keep_results(run: Run, report: RunReport, found: Judged) -> None:
     """Writes the results of a run, and enters them and their paths into its report. Results that an earlier run has kept stay its own."""
-    judged = validated.results()
+    judged = found.expectations
     if not judged:
         return
     report.expectations = [ExpectationResult.model_validate(one.model_dump(exclude={"samples"})) for one in judged]
-    folder, run_id = run.data.runs(run.kb), validated.judged_by or run.run_id
+    folder, run_id = run.data.runs(run.kb), found.by or run.run_id
     if not all((folder / f"{run_id}{suffix}").is_file() for suffix in (_RESULTS, _PAGE)):
         run_id = run.run_id
         results = ValidationResults(
@@ -37,7 +50,7 @@ def keep_results(run: Run, report: RunReport, validated: Validated) -> None:
             judged_at=report.finished_at,
             items=report.items,
             by_expectations=sum(one.broken for one in judged if one.severity == "quarantine"),
-            otherwise=_otherwise(validated.rejects) if validated.judged_by is None else _rest(report, judged),
+            otherwise=found.otherwise if found.by is None else _rest(report, judged),
             expectations=judged,
         )
         write_results(folder / f"{run_id}{_RESULTS}", results.model_dump(by_alias=True))

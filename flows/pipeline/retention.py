@@ -18,6 +18,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import PruneResult
 from almanac.spiders.store.raw import RawStore
+from almanac.spiders.store.retention import Pruned
 
 log = structlog.get_logger("almanac.retention")
 
@@ -30,15 +31,24 @@ def apply_retention(
     The caller holds the writer lock and is outside `vectors_in_use`: as long as a process uses vectors, none are removed.
     """
     result = prune(data, declaration, keep_vectors=keep_vectors, lease=lease)
+    made_by = {manifest.run_id for manifest in list_versions(data.index(declaration.name))}
+    judges = made_by | judges_of_live(data.processed(declaration.name))
+    result.bytes += prune_results(data, declaration.name, declaration.retention.versions, judges)
+    pruned = prune_raw(data, declaration, crawls=crawls)
+    result.crawls, result.pages, result.bytes = pruned.crawls, pruned.bodies, result.bytes + pruned.bytes
+    return result
+
+
+def prune_raw(data: DataDir, declaration: Declaration, *, crawls: Collection[str] = ()) -> Pruned:
+    """Removes crawls, and pages of theirs, that exceed the declared retention; `crawls` are kept in addition. Nothing is written."""
     index_dir = data.index(declaration.name)
     manifests = list_versions(index_dir)
     made_by = {manifest.run_id for manifest in manifests}
-    judges = made_by | judges_of_live(data.processed(declaration.name))
-    result.bytes += prune_results(data, declaration.name, declaration.retention.versions, judges)
     needed = set(crawls) | made_by | {crawl for manifest in manifests for crawl in manifest.lineage.get("crawls", {}).values()}
     bodies = _bodies_of_versions(index_dir)
     if bodies is None:
-        return result
+        return Pruned()
+    gone = Pruned()
     # Also of sources that are declared no longer.
     for folder in data.raw_folders(declaration.name):
         raw = RawStore(folder)
@@ -46,10 +56,9 @@ def apply_retention(
         newest = stored[-declaration.retention.crawls :]
         concluded = next((crawl for crawl in reversed(stored) if ending_of(data, declaration.name, crawl) == "concluded"), None)
         pruned = raw.prune({*newest, *needed, *([concluded] if concluded else [])}, bodies)
-        result.crawls += pruned.crawls
-        result.pages += pruned.bodies
-        result.bytes += pruned.bytes + sweep(folder.rglob(TEMPORARY))
-    return result
+        swept = sweep(folder.rglob(TEMPORARY))
+        gone = Pruned(gone.crawls + pruned.crawls, gone.bodies + pruned.bodies, gone.bytes + pruned.bytes + swept)
+    return gone
 
 
 def _bodies_of_versions(index_dir: Path) -> set[str] | None:

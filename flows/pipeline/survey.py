@@ -132,13 +132,13 @@ def is_live(run: Run, survey: Survey) -> bool:
 
 
 def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest | None:
-    """A complete version with this content that passed the gate, made by a run that was killed before it could publish it."""
+    """A complete version with this content that passed the gate, made by a run that was killed, or had no room, before it could publish it."""
     if not survey.is_passed or run.scope.full:
         return None
     wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.tables.digest)
     for kept in reversed(list_versions(run.index_dir)):
         found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
-        if found == wanted and ending_of(run.data, run.kb, kept.run_id) == "cut off":
+        if found == wanted and ending_of(run.data, run.kb, kept.run_id) != "concluded":
             folder = run.version_dir(kept.version)
             if all(_content_of(table) == _content_of(folder / table.name) for table in (survey.tables.records, survey.tables.documents)):
                 return kept

@@ -12,7 +12,7 @@ from typing import Any
 
 from almanac.core.lifetime import job_of_parent, tell_job
 from almanac.schemas import errors
-from almanac.schemas.errors import AlmanacError, OperationalError
+from almanac.schemas.errors import AlmanacError, OperationalError, StorageError
 
 Message = dict[str, Any]
 _TAIL = 2000  # characters of stderr in the error
@@ -61,6 +61,8 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
             raise _revive(error)
         if process.returncode < 0 and on_signal:
             on_signal(signal.Signals(-process.returncode).name)
+        elif process.returncode == -signal.SIGBUS:  # a page of a mapped file that the disk does not have
+            raise StorageError(f"{module} ended with signal SIGBUS", where=module, hint="the disk is full or failing: free space or mend it, then run again")
         elif process.returncode != 0:
             stderr.seek(0)
             tail = stderr.read().decode(errors="replace")[-_TAIL:].strip()

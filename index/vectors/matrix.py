@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from almanac.core.durable import reserve
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
@@ -80,4 +81,6 @@ def _create(folder: Path, rows: int, dimension: int) -> "Vectors":
         np.save(folder / MATRIX, np.empty((0, dimension), dtype=np.float32))
         return np.empty((0, dimension), dtype=np.float32)
     created: Vectors = np.lib.format.open_memmap(folder / MATRIX, mode="w+", dtype=np.float32, shape=(rows, dimension))
+    with (folder / MATRIX).open("r+b") as file:
+        reserve(file, (folder / MATRIX).stat().st_size)
     return created

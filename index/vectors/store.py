@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
-from almanac.core.durable import move, write_file
+from almanac.core.durable import move, reserve, write_file
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.keys import VectorKeys
 from almanac.schemas.errors import DamagedVersion, StorageError
@@ -78,6 +78,7 @@ class VectorStore:
             return np.empty((0, self.dimension), dtype=np.float32)
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.folder) as file:
+            reserve(file, 4 * len(keys) * self.dimension)
             out: Vectors = np.memmap(file, dtype=np.float32, mode="w+", shape=(len(keys), self.dimension))
         self.read_into(keys, out)
         return out
