@@ -1,6 +1,7 @@
 """`almanac`: commands in, exit codes out. schemas/errors.py draws which error ends with which code."""
 
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -20,8 +21,10 @@ from almanac.cli.options import Project
 from almanac.cli.output import configure_logs, print_error, print_json, reserve_stdout
 from almanac.cli.serve import serve
 from almanac.cli.server import server
+from almanac.core.lifetime import interrupted_by_signals
 from almanac.core.load import is_declared
 from almanac.core.settings import quiet_engines, use_project
+from almanac.flows.availability import is_prefect_gone
 from almanac.schemas.errors import AlmanacError, StorageError, UsageError
 from almanac.schemas.manifest import FORMAT
 
@@ -95,7 +98,12 @@ for _panel, _commands in _PANELS.items():
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    if is_prefect_gone():  # the interpreter would wait for its threads, which try to send what nobody takes
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -106,7 +114,8 @@ def run(arguments: list[str]) -> int:
     quiet_engines()
     configure_logs()
     try:
-        code = app(args=arguments, standalone_mode=False)
+        with interrupted_by_signals():
+            code = app(args=arguments, standalone_mode=False)
     except AlmanacError as error:
         error.about(next(filter(is_declared, arguments[1:]), "KB"))
         print_error(error, as_json=as_json)

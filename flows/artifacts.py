@@ -27,6 +27,7 @@ from almanac.flows.reporting.tables import (
     retrieval_rows,
     summary_rows,
 )
+from almanac.schemas.errors import PrefectGone
 from almanac.schemas.items import Reject
 from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
@@ -122,8 +123,10 @@ def artifact_key(kb: str, what: str) -> str:
 
 @contextmanager
 def shown_if_possible(what: str) -> Iterator[None]:
-    """Logs an artifact that cannot be sent, so that the run goes on without it."""
+    """Logs an artifact that cannot be sent, so that the run goes on without it. That Prefect is gone is logged once, for all of them."""
     try:
         yield
+    except PrefectGone:
+        pass
     except Exception as error:  # whatever the API or the way to it raises
         log.warning("artifact not sent", artifact=what, error=f"{type(error).__name__}: {error}")

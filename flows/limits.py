@@ -4,18 +4,21 @@ Operators change the number on the Concurrency page of the UI. Prefect ignores a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
+import structlog
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import PrefectGone
 
 EMBEDDING_API = "embedding-api"
 _AT_ONCE = 2
+_log = structlog.get_logger("almanac.embed")
 
 
 def ensure_embedding_limit() -> None:
@@ -35,7 +38,15 @@ def embedding_slot(declaration: Declaration) -> Any:
 
 @contextmanager
 def _slot() -> Iterator[None]:
-    ensure_embedding_limit()
-    # Work that is done is not thrown away because the server does not answer for a moment.
-    with concurrency(EMBEDDING_API, occupy=1, strict=True, raise_on_lease_renewal_failure=False):
+    held = ExitStack()
+    try:
+        ensure_embedding_limit()
+        # Work that is done is not thrown away because the server does not answer for a moment.
+        held.enter_context(concurrency(EMBEDDING_API, occupy=1, strict=True, raise_on_lease_renewal_failure=False))
+    except PrefectGone:
+        _log.warning("Prefect does not answer, so nothing counts the runs that use the embedding API", limit=EMBEDDING_API)
+    try:
         yield
+    finally:
+        with suppress(PrefectGone):
+            held.close()

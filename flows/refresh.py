@@ -1,6 +1,8 @@
 """The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -9,9 +11,11 @@ from typing import Any
 from prefect import Flow, Task, flow, tags, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.context import TagsContext
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.utilities.annotations import opaque, quote
+from structlog import get_logger
 
 from almanac.core.load import load_declaration
 from almanac.core.logs import log_through_stdlib
@@ -28,6 +32,7 @@ from almanac.flows.artifacts import (
     show_validation_page,
     show_version,
 )
+from almanac.flows.availability import ask_once_more, notice_absence
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
@@ -44,10 +49,12 @@ from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import history_of
 from almanac.flows.secrets import take_key_from_prefect
 from almanac.index.versions.store import read_manifest
+from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, Retriable
 from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 
+_log = get_logger("almanac.refresh")
 _TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", publish_finished: "publish"}
 
 
@@ -134,7 +141,7 @@ def refresh_flow(
         env: the overlay, as in knowledge/KB.ENV.yaml; empty for what ALMANAC_ENV of the worker says
     """
     log_through_stdlib()
-    ledger = Ledger()
+    end, ledger = _end.get(None) or _End(), Ledger()
     try:
         declaration = load_declaration(kb, env)
         take_key_from_prefect(declaration)
@@ -146,18 +153,24 @@ def refresh_flow(
             interruptions=(KeyboardInterrupt, TerminationSignal),
             when_surveyed=_show_survey,
         )
-        report = RunReport.model_validate(carry_out(run, conduct, go_live=publish, rejects_ok=rejects_ok, ledger=ledger))
+        with TagsContext(current_tags=set()):  # a task with a tag asks the server for a slot before and after; the run has them
+            end.report = carry_out(run, conduct, go_live=publish, rejects_ok=rejects_ok, ledger=ledger)
     except AlmanacError as error:
+        end.error = error
         if ledger.report is not None:  # not where another run holds the knowledge base
             show_summary(ledger.report)
             announce(ledger.report)
+        ask_once_more()
         return state_of_error(error)
-    except BaseException:  # a defect, or cancelled
+    except BaseException as error:  # a defect, or cancelled
+        end.error = error
         if ledger.report is not None:
             announce(ledger.report)
         raise
+    report = RunReport.model_validate(end.report)
     _show_run(run, report, ledger)
     announce(report)
+    ask_once_more()
     return state_of(report)
 
 
@@ -166,18 +179,56 @@ def flow_of(kb: str) -> "Flow[..., Any]":
     return refresh_flow.with_options(name=kb)
 
 
+@dataclass
+class _End:
+    """How a run ended, noted by the run itself: what Prefect makes of it does not count. Neither is set of a run that never began."""
+
+    report: dict[str, Any] | None = None
+    error: BaseException | None = None
+
+
+_end: ContextVar[_End] = ContextVar("end")
+
+
 def refresh(kb: str, data: str | None = None, *, env: str | None = None, **options: Any) -> dict[str, Any]:
     """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`.
 
-    Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised as AlmanacError.
+    Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised as AlmanacError. A run that Prefect
+    cannot begin is carried out without it, and one whose end Prefect does not take is over all the same.
     """
-    name = load_declaration(kb, env).name
-    with tags("almanac", name, "command line"):
-        try:
-            report: dict[str, Any] = flow_of(name)(kb, data, env=env, **options)
-        except VerdictFailure as verdict:
-            return verdict.report
-    return report
+    declaration, end = load_declaration(kb, env), _End()
+    notice_absence()
+    token = _end.set(end)
+    try:
+        with tags("almanac", declaration.name, "command line"):
+            flow_of(declaration.name)(kb, data, env=env, **options)
+    except Exception as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # which Prefect could not be told
+            raise error.__context__ from None
+        if not isinstance(error, VerdictFailure) and error is not end.error:
+            told = error.message if isinstance(error, AlmanacError) else f"{type(error).__name__}: {error}"
+            _log.warning("Prefect does not know of this run, or not how it ended", kb=declaration.name, error=told)
+    finally:
+        _end.reset(token)
+    if isinstance(end.error, TerminationSignal):
+        raise KeyboardInterrupt from end.error
+    if end.error is not None:
+        raise end.error
+    return end.report or _refresh_without_prefect(declaration, data, **options)
+
+
+def _refresh_without_prefect(
+    declaration: Declaration,
+    data: str | None,
+    *,
+    publish: bool = True,
+    rejects_ok: bool = False,
+    sources: list[str] | None = None,
+    urls: list[str] | None = None,
+    full: bool = False,
+) -> dict[str, Any]:
+    run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full))
+    return carry_out(run, Conduct(show=partial(show_progress, run.kb)), go_live=publish, rejects_ok=rejects_ok)
 
 
 def _show_survey(run: Run, surveyed: Survey) -> None:

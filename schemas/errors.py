@@ -13,6 +13,7 @@ AlmanacError
     ├── CredentialRefused      a site requires another user, password, header or cookie, or an API another key
     ├── StorageError           disk full or failing, missing permission
     ├── DamagedVersion         roll back, or run again
+    ├── PrefectGone            start Prefect's server, or run without one
     └── Retriable              try again; the only errors that flows retry
         └── Unreachable        a host does not answer
 
@@ -109,6 +110,10 @@ class StorageError(OperationalError):
 
 
 class DamagedVersion(OperationalError):
+    pass
+
+
+class PrefectGone(OperationalError):
     pass
 
 

@@ -7,27 +7,33 @@ neither, and it starts while the parent still imports.
 import atexit
 import http.client
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 
 from almanac.core.lifetime import end_with_parent
 from almanac.core.settings import DataDir
+from almanac.flows.availability import be_impatient, server_is_ours
 from almanac.flows.environment import prepare_prefect
-from almanac.schemas.errors import OperationalError
+from almanac.schemas.errors import OperationalError, PrefectGone
 
 _START_TIMEOUT_S = 120  # the first start in a data directory also makes the database
+_REPLY_TIMEOUT_S = 10  # of a server that is there already
 Ready = Callable[[], None]
 
 
 def start_api(data: DataDir) -> Ready:
     """Starts the API and returns a function that waits until the API answers. Import the flow between the two calls. The API stops with this process."""
+    be_impatient()
     prepare_prefect(data)
-    if os.environ.get("PREFECT_API_URL"):
-        return lambda: None
+    if url := os.environ.get("PREFECT_API_URL"):
+        return partial(_require_reply, url.rstrip("/"))
     log_path = data.prefect_home / "api.log"
     with log_path.open("wb") as log:
         child = subprocess.Popen(
@@ -35,6 +41,7 @@ def start_api(data: DataDir) -> Ready:
         )
     # Registered before Prefect is imported, so that it is called after Prefect has sent the last logs and events.
     atexit.register(_stop, child)
+    server_is_ours(child.kill)
     assert child.stdout is not None
     url = f"http://127.0.0.1:{int(child.stdout.readline() or 0)}/api"
     os.environ["PREFECT_API_URL"] = url
@@ -44,10 +51,22 @@ def start_api(data: DataDir) -> Ready:
         while not answers(f"{url}/health"):
             if child.poll() is not None or time.monotonic() > deadline:
                 tail = log_path.read_text(errors="replace")[-1000:].strip()
-                raise OperationalError(f"Prefect's API did not start: {tail or 'it said nothing'}", where=str(log_path), hint="run again")
+                free = f"{shutil.disk_usage(log_path.parent).free / 1e6:,.1f} MB of its disk are free"
+                found = f"within {_START_TIMEOUT_S} s" if child.returncode is None else f"and ended with code {child.returncode}"
+                raise OperationalError(f"Prefect's API did not start {found}: {tail or 'it said nothing'}", where=str(log_path), hint=f"run again; {free}")
             time.sleep(0.1)
 
     return wait_until_ready
+
+
+def _require_reply(url: str) -> None:
+    """Raises PrefectGone unless something answers at the URL within ten seconds, be it with a refusal."""
+    deadline = time.monotonic() + _REPLY_TIMEOUT_S
+    while _status(f"{url}/health") is None:
+        if time.monotonic() > deadline:
+            hint = "start that server, or unset PREFECT_API_URL: the run then starts an API of its own"
+            raise PrefectGone("nothing answers at PREFECT_API_URL", where=url, hint=hint)
+        time.sleep(0.5)
 
 
 def _stop(child: "subprocess.Popen[bytes]") -> None:
@@ -58,11 +77,18 @@ def _stop(child: "subprocess.Popen[bytes]") -> None:
 
 def answers(url: str) -> bool:
     """Whether a server answers at this URL with success."""
+    return _status(url) == 200
+
+
+def _status(url: str) -> int | None:
+    """The status of a server's answer; None if nobody is there, the address is none, or what is there speaks no HTTP."""
     try:
-        with urllib.request.urlopen(url, timeout=2):
-            return True
-    except (OSError, ValueError, http.client.HTTPException):  # nobody, no address, or something that speaks no HTTP
-        return False
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
 
 
 def _serve() -> None:

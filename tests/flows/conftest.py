@@ -6,7 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.flows.notes import DECLARATION
+from tests.flows.commands import Commands
+from tests.flows.notes import DECLARATION, write
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.spiders.conftest import loopback_site
@@ -22,3 +23,10 @@ def declared(tmp_path: Path) -> Iterator[Path]:
     described, loaded = "almanac.flows.pipeline.run.describe_embedder", "almanac.flows.pipeline.run.load_embedder"
     with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_: HashEmbedder()):
         yield path
+
+
+@pytest.fixture
+def commands(declared: Path, prefect_home: Path) -> Commands:
+    """Commands on the notes."""
+    write(declared.parent, 60)
+    return Commands(declared, prefect_home)
