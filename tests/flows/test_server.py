@@ -334,12 +334,18 @@ def test_silence_is_noticed_of_a_run_and_of_a_knowledge_base(server: Server, sil
     assert (stale["kb"], stale["text"].split(" hours")[0]) == ("handbook", "handbook: stale. No refresh has succeeded for 73")
 
 
-def test_it_ends_with_its_children(server: Server) -> None:
+def test_it_ends_with_its_children_and_with_their_runs(server: Server, tmp_path: Path, loopback_site: "Site") -> None:
+    """A service manager stops it so: a run that goes on is interrupted, with a report, as by Ctrl-C."""
+    loopback_site.page("/", "".join(f"<a href='/{n}'>{n}</a>" for n in range(200)))
+    for n in range(200):
+        loopback_site.page(f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.5)
+    declared = tmp_path / "slow.yaml"
+    declared.write_text(_SLOW.format(site=loopback_site.base, mistral="http://127.0.0.1:9").replace("name: slow", "name: stopped"))
+    crawling = server.start("products", kb=str(declared))
+    _wait_for(lambda: loopback_site.asked.total() > 4)
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(60)
-
-    def is_silent() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", int(server.api.split(":")[2].partition("/")[0]))) != 0
-
-    assert _wait_for(is_silent)
+    assert server.process.wait(60) == 130
+    assert carrying(crawling) == carrying(f"ALMANAC_DATA={server.data}\0") == []
+    (report,) = (json.loads(path.read_text()) for path in (server.data / "processed/stopped/runs").glob("*-??????.json"))
+    assert (report["exit_code"], report["error"]["kind"]) == (130, "interrupted")
+    assert lock_holder(server.data / "index/stopped") is None
