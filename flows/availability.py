@@ -46,10 +46,12 @@ class _Absence:
 
     def begin(self, url: str, reason: str) -> PrefectGone:
         if not self.is_fresh:
-            self.is_on, self._ask_again_at = True, time.monotonic() + self._pause_s
+            self._ask_again_at = time.monotonic() + self._pause_s
             self._pause_s *= 2
             logging.raiseExceptions = False  # Prefect's log handler would print about each batch that it cannot send
-            _log.warning("Prefect does not answer: the run goes on without it", api=url, error=reason)
+            if not self.is_on:
+                _log.warning("Prefect does not answer: the run goes on without it", api=url, error=reason)
+            self.is_on = True
             if self._stop is not None:
                 self._stop()
         return self.error(url, reason)
@@ -105,7 +107,9 @@ def _noticing(send: Callable[..., Any]) -> Callable[..., Any]:
         try:
             response = send(client, *arguments, **options)
         except Exception as error:
-            raise _of(client, error) from error
+            if _is_silence(error):
+                raise _absence.begin(str(client.base_url), f"{type(error).__name__}: {error}".rstrip(": ")) from error
+            raise
         _absence.end()
         return response
 
@@ -119,7 +123,9 @@ def _noticing_async(send: Callable[..., Any]) -> Callable[..., Any]:
         try:
             response = await send(client, *arguments, **options)
         except Exception as error:
-            raise _of(client, error) from error
+            if _is_silence(error):
+                raise _absence.begin(str(client.base_url), f"{type(error).__name__}: {error}".rstrip(": ")) from error
+            raise
         _absence.end()
         return response
 
@@ -131,10 +137,9 @@ def _require_present(client: Any) -> None:
         raise _absence.error(str(client.base_url))
 
 
-def _of(client: Any, error: Exception) -> Exception:
-    """The error to raise: PrefectGone for a request without an answer, else the error as it is."""
+def _is_silence(error: Exception) -> bool:
+    """Whether a request failed for want of an answer; an answer that refuses is one."""
     import httpx
     from prefect.exceptions import PrefectHTTPStatusError
 
-    is_silent = isinstance(error, httpx.TransportError) or (isinstance(error, PrefectHTTPStatusError) and error.response.status_code in _UNANSWERED)
-    return _absence.begin(str(client.base_url), f"{type(error).__name__}: {error}".rstrip(": ")) if is_silent else error
+    return isinstance(error, httpx.TransportError) or (isinstance(error, PrefectHTTPStatusError) and error.response.status_code in _UNANSWERED)

@@ -203,8 +203,8 @@ def refresh(kb: str, data: str | None = None, *, env: str | None = None, **optio
         with tags("almanac", declaration.name, "command line"):
             flow_of(declaration.name)(kb, data, env=env, **options)
     except Exception as error:
-        if isinstance(error.__context__, KeyboardInterrupt):  # which Prefect could not be told
-            raise error.__context__ from None
+        if _is_interruption(error):  # of which Prefect could not be told
+            raise KeyboardInterrupt from error
         if not isinstance(error, VerdictFailure) and error is not end.error:
             told = error.message if isinstance(error, AlmanacError) else f"{type(error).__name__}: {error}"
             _log.warning("Prefect does not know of this run, or not how it ended", kb=declaration.name, error=told)
@@ -215,6 +215,13 @@ def refresh(kb: str, data: str | None = None, *, env: str | None = None, **optio
     if end.error is not None:
         raise end.error
     return end.report or _refresh_without_prefect(declaration, data, **options)
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came up over, is that the operator cancelled the run."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | TerminationSignal):
+        error = error.__context__
+    return error is not None
 
 
 def _refresh_without_prefect(

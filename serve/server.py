@@ -17,7 +17,7 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> int:
-    """Serves the HTTP API and the chat page until SIGTERM or SIGINT, then waits up to `settings.shutdown_s` for running requests.
+    """Serves the HTTP API and the chat page until SIGTERM, SIGINT or SIGHUP, then waits up to `settings.shutdown_s` for running requests.
 
     Args:
         catalog: The knowledge bases. Closed at shutdown, unless requests were cut off.
@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
 
 
 def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_signal: Callable[[], None] = lambda: None) -> None:
-    """Serves an application until SIGTERM or SIGINT, as `serve` does.
+    """Serves an application until SIGTERM, SIGINT or SIGHUP, as `serve` does.
 
     Args:
         app: The ASGI application.
@@ -74,10 +74,13 @@ def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_si
     with _listening(settings.host, settings.port) as listening:
         port = listening.getsockname()[1]
         tell(f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}/")
+        server = _Server(config, on_signal)
         # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
         before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal, but not under nohup; uvicorn does not heed it
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)
         try:
-            _Server(config, on_signal).run(sockets=[listening])
+            server.run(sockets=[listening])
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)

@@ -108,7 +108,10 @@ def process(own: Bases, mistral: LoopbackMistral) -> Iterator[tuple["subprocess.
         started.kill()
 
 
-def test_a_server_that_is_told_to_end_finishes_what_it_answers(process: tuple["subprocess.Popen[str]", str], mistral: LoopbackMistral) -> None:
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_a_server_that_is_told_to_end_finishes_what_it_answers(
+    process: tuple["subprocess.Popen[str]", str], mistral: LoopbackMistral, kind: signal.Signals
+) -> None:
     started, address = process
     with httpx.Client(base_url=address, timeout=30, trust_env=False) as client, ThreadPoolExecutor(1) as pool:
         assert client.get("/health").status_code == 200
@@ -118,7 +121,7 @@ def test_a_server_that_is_told_to_end_finishes_what_it_answers(process: tuple["s
         answer = pool.submit(client.post, "/api/chat", json={"message": "When do boats leave?"})
         while "in_flight 1.0" not in httpx.get(f"{address}metrics").text:
             time.sleep(0.02)
-        started.send_signal(signal.SIGTERM)
+        started.send_signal(kind)
         assert answer.result().json()["answered"] is True
         assert started.wait(10) == 0
         with pytest.raises(httpx.ConnectError):
