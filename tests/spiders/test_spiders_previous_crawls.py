@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -198,8 +197,7 @@ def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site:
     for n in range(_PAGES):
         site.page(f"/{n}/below", f"below {n}", headers={"Last-Modified": "Sat, 01 Mar 2025 10:00:00 GMT"})
     crawl_site(source(site), raw, "r1")
-    path = raw.journal_path("r1")
-    path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
+    edit(raw.journal_path("r1"), r'_at": "20\d\d', '_at": "2001')
     site.page("/7", "<h1>changed</h1>", headers={"ETag": '"v2"'})
     del site.answers["/8"]
     site.sent.clear()
@@ -220,8 +218,7 @@ def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_s
     site, raw = loopback_site, RawStore(tmp_path)
     serve_pages(site, delay_s=0, headers={"ETag": '"v"'})
     crawl_site(source(site), raw, "r1")
-    path = raw.journal_path("r1")
-    path.write_text(re.sub(r'_at": "20\d\d', '_at": "2001', path.read_text()))
+    edit(raw.journal_path("r1"), r'_at": "20\d\d', '_at": "2001')
     crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     site.asked.clear()
     previous = find_previous_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
