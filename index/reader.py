@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
 from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.index.lexical.facts import LEXICAL
 from almanac.index.vectors.exact import exact_cosines, hnsw_is_reliable, nearest
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.matrix import open_matrix
+from almanac.index.vectors.matrix import MATRIX, open_matrix
 from almanac.index.versions.pins import Pin
-from almanac.index.versions.store import manifest_in, pin_version, require_files, version_dir
+from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
 from almanac.schemas.manifest import Manifest
 
@@ -240,20 +241,21 @@ class OpenVersion:
             if self._opened is None:
                 from almanac.index.chroma.client import open_client, open_collection
 
-                require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
+                self._require_unaltered(CHROMA)
                 client = self._open.enter_context(open_client(self.folder))
                 self._opened = open_collection(client, self.manifest.collection)
             return self._opened
 
     @cached_property
     def _lexical(self) -> "LexicalIndex":
-        from almanac.index.lexical.reader import LexicalIndex, require_unaltered
+        from almanac.index.lexical.reader import LexicalIndex
 
         with self._lock:
-            require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
-            with self._damage_as_error():
-                require_unaltered(self.folder, self.manifest)
+            self._require_unaltered(LEXICAL)
             return LexicalIndex(self.folder)
+
+    def _require_unaltered(self, part: str) -> None:
+        require_unaltered(self.folder, self.manifest, part, called=version_dir(self._index_dir, self._version))
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
@@ -274,7 +276,7 @@ class OpenVersion:
     @cached_property
     def _vectors(self) -> "Vectors":
         with self._lock, self._damage_as_error():
-            require_files(self.folder, self.manifest, called=version_dir(self._index_dir, self._version))
+            self._require_unaltered(MATRIX)
             return open_matrix(self.folder, self.manifest.counts.chunks, self.manifest.embedder.dimension)
 
     @cached_property

@@ -1,5 +1,6 @@
 """Read access to a version's lexical index: BM25 search, with the query analyzed once per language of the version."""
 
+import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Set
 from pathlib import Path
@@ -9,10 +10,8 @@ import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
-from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, REBUILD, TERMS, as_damaged_lexical, lexical_schema
-from almanac.schemas.errors import DamagedVersion, StorageError
-from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import Manifest
+from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, as_damaged_lexical, lexical_schema
+from almanac.schemas.errors import StorageError
 
 Hit = tuple[str, float]
 
@@ -120,24 +119,16 @@ class LexicalIndex:
                 return found
             limit *= _DEEPER
 
-    def _numbered(self, hits: list[tuple[float, tantivy.DocAddress]]) -> "zip[tuple[float, int, int]]":
+    def _numbered(self, hits: list[tuple[float, tantivy.DocAddress]]) -> "zip[tuple[float, int | None, int | None]]":
         places = [place for _, place in hits]
         high: list[Any] = self._searcher.fast_field_values(ID_HIGH, places)
         low: list[Any] = self._searcher.fast_field_values(ID_LOW, places)
         return zip((score for score, _ in hits), high, low, strict=True)
 
 
-def require_unaltered(version_dir: Path, manifest: Manifest) -> None:
-    """Compares the files of the index with their hashes in the manifest: tantivy does not look at its own checksums, and 100,000 passages are 20 MB.
-
-    Raises DamagedVersion for one that was altered.
-    """
-    for stored in manifest.files:
-        if stored.path.startswith(f"{LEXICAL}/") and stored.path != f"{LEXICAL}/{TERMS}" and file_sha256(version_dir / stored.path) != stored.sha256:
-            raise DamagedVersion(f"{stored.path} was altered", where=str(version_dir / stored.path), hint=REBUILD)
-
-
-def _id_of(high: int, low: int) -> str:
+def _id_of(high: int | None, low: int | None) -> str:
+    if high is None or low is None:
+        raise ValueError("a row has no id")
     return f"{high:016x}{low:016x}"
 
 
@@ -148,15 +139,18 @@ def _open(folder: Path) -> tantivy.Searcher:
     folder has by then.
     """
     try:
-        temporary = tempfile.TemporaryDirectory(prefix="almanac-lexical-")
+        links = tempfile.mkdtemp(prefix="almanac-lexical-")
     except OSError as error:
         raise StorageError(f"no temporary folder for the lexical index: {error.strerror}", where="TMPDIR", hint="TMPDIR names a folder to write to") from error
-    with temporary as links:
+    try:
         for path in folder.iterdir():
             (Path(links) / path.name).symlink_to(path.absolute())
         index = tantivy.Index.open(links)
         index.config_reader(reload_policy="manual")  # otherwise a thread watches for changes
         return index.searcher()
+    finally:
+        for _ in range(2):  # again, where tantivy has put its lock file there meanwhile
+            shutil.rmtree(links, ignore_errors=True)
 
 
 def _is_less(score: float, above: float) -> bool:

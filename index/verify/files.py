@@ -23,8 +23,9 @@ _BATCH = 1000
 UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
-def check_files(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> None:
-    """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash."""
+def check_files(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> list[str]:
+    """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash. Returns the listed files that differ."""
+    differing = []
     if (version_dir / MANIFEST).is_file():
         _check_manifest(version_dir, manifest, problems)
     for stored in manifest.files:
@@ -33,6 +34,10 @@ def check_files(version_dir: Path, manifest: Manifest, problems: ProblemCollecto
             problems.add("file_missing", stored.path, None, stored.sha256)
         elif (found := file_sha256(path)) != stored.sha256:
             problems.add("file_altered", stored.path, found, stored.sha256)
+        else:
+            continue
+        differing.append(stored.path)
+    return differing
 
 
 def check_database(version_dir: Path, problems: ProblemCollector) -> None:

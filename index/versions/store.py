@@ -15,6 +15,7 @@ from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.pins import Pin, remove_unless_pinned
 from almanac.index.versions.publications import publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
+from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import FORMAT, Manifest
 from almanac.schemas.reports import VersionRow, Versions
 
@@ -225,3 +226,24 @@ def require_files(folder: Path, manifest: Manifest, *, called: Path | None = Non
             hint=f"almanac verify KB {manifest.version} says what is wrong; almanac rebuild KB {manifest.version} mends what can be "
             "made again; almanac rollback KB serves an older version",
         )
+
+
+def require_unaltered(folder: Path, manifest: Manifest, part: str, *, called: Path | None = None) -> None:
+    """Raises DamagedVersion for a file of a version that is missing, or differs from its hash in the manifest.
+
+    Engines do not look: a flipped bit in Chroma's index files crashes the process, and one in others changes scores without a word. Reads 1 GB a second.
+
+    Args:
+        folder: Directory of the version.
+        manifest: Its manifest.
+        part: Path of the file, or of the folder whose files are compared, relative to `folder`.
+        called: The folder's public path for the message, where `folder` is a pinned one.
+    """
+    require_files(folder, manifest, called=called)
+    for stored in manifest.files:
+        if (stored.path == part or stored.path.startswith(f"{part}/")) and file_sha256(folder / stored.path) != stored.sha256:
+            raise DamagedVersion(
+                f"{manifest.version} is damaged: {stored.path} was altered",
+                where=str(called or folder),
+                hint=f"almanac rebuild KB {manifest.version} makes it anew; almanac rollback KB serves an older version",
+            )
