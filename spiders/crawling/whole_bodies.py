@@ -27,6 +27,7 @@ from twisted.web.http import _DataLoss
 CUT_SHORT = "dataloss"  # Scrapy's own name for the flag
 _STOPPED = "download_stopped"  # by us: the rest is not wanted
 _ZLIB_HEADER, _GZIP_HEADER, _GZIP_TRAILER = 2, 10, 8  # bytes
+_FLUSH = b"\x00\x00\xff\xff"  # the end of a flushed block (RFC 1951, 3.2.4)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -141,9 +142,13 @@ def _deflate(body: bytes) -> Iterator[bytes]:
 
 
 def _inflate(stream: Any, data: bytes) -> Iterator[bytes]:
+    """Yields decompressed parts. Raises EOFError for data without an end, unless it ends with a flush: some servers send no last block."""
+    is_flushed = data.endswith(_FLUSH)
     while not stream.eof:
         part = stream.decompress(data, _CHUNK_SIZE)
         if not (part or data or stream.eof):  # without input, what zlib still holds comes out
+            if is_flushed:
+                return
             raise EOFError
         yield part
         data = stream.unconsumed_tail

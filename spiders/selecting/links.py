@@ -209,7 +209,9 @@ def describe_unfollowed(source: Source, count: int, where: str = "on start pages
         return None
     links = f"1 link {where} was" if count == 1 else f"{count} links {where} were"
     declared = " and ".join(f"`{key}`" for key in keys)
-    return f"{links} not followed: {declared} {'is' if len(keys) == 1 else 'are'} declared; add `follow.allow`"
+    found = f"{links} not followed: {declared} {'is' if len(keys) == 1 else 'are'} declared; add `follow.allow`"
+    needs_match = isinstance(source, SiteSource) and source.listing is not None and source.match is None
+    return found + (", and `match` for pages that no card leads to" if needs_match else "")
 
 
 @cache

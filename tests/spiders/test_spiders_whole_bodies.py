@@ -48,6 +48,12 @@ def raw_deflate(body: bytes) -> bytes:
     return packer.compress(body) + packer.flush()
 
 
+def flushed(body: bytes) -> bytes:
+    """Gzip data that end with a flush, not with a last block."""
+    packer = zlib.compressobj(wbits=31)
+    return packer.compress(body) + packer.flush(zlib.Z_SYNC_FLUSH)
+
+
 ENCODERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
@@ -73,6 +79,7 @@ WHOLE: dict[str, bytes] = {
     "raw-deflate": encoded("deflate", raw_deflate(_PAGE)),
     "two-members": encoded("gzip", gzip.compress(_PAGE[:500]) + gzip.compress(_PAGE[500:])),
     "gzip-without-trailer": encoded("gzip", gzip.compress(_PAGE)[:-8]),  # nothing of the page lacks
+    "gzip-flushed": encoded("gzip", flushed(_PAGE)),
     "gzip-and-padding": encoded("gzip", gzip.compress(_PAGE) + b"\0" * 20),
     "blank-lines-after": answer(_PAGE + b"\r\n\r\n", length=len(_PAGE)),
     "http-1.0": unframed(_PAGE, b"HTTP/1.0"),
