@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -30,9 +31,18 @@ _MOST_TASKS = 200  # of a run: Prefect keeps each, and its graph has to be read
 _OTHER_TASKS = 15  # at most, beside one for each source
 
 
-def lacks_vectors(run: Run, tables: Tables) -> bool:
-    """Whether a chunk has no vector in the vector store."""
-    return bool(VectorStore(run.data.vectors, run.embedder).missing(keys_in(tables.chunks).to_pylist()))
+class LostVectors(NamedTuple):
+    """Texts without a vector in the vector store: those whose vector was `restored` from the live version, and those that are `missing` still."""
+
+    restored: int
+    missing: int
+
+
+def restore_lost(run: Run, tables: Tables, live: Live | None) -> LostVectors:
+    """Restores vectors that the vector store has lost and the live version still has."""
+    store, keys = VectorStore(run.data.vectors, run.embedder), keys_in(tables.chunks).to_pylist()
+    restored = 0 if live is None else restore_vectors(store, keys, live.folder, live.manifest)
+    return LostVectors(restored, len(store.missing(keys)))
 
 
 def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
@@ -41,10 +51,8 @@ def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
     Tokens are counted where the cost of embedding is limited.
     """
     table, embed = run.staging / "texts.parquet", run.declaration.embed
-    store = VectorStore(run.data.vectors, run.embedder)
-    if live is not None:
-        restore_vectors(store, keys_in(tables.chunks).to_pylist(), live.folder, live.manifest)
-    staged = stage_missing(tables.chunks, store, table, checkpoint=CHECKPOINT)
+    restore_lost(run, tables, live)
+    staged = stage_missing(tables.chunks, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
     texts = (text for batch in read_batches(table, ["text"]) for text in batch.column(0).to_pylist())
     tokens = None if embed.max_cost is None else count_tokens(embed, texts)
     return Texts(table, staged.texts, staged.checkpoints, staged.cached, tokens)

@@ -10,6 +10,7 @@ import structlog
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
+from almanac.index.upkeep.rebuild import TABLES
 from almanac.index.upkeep.takedown import UrlContent, find_in_tables, urls_in_tables, versions_to_clean
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
@@ -47,6 +48,7 @@ def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
     for folder in _table_folders(data, kb):
         try:
             found.add(find_in_tables(folder, urls))
+            found.is_whole &= folder == data.processed(kb) or all((folder / name).is_file() for name in TABLES)
         except DamagedVersion as error:
             log.warning("a table cannot be read", kb=kb, folder=str(folder), error=error.message)
             found.is_whole = False

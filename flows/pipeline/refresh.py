@@ -11,7 +11,7 @@ from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.lifetime import uninterrupted
 from almanac.core.progress import Show, silent
 from almanac.flows.pipeline.earlier_runs import ending_of
-from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, lacks_vectors, quarantine_refused, refused_again, spans_of, stage_texts
+from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, quarantine_refused, refused_again, restore_lost, spans_of, stage_texts
 from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
@@ -124,8 +124,9 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     complete_takedowns(run.data, run.declaration, lease=lease)
     surveyed = survey(run, conduct.do, ledger=ledger, show=conduct.show)
     conduct.when_surveyed(run, surveyed)
-    if is_live(run, surveyed):
-        return _confirm(run, conduct, surveyed, ledger)
+    has_lost_vectors = is_live(run, surveyed) and _has_lost_vectors(run, surveyed)
+    if is_live(run, surveyed) and not has_lost_vectors:
+        return _confirm(surveyed, ledger)
     # A refusal by counts ends the run only if such a version is kept already: a new one is built, to look at and to publish by hand.
     if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
@@ -135,12 +136,12 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
             fate = _publish_finished(run, lease, conduct, surveyed, finished, ledger, go_live=go_live)
         else:
             surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
-            if is_live(run, surveyed):  # without the items that the embedder refuses
-                return _confirm(run, conduct, surveyed, ledger)
+            if is_live(run, surveyed) and not has_lost_vectors:  # without the items that the embedder refuses
+                return _confirm(surveyed, ledger)
             try:
                 fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
             except DamagedVersion as error:
-                if not lacks_vectors(run, surveyed.tables):
+                if not any(restore_lost(run, surveyed.tables, surveyed.live)):
                     raise
                 log.warning("vectors turned out to be damaged, and are made again", kb=run.kb, error=error.message)
                 discard_unfinished(run.index_dir)
@@ -154,17 +155,18 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     return _Conclusion("published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0, surveyed)
 
 
-def _confirm(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> _Conclusion:
-    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts.
+def _has_lost_vectors(run: Run, surveyed: Survey) -> bool:
+    """Whether the vector store has lost vectors of the live version that this version does not have either, so that another one has to be made."""
+    if vectors_as_confirmed(run):
+        return False
+    with vectors_in_use(run.data.vectors):
+        return restore_lost(run, surveyed.tables, surveyed.live).missing > 0
 
-    Vectors that the vector store has lost since then are restored, or embedded again.
-    """
+
+def _confirm(surveyed: Survey, ledger: Ledger) -> _Conclusion:
+    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts."""
     ledger.version = ledger.previous if surveyed.is_passed else None
     _count_all_as_cached(ledger)
-    if not vectors_as_confirmed(run):
-        with vectors_in_use(run.data.vectors):
-            if lacks_vectors(run, surveyed.tables):
-                _embed(run, conduct, surveyed, ledger)
     return _Conclusion("unchanged", 0, surveyed) if surveyed.is_passed else _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from almanac.core.progress import Show, silent
 from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
@@ -17,13 +19,15 @@ from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
-from almanac.index.versions.store import current_version, list_versions
+from almanac.index.versions.store import current_version, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
 from almanac.schemas.declaration.source import Source
+from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts, PageCounts
 from almanac.transforms.gate import judge
 
+log = structlog.get_logger("almanac.run")
 Do = Callable[..., Any]  # carries out a step: as a Prefect task, or as the plain function that it is
 
 
@@ -55,7 +59,7 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
     Errors in the declaration are raised before the first request. If pages and rules are those that confirmed the live version, nothing is mapped.
     """
     ledger = ledger or Ledger()
-    ledger.previous = current_version(run.index_dir)
+    ledger.previous = _version_before(run)
     _ = run.golden, find_reranker(run.declaration)
     manifest = live_manifest(run.data, run.kb)
     ledger.note_stages(run.stages, manifest)
@@ -75,6 +79,17 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
     ledger.note(ChunkCounts(total=tables.total, truncated=tables.truncated))
     verdict = ledger.note(judge_run(run, pages, validated, comparison))
     return Survey(live, pages, items, validated, comparison, tables, verdict)
+
+
+def _version_before(run: Run) -> str | None:
+    """The live version; None before the first one, and where no complete version is left to go back to. Raises DamagedVersion where the pointer is lost."""
+    try:
+        return current_version(run.index_dir)
+    except DamagedVersion as error:
+        if version_names(run.index_dir):
+            raise
+        log.warning("no complete version is left: begun anew", kb=run.kb, error=error.message)
+        return None
 
 
 def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show) -> Pages:

@@ -21,7 +21,7 @@ from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vect
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import usable_pointer
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import DamagedVersion, NotFound, RunLocked
+from almanac.schemas.errors import AlmanacError, DamagedVersion, NotFound, OperationalError, RunLocked, StorageError
 from almanac.schemas.reports import ForgetResult
 from almanac.spiders.store.raw import RawStore
 
@@ -36,7 +36,7 @@ def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | Non
     Raises DamagedVersion or RunLocked
     if a part could not be erased; everything else is erased by then.
     """
-    complete_takedowns(data, declaration, lease=lease)
+    complete_takedowns(data, declaration, lease=lease, but=url)
     takedown = _takedown(data, declaration.name, url, why, anyway)
     note_takedown(data.index(declaration.name), takedown)
     return _carry_out(data, declaration, takedown, lease)
@@ -57,10 +57,10 @@ def _takedown(data: DataDir, kb: str, url: str, why: str | None, anyway: bool) -
     return Takedown(url=url, urls=urls, at=utc_now(), why=why, keys=sorted(found.keys))
 
 
-def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease | None = None) -> None:
-    """Completes interrupted takedowns. A takedown that still cannot be completed is logged, and tried again next time."""
+def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease | None = None, but: str | None = None) -> None:
+    """Completes interrupted takedowns, but for that of the URL `but`. A takedown that still cannot be completed is logged, and tried again next time."""
     for takedown in takedowns(data.index(declaration.name)):
-        if takedown.done_at is None:
+        if takedown.done_at is None and but not in takedown.urls:
             try:
                 _carry_out(data, declaration, takedown, lease)
             except (DamagedVersion, RunLocked) as error:
@@ -85,14 +85,14 @@ def _carry_out(data: DataDir, declaration: Declaration, takedown: Takedown, leas
 
 def _erase_from_versions(
     data: DataDir, declaration: Declaration, takedown: Takedown, lease: Lease | None
-) -> tuple[list[str], UrlContent, dict[str, DamagedVersion]]:
+) -> tuple[list[str], UrlContent, dict[str, AlmanacError]]:
     kb = declaration.name
-    cleaned, erased, failures = [], UrlContent(), dict[str, DamagedVersion]()
+    cleaned, erased, failures = [], UrlContent(), dict[str, AlmanacError]()
     with vectors_in_use(data.vectors):
         for version in versions_to_clean(data.index(kb)):
             try:
                 found = forget_in_version(data.index(kb), version, takedown, data.vectors, declaration.embed, lease=lease)
-            except DamagedVersion as error:
+            except (DamagedVersion, StorageError, OperationalError) as error:
                 failures[version] = error
                 continue
             erased.add(found)
@@ -102,7 +102,7 @@ def _erase_from_versions(
     return cleaned, erased, failures
 
 
-def _not_erased(url: str, failures: Mapping[str, DamagedVersion], live: str | None) -> DamagedVersion:
+def _not_erased(url: str, failures: Mapping[str, AlmanacError], live: str | None) -> DamagedVersion:
     """The error for versions that still have the content, by name, because they cannot be built without it. `live` is the live version."""
     names, first = ", ".join(failures), next(iter(failures.values()))
     if live is not None and live in failures:

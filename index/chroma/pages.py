@@ -15,7 +15,7 @@ from pathlib import Path
 from almanac.core.durable import write_file
 from almanac.index.chroma.rows import CHROMA, DATABASE
 
-PAGE_SUMS = "chroma.crc32"  # little-endian uint32: number of free pages, then the CRC-32 of each page
+PAGE_SUMS = "chroma.crc32"  # little-endian uint32: number of the first free page, number of free pages, then the CRC-32 of each page
 _COUNTED = "acquire_write"  # the table in which Chroma counts openings
 _BLOCK = 1024  # pages read at a time
 # In SQLite's file header: change counter, size, first free page and number of free pages; then version of the change and of the library.
@@ -37,19 +37,20 @@ def altered_pages(database: Path, page_sums: Path) -> list[int]:
     Readers may have the database open meanwhile. Raises OSError, ValueError or sqlite3.DatabaseError where it cannot be read at all.
     """
     content = page_sums.read_bytes()
-    free, *wanted = struct.unpack(f"<{len(content) // 4}I", content)
+    first_free, free, *wanted = struct.unpack(f"<{len(content) // 4}I", content)
     # Rolls back what a killed reader left, and keeps writers out until the end. A POSIX lock: it ends as soon as this process closes the file.
     with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode={_mode(database)}", uri=True, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         [[root]] = reader.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", [_COUNTED]).fetchall() or [[0]]
-        free_now, *found = _sums(database)
+        first_free_now, free_now, *found = _sums(database)
     differing = {number for number, (one, other) in enumerate(zip_longest(found, wanted), start=1) if one != other}
-    if not differing:
+    if (first_free_now, free_now) == (first_free, free) and not differing:
         return []
-    allowed = set(_pages_of_table(database, root)) if root else set()
-    if free_now != free:  # the table has grown into a free page, which the list of free pages has lost
-        allowed |= set(_first_free_page(database))
-    return sorted(differing - allowed)
+    counted = set(_pages_of_table(database, root)) if root else set[int]()
+    if 0 <= free - free_now < max(1, len(counted)):  # the table has grown into free pages, which the list of free pages has lost
+        allowed = counted | ({first_free_now} if free_now < free else set())
+        return sorted(differing - allowed) or ([] if free_now < free or first_free_now == first_free else [1])
+    return sorted({1, *differing} - counted)
 
 
 def _mode(database: Path) -> str:
@@ -58,7 +59,7 @@ def _mode(database: Path) -> str:
 
 
 def _sums(database: Path) -> list[int]:
-    """Number of free pages, then CRC-32 of each page, without what the header counts."""
+    """Number of the first free page, number of free pages, then CRC-32 of each page, without what the header counts."""
     with database.open("rb") as file:
         header = file.read(100)
         size = _page_size(header)
@@ -66,7 +67,7 @@ def _sums(database: Path) -> list[int]:
         first = bytearray(file.read(size))
         for begin, end in _HEADER_CHANGES:
             first[begin:end] = bytes(end - begin)
-        sums = [int.from_bytes(header[36:40], "big"), zlib.crc32(first)]
+        sums = [int.from_bytes(header[32:36], "big"), int.from_bytes(header[36:40], "big"), zlib.crc32(first)]
         while block := memoryview(file.read(size * _BLOCK)):
             sums += [zlib.crc32(block[begin : begin + size]) for begin in range(0, len(block), size)]
     return sums
@@ -96,9 +97,3 @@ def _pages_of_table(database: Path, root: int) -> Iterator[int]:
                 cells = int.from_bytes(page[3:5], "big")
                 places = [int.from_bytes(page[at : at + 2], "big") for at in range(12, 12 + 2 * cells, 2)]
                 waiting += [int.from_bytes(page[8:12], "big"), *(int.from_bytes(page[place : place + 4], "big") for place in places)]
-
-
-def _first_free_page(database: Path) -> list[int]:
-    with database.open("rb") as file:
-        number = int.from_bytes(file.read(100)[32:36], "big")
-    return [number] if number else []

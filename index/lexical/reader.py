@@ -67,7 +67,7 @@ class LexicalIndex:
         wanted = ids if ids is None or isinstance(ids, Set) else frozenset(ids)
         best: dict[str, float] = {}
         for field, terms in self._readings(query):
-            for chunk_id, score in self._top(self._any_of(field, self._damage_as_error(field, terms), "freq"), k, wanted):
+            for chunk_id, score in self._top(self._any_of(field, self._rarest(field, terms), "freq"), k, wanted):
                 best[chunk_id] = max(score, best.get(chunk_id, score))
         return _ranked(best.items())[:k]
 
@@ -87,7 +87,7 @@ class LexicalIndex:
         }
         return ((field, terms) for field, terms in sorted(readings) if terms)
 
-    def _damage_as_error(self, field: str, terms: tuple[str, ...]) -> tuple[str, ...]:
+    def _rarest(self, field: str, terms: tuple[str, ...]) -> tuple[str, ...]:
         """Returns the terms to search for: all, or, of more than 128, the 128 rarest that occur in the index."""
         if len(terms) <= _MOST_TERMS:
             return terms

@@ -113,7 +113,12 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
                 copy_file(pin.folder / name, folder / name)
         copy_chroma(pin.folder, manifest, folder)
         copy_lexical(pin.folder, manifest, folder)
-        _require_whole(folder, new, target)
+        try:
+            _require_whole(folder, new, target)
+        except DamagedVersion:  # a part that was there already may have turned out to be damaged: it has been put aside by now
+            if not _copy_vectors(source, target, pin.folder, manifest):
+                raise
+            _require_whole(folder, new, target)
     except BaseException:
         remove(folder)
         raise
@@ -158,11 +163,13 @@ def _refuse_forgotten(index_dir: Path, folder: Path, manifest: Manifest) -> None
         )
 
 
-def _copy_vectors(source: DataDir, target: DataDir, folder: Path, manifest: Manifest) -> None:
+def _copy_vectors(source: DataDir, target: DataDir, folder: Path, manifest: Manifest) -> int:
+    """Copies the vectors that the version needs and the target lacks; returns their number."""
     ours, theirs = VectorStore(source.vectors, manifest.embedder), VectorStore(target.vectors, manifest.embedder)
     missing = theirs.missing(keys_in(folder / CHUNKS).to_pylist())
     for keys in _parts(missing):
         theirs.write_part(keys, ours.read(keys))
+    return len(missing)
 
 
 def _parts(keys: list[str]) -> Iterator[list[str]]:

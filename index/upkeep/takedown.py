@@ -139,12 +139,11 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
 
     Raises DamagedVersion where a table of the version is damaged or a vector is missing.
     """
-    folder = version_dir(index_dir, version)
+    folder, manifest = version_dir(index_dir, version), read_manifest(index_dir, version)
+    require_tables(folder, manifest)  # a table that is lost may have had the content, which Chroma's files then still have
     found = find_in_tables(folder, takedown.urls)
     if not found.items and not found.chunks:
         return found
-    manifest = read_manifest(index_dir, version)
-    require_tables(folder, manifest)
     tables = hidden_folder(folder)
     try:
         rows = {name: _rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()}

@@ -5,15 +5,17 @@ when the pointer is lost.
 """
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from almanac.core.durable import write_file
+from almanac.schemas.hashing import checked, unchecked
 
 PUBLISHED = "published.jsonl"
 _log = structlog.get_logger("almanac.publish")
@@ -36,16 +38,16 @@ def publications(index_dir: Path) -> list[Publication]:
     lines = path.read_bytes().split(b"\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
-            found += [Publication.model_validate_json(line)] if line.strip() else []
-        except ValidationError:
+            found += [Publication.model_validate(unchecked(json.loads(line)))] if line.strip() else []
+        except ValueError:
             _log.warning("publication_unreadable", where=f"{path}:{number}")
     return found
 
 
 def note_publication(index_dir: Path, publication: Publication) -> None:
     """Adds a publication, durably. Lines that cannot be read are dropped."""
-    lines = [one.model_dump_json() for one in [*publications(index_dir), publication]]
-    write_file(index_dir / PUBLISHED, "".join(f"{line}\n" for line in lines))
+    lines = [json.dumps(checked(one.model_dump()), ensure_ascii=False) for one in [*publications(index_dir), publication]]
+    write_file(index_dir / PUBLISHED, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 
 def override_of(index_dir: Path, version: str) -> str | None:

@@ -17,7 +17,6 @@ from almanac.index.versions.store import (
     existing_versions,
     point_to,
     read_manifest,
-    read_pointer,
     require_files,
     require_published,
     usable_pointer,
@@ -79,7 +78,7 @@ def publish_after(index_dir: Path, version: str, previous: str | None, *, lease:
     Returns whether it was published. Raises as `publish`.
     """
     with pointer_lock(index_dir):
-        if read_pointer(index_dir) != previous:
+        if usable_pointer(index_dir) != previous:
             return False
         _publish(index_dir, version, None, lease)
         return True
@@ -134,7 +133,8 @@ def _version_before(index_dir: Path) -> str:
         except DamagedVersion as error:
             _log.warning("version_skipped", kb=index_dir.name, version=name, error=error.message)
     older = f"no version older than {current}" if current else "no complete version that the gate let pass"
-    raise NotFound(f"{older} to go back to", where=str(index_dir), hint=f"almanac versions KB lists what there is; {existing_versions(index_dir)}")
+    hint = f"almanac versions KB lists what there is; {existing_versions(index_dir)}" if names else "almanac run KB builds one"
+    raise NotFound(f"{older} to go back to", where=str(index_dir), hint=hint)
 
 
 def _stable_files(folder: Path) -> Iterator[Path]:

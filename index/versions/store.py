@@ -148,10 +148,11 @@ def current_version(index_dir: Path) -> str | None:
     if version is None and not before:
         return None
     finding = "CURRENT is missing" if version is None else f"CURRENT says {version!r}, and there is no complete version of that name"
+    way_out = f"almanac rollback KB makes the last one that is whole live again, almanac publish KB VERSION any other; {existing_versions(index_dir)}"
     raise DamagedVersion(
         f"{finding}; {before[-1].version} was published last" if before else finding,
         where=str(index_dir / POINTER),
-        hint=f"almanac rollback KB makes the last one that is whole live again, almanac publish KB VERSION any other; {existing_versions(index_dir)}",
+        hint=way_out if version_names(index_dir) else "no complete version is left: almanac run KB builds one from the pages and vectors that are kept",
     )
 
 
@@ -182,9 +183,9 @@ def require_published(index_dir: Path) -> None:
 
 
 def next_version(index_dir: Path) -> str:
-    """Returns the next version's name: one more than the highest complete version, or `v0001`. Unfinished directories do not count."""
-    names = version_names(index_dir)
-    return f"v{version_number(names[-1]) + 1 if names else 1:04d}"
+    """Returns the next version's name: one more than the highest of all complete or once published versions, or `v0001`. Unfinished ones do not count."""
+    known = [*version_names(index_dir), *(one.version for one in publications(index_dir)), str(read_pointer(index_dir))]
+    return f"v{max((version_number(name) for name in known if _NAME.fullmatch(name)), default=0) + 1:04d}"
 
 
 def point_to(index_dir: Path, version: str) -> None:

@@ -252,9 +252,11 @@ def test_a_page_leaves_the_live_version_though_a_kept_one_is_damaged(data: DataD
     assert takedowns(data.index("shop"))[0].done_at
 
 
-@pytest.mark.parametrize("table", ["documents.parquet", "chunks.parquet"])
-def test_a_page_that_cannot_leave_the_live_version_is_said_to_be_there(data: DataDir, table: str) -> None:
-    _flip(version_dir(data.index("shop"), "v0002") / table, 100)
+@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("table", ["documents.parquet", "chunks.parquet", "records.parquet"])
+def test_a_page_that_cannot_leave_the_live_version_is_said_to_be_there(data: DataDir, table: str, is_lost: bool) -> None:
+    path = version_dir(data.index("shop"), "v0002") / table
+    path.unlink() if is_lost else _flip(path, 100)
     with pytest.raises(DamagedVersion, match=f"{URL} IS STILL IN THE LIVE VERSION v0002, and is served") as raised:
         forget_url(data, DECLARATION, URL)
     assert "almanac run KB publishes a version without it" in (raised.value.hint or "")

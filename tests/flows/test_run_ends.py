@@ -1,6 +1,7 @@
 """How a run ends where something goes wrong on the way: what it reports, and what it leaves to the next run."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from almanac.flows.pipeline.publish import build
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.tables import reject_rows
-from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest
@@ -186,6 +186,13 @@ def test_a_run_without_a_pointer_names_the_versions_and_publishes_nothing(base: 
     assert base.run()["outcome"] == "unchanged"
 
 
+def test_a_run_begins_anew_where_no_version_is_left(base: Base) -> None:
+    base.run()
+    shutil.rmtree(base.data.versions("many") / "v0001")
+    report = base.run()
+    assert (report["outcome"], report["chunks"]["embedded"], current_version(base.data.index("many"))) == ("published_with_rejects", 0, "v0002")
+
+
 @pytest.mark.parametrize("damage", ["lost", "keys", "vectors"])
 @pytest.mark.parametrize("is_restorable", [True, False])
 @pytest.mark.parametrize("changed", [False, True])
@@ -202,12 +209,10 @@ def test_a_run_heals_the_vectors_that_its_version_needs(base: Base, damage: str,
     if changed:
         write(base.declared.parent, 42)
     report = base.run()
-    assert report["outcome"] == ("published_with_rejects" if changed else "unchanged")
+    assert report["outcome"] == ("published_with_rejects" if changed or not is_restorable else "unchanged")
     embedded = (0 if is_restorable else report["chunks"]["total"] - changed) + changed
     assert report["chunks"]["embedded"] == embedded
     version = report["version"]
-    if not changed and not is_restorable:
-        rebuild_version(base.data.index("many"), version, base.data.vectors)
     assert base.problems(version) == []
 
 

@@ -165,6 +165,18 @@ def test_rollback_from_a_lost_pointer_skips_what_is_gone(base: Any) -> None:
     assert rollback(base.index_dir) == "v0002"
 
 
+def test_where_no_complete_version_is_left_the_hint_is_a_run(base: Any) -> None:
+    base.pretend("v0001")
+    publish(base.index_dir, "v0001")
+    shutil.rmtree(version_dir(base.index_dir, "v0001"))
+    for ask in (current_version, rollback):
+        with pytest.raises((DamagedVersion, NotFound)) as raised:
+            ask(base.index_dir)
+        assert "almanac run KB" in (raised.value.hint or "")
+    base.pretend("v0002")
+    assert publish_after(base.index_dir, "v0002", None)
+
+
 def test_versions_that_were_never_live_are_named_where_nothing_is_published(base: Any) -> None:
     base.pretend("v0001")
     assert current_version(base.index_dir) is None
