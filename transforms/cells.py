@@ -10,7 +10,7 @@ from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
 from almanac.transforms.expectations import MET, Aspect, Rule, moment
 
-STRANGE = object()  # stands for a value that is no number, or no date, where one is needed
+STRANGE = object()  # stands for a value that is no number, no date or no text, where one is needed
 _DIGEST = 16  # bytes: two different values of a billion are taken for the same with a probability of 1e-21
 
 
@@ -26,33 +26,49 @@ def cells_of(item: Item, rule: Rule) -> list[tuple[Any, ...]]:
     if rule.by_mapping and rule.fields == ("id",):
         return [(cell_of(item.document_id, rule.aspect),)]
     values = [value_of(item, name) for name in rule.fields]
-    if len(values) == 1 and isinstance(values[0], list) and rule.aspect in ("value", "number", "moment"):
+    if len(values) == 1 and isinstance(values[0], list) and rule.aspect in ("value", "text", "number", "moment"):
         return [(cell_of(entry, rule.aspect),) for entry in values[0]]
     return [tuple(cell_of(value, rule.aspect) for value in values)]
 
 
 def cell_of(value: Any, aspect: Aspect) -> Any:
     """A value as the library gets it; None where there is none, STRANGE where it is not what the rule needs."""
+    cell = _cell(value, aspect)
+    if isinstance(cell, str) and not cell.isascii():
+        try:
+            cell.encode()
+        except UnicodeEncodeError:  # half of a pair, as in the JSON "\ud83d": pandas takes no such text
+            return cell.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return cell
+
+
+def _cell(value: Any, aspect: Aspect) -> Any:
     match aspect:
-        case "length":
-            return len(value) if isinstance(value, str | list | dict) else 0 if value is None else len(str(value))
+        case "length" | "length from 0":
+            if value is None:
+                return None if aspect == "length" else 0
+            return len(value if isinstance(value, str | list | dict) else str(value))
         case "number":
             return _number(value)
         case "moment":
             return _moment(value)
+        case "text":
+            return value if value is None or isinstance(value, str) else STRANGE
         case "key":
             return None if value is None else hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
-        case "plain":
-            return value
+        case "type":
+            return None if value is None else type(value).__name__
         case "json":
-            return canonical_json(value) if isinstance(value, list | dict | int | float) else value
-    if isinstance(value, dict) and "amount" in value and value.keys() <= {"amount", "currency"}:
-        return _number(value)  # a price counts as its amount
+            return None if value is None else canonical_json(value)
+    if isinstance(value, dict) and "amount" in value and value.keys() <= {"amount", "currency"} and (amount := _number(value)) is not STRANGE:
+        return amount  # a price counts as its amount
     return canonical_json(value) if isinstance(value, list | dict) else value
 
 
 def _number(value: Any) -> Any:
-    amount = value.get("amount") if isinstance(value, dict) else value
+    if isinstance(value, bool) or (isinstance(value, dict) and "amount" not in value):
+        return STRANGE
+    amount = value["amount"] if isinstance(value, dict) else value
     if amount is None:
         return None
     try:
@@ -65,7 +81,7 @@ def _number(value: Any) -> Any:
 def _moment(value: Any) -> Any:
     try:
         return None if value is None else moment(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return STRANGE
 
 

@@ -11,10 +11,12 @@ from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.source import Source
 from almanac.transforms.deduplicate import UNIQUE_ID
 
-# What is judged of a value: the value itself, its length, its number, its place in time, its canonical JSON, a digest of that, or what mapping made of it:
-# "met" where it is as declared.
-Aspect = Literal["value", "plain", "length", "number", "moment", "json", "key", "mapped"]
+# What is judged of a value: the value itself, its type, its length (of none: none, or 0), itself if it is a text, its number, its place in time, its canonical
+# JSON, a digest of that, or what mapping made of it: "met" where it is as declared.
+Aspect = Literal["value", "type", "length", "length from 0", "text", "number", "moment", "json", "key", "mapped"]
 MET = "met"
+# The library takes a text apart; of one value that is none it makes an error, and of the whole rule with it.
+_PARSED = ("expect_column_values_to_match_strftime_format", "expect_column_values_to_be_dateutil_parseable", "expect_column_values_to_be_json_parseable")
 
 
 class Rule(NamedTuple):
@@ -43,6 +45,25 @@ class Rule(NamedTuple):
     @property
     def known(self) -> Known:
         return CATALOG[self.expectation]
+
+    @property
+    def asked(self) -> tuple[str, dict[str, Any]]:
+        """What the library is asked, name and arguments.
+
+        Its expectations on lengths measure the text that a list is printed as, and those on types fail where an object stands among other values that break
+        one, and take true for an int: it gets lengths and names of types as values.
+        """
+        given = {key: value for key, value in self.arguments.items() if value is not None}
+        match self.expectation:
+            case "expect_column_value_lengths_to_be_between":
+                return "expect_column_values_to_be_between", given
+            case "expect_column_value_lengths_to_equal":
+                return "expect_column_values_to_be_between", {"min_value": given["value"], "max_value": given["value"]}
+            case "expect_column_values_to_be_of_type":
+                return "expect_column_values_to_be_in_set", {"value_set": [given["type_"]]}
+            case "expect_column_values_to_be_in_type_list":
+                return "expect_column_values_to_be_in_set", {"value_set": given["type_list"]}
+        return self.expectation, given
 
     @property
     def field(self) -> str:
@@ -107,7 +128,7 @@ def _declared(expectation: Expectation, fields: dict[str, FieldRule]) -> Iterato
         yield rule("expect_column_values_to_be_in_set", {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}")
     if expectation.pattern is not None:
         yield rule("expect_column_values_to_match_regex", {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}")
-    for aspect, low, high in (("length", "min_length", "max_length"), ("number", "min", "max")):
+    for aspect, low, high in (("length from 0", "min_length", "max_length"), ("number", "min", "max")):
         limits = {key: limit for key in (low, high) if (limit := getattr(expectation, key)) is not None}
         if limits:
             arguments = {"min_value": limits.get(low), "max_value": limits.get(high)}
@@ -138,7 +159,9 @@ def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[Fiel
     if name in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null", "expect_column_values_to_match_json_schema"):
         return "json"
     if "type" in name:
-        return "plain"
+        return "type"
+    if name in _PARSED:
+        return "text"
     if known.needs in ("length", "number"):
         return known.needs
     is_date = bool(rules) and all(rule.type in ("date", "datetime") for rule in rules)

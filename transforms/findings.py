@@ -1,6 +1,7 @@
 """What the library found on a whole column or table, as values for a report."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
+from math import isfinite
 from typing import Any
 
 from almanac.schemas.hashing import canonical_json
@@ -38,17 +39,44 @@ def _plain(value: Any, rule: Rule) -> float | int | str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
+        if not isfinite(value):
+            return None if value != value else str(value)
         if rule.aspect == "moment":
-            read = datetime.fromtimestamp(value, UTC)
-            return read.date().isoformat() if read.time() == datetime.min.time() else read.isoformat()
-        return value if isinstance(value, int) else round(value, 6) if value == value else None
+            return _iso(value)
+        return value if isinstance(value, int) else round(value, 6)
     return str(shown(canonical_json(list(value) if isinstance(value, set | tuple) else value)))
 
 
+def _iso(seconds: float) -> str:
+    """A moment in UTC; within a day of the years 1 and 9999 in an offset that keeps it between them, where a date may lie and UTC has no year for it."""
+    since = timedelta(seconds=seconds)
+    try:
+        read = datetime.fromtimestamp(0, UTC) + since
+    except OverflowError:
+        zone = timezone(timedelta(hours=-23, minutes=-59) if seconds > 0 else timedelta(hours=23, minutes=59))
+        return (datetime.fromtimestamp(0, zone) + since).isoformat()
+    return read.date().isoformat() if read.time() == datetime.min.time() else read.isoformat()
+
+
 def shown(value: Any) -> Any:
+    """A value for a report, shortened: JSON that any reader takes, so without numbers that are infinite or none."""
     if isinstance(value, str):
         return f"{value[:_SHOWN]}…" if len(value) > _SHOWN else value
     if isinstance(value, list | dict):
-        text = canonical_json(value)
-        return value if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        try:
+            text = canonical_json(value)
+        except (RecursionError, TypeError, ValueError):  # nested too deeply, or with a number of thousands of digits
+            return "(not to be written as JSON)"
+        return _finite(value) if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return _finite(value)
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case float():
+            return value if isfinite(value) else str(value)
+        case list():
+            return [_finite(entry) for entry in value]
+        case dict():
+            return {key: _finite(entry) for key, entry in value.items()}
     return value

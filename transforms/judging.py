@@ -16,11 +16,12 @@ from almanac.schemas.reports import BrokenValue, JudgedExpectation
 from almanac.transforms.cells import STRANGE, Narrow, cell_of, cells_of, later_ones, value_of
 from almanac.transforms.expectations import MET, Rule
 from almanac.transforms.findings import shown, with_observed
-from almanac.transforms.library import Finding, Library, Question
+from almanac.transforms.library import Finding, Library, Question, reason_of
 
 _BATCH = 5000  # rows of a frame
 _BATCH_CHARACTERS = 8 << 20  # of texts in a frame
 _SAMPLES = 10
+_WANTED = {"number": "numbers", "moment": "dates", "text": "texts"}  # what a rule needs, by what it looks at
 
 
 class _Tally:
@@ -67,10 +68,10 @@ class SourceJudge:
         if self._asks_names:
             self._names.update(dict.fromkeys(item.fields))
         for place, tally in enumerate(self._local):
-            self._take(place, row, cells_of(item, tally.rule))
+            self._take(place, row, _cells(item, tally))
         for tally in self._tallies:
             columns = self._whole.get(id(tally), ())
-            for cells in cells_of(item, tally.rule) if columns else ():
+            for cells in _cells(item, tally) if columns else ():
                 tally.values += any(cell is not None for cell in cells)
                 if any(cell is STRANGE for cell in cells):
                     tally.strange += 1
@@ -141,10 +142,9 @@ class SourceJudge:
                 continue
             tally.checked = len(self._numbers) + self._mapped_rejects
             if tally.error is None and (columns := self._whole.get(id(tally))):
-                self._judge_whole(tally, columns)
-            if tally.rule.aspect in ("number", "moment") and tally.strange == tally.values > 0:
-                wanted = "number" if tally.rule.aspect == "number" else "date"
-                tally.error = f"it needs {wanted}s, and none of {tally.values} values is one"
+                self._judge_whole(tally, columns, without=())
+            if tally.rule.aspect in _WANTED and tally.strange == tally.values > 0:
+                tally.error = f"it needs {_WANTED[tally.rule.aspect]}, and none of {tally.values} values is one"
             if tally.error is not None:
                 tally.rows = array("q")
 
@@ -241,14 +241,19 @@ class SourceJudge:
             tally.rows.extend(sorted({*strange, *(owners[row] for row in finding.rows if row < len(owners))}))
         self._start_batch()
 
-    def _judge_whole(self, tally: _Tally, columns: Sequence[Narrow], without: Collection[int] = ()) -> None:
+    def _judge_whole(self, tally: _Tally, columns: Sequence[Narrow], without: Collection[int]) -> None:
+        try:
+            self._judge_all(tally, columns, without)
+        except Exception as error:  # as in `_cells`
+            tally.error = reason_of(error)
+
+    def _judge_all(self, tally: _Tally, columns: Sequence[Narrow], without: Collection[int]) -> None:
         import numpy as np
         import pandas as pd
 
         rule, level = tally.rule, tally.rule.known.level
         if level == "column" and tally.strange:
-            wanted = "number" if rule.aspect == "number" else "date"
-            tally.error = f"it needs {wanted}s, and {tally.strange} of {tally.values} values are none"
+            tally.error = f"it needs {_WANTED[rule.aspect]}, and {tally.strange} of {tally.values} values are none"
             return
         if level == "table":
             frame = pd.DataFrame(index=pd.RangeIndex(tally.checked))
@@ -266,6 +271,15 @@ class SourceJudge:
             if "unique" in rule.expectation:
                 rows = list(later_ones(frame.fillna(-1).to_numpy(), rows))
             tally.rows = array("q", sorted({*tally.rows, *(int(owners[row]) for row in rows)}))
+
+
+def _cells(item: Item, tally: _Tally) -> list[tuple[Any, ...]]:
+    """The item's cells; one that cannot be made is an error of the rule, so that no value of an item ends a run."""
+    try:
+        return cells_of(item, tally.rule)
+    except Exception as error:  # of any kind: values come from anywhere
+        tally.error = tally.error or f"of {item.url}, {reason_of(error)}"
+        return []
 
 
 def _columns(number: int, rule: Rule) -> tuple[str, ...]:

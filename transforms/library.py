@@ -33,8 +33,19 @@ class Library:
         self._refused: dict[int, str] = {}
 
     def judge(self, frame: Any) -> list[Finding]:
-        """One finding for each question, in their order. `frame` is a pandas DataFrame with the default index."""
+        """One finding for each question, in their order. `frame` is a pandas DataFrame with the default index.
+
+        What the library makes of values it was not made for is an error of that question alone.
+        """
         batches = _batches()  # a suite needs the context
+        try:
+            return self._judge(batches, frame)
+        except Exception as error:  # of any kind: a value can reach the inside of pandas
+            if len(self._questions) == 1:
+                return [Finding([], False, error=reason_of(error))]
+            return [finding for question in self._questions for finding in Library([question]).judge(frame[list(question.columns)])]
+
+    def _judge(self, batches: Any, frame: Any) -> list[Finding]:
         if self._suite is None:
             self._suite, self._refused = _suite_of(self._questions)
         with warnings.catch_warnings():
@@ -63,12 +74,17 @@ def _suite_of(questions: Sequence[Question]) -> tuple[Any, dict[int, str]]:
 
     suite, refused = gx.ExpectationSuite(name="rules"), {}
     for number, (rule, columns) in enumerate(questions):
-        arguments = {key: value for key, value in rule.arguments.items() if value is not None}
+        name, arguments = rule.asked
         try:
-            suite.add_expectation(get_expectation_impl(rule.expectation)(**_named(rule, columns), **arguments, meta={"number": number}))
+            suite.add_expectation(get_expectation_impl(name)(**_named(rule, columns), **arguments, meta={"number": number}))
         except ValueError as error:  # the declaration was checked, so this is what only the library knows
             refused[number] = f"Great Expectations refuses the arguments: {str(error).strip().splitlines()[-1].strip()}"
     return suite, refused
+
+
+def reason_of(error: Exception) -> str:
+    """Why a rule could not be judged, in one line."""
+    return f"it cannot be judged: {type(error).__name__}: {(str(error).strip().splitlines() or ['no reason given'])[-1].strip()}"
 
 
 def _named(rule: Rule, columns: tuple[str, ...]) -> dict[str, Any]:

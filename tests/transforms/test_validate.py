@@ -1,5 +1,6 @@
 """Rules on items: judged in batches as on all at once, entry by entry, and each item quarantined for the first rule that it breaks."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -11,6 +12,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.items import Item, Reject
 from almanac.schemas.reports import BrokenValue, ItemCounts, JudgedExpectation, OtherRejects, ValidationResults
 from almanac.transforms.gate import refusing
+from almanac.transforms.library import Finding
 from almanac.transforms.validate import Validation, validate_items
 
 _FIELDS = {
@@ -153,3 +155,89 @@ def test_the_page_asks_for_nothing_and_runs_nothing_whatever_the_items_hold() ->
     assert 'href="javascript' not in page
     assert "default-src 'none'" in page
     assert [part for part in ("src=x", "url(", "@import", "<link", "<iframe") if part in page.replace("src=x onerror", "")] == []
+
+
+_MIXED = ["abc", "", ["a", "bcd"], [], {"amount": "12.50", "currency": "EUR"}, {"k": 1}, 7, 7.5, True, "2024-05-03", None]
+_FINE = Finding([], True)
+_NOT_TEXTS = {2, 4, 5, 6, 7, 8}  # of a list, entries are judged
+
+
+@pytest.mark.parametrize(
+    ("expect", "broken"),
+    [
+        (_named("column_value_lengths_to_equal", field="m", value=3), {1, 2, 3, 4, 5, 6, 8, 9}),  # of a number or true, as it is printed
+        (_named("column_value_lengths_to_be_between", field="m", min_value=1, max_value=3), {1, 3, 8, 9}),
+        (_named("column_value_lengths_to_be_between", field="m", min_value=2, strict_min=True), {1, 2, 3, 4, 5, 6}),
+        ({"field": "m", "min_length": 1}, {1, 3, 10}),
+        (_named("column_values_to_be_of_type", field="m", type_="str"), {2, 3, 4, 5, 6, 7, 8}),
+        (_named("column_values_to_be_of_type", field="m", type_="int"), {0, 1, 2, 3, 4, 5, 7, 8, 9}),
+        (_named("column_values_to_be_in_type_list", field="m", type_list=["list", "dict", "float"]), {0, 1, 6, 8, 9}),
+        (_named("column_values_to_match_strftime_format", field="m", strftime_format="%Y-%m-%d"), {0, 1, *_NOT_TEXTS}),
+        (_named("column_values_to_be_dateutil_parseable", field="m"), {0, 1, *_NOT_TEXTS}),
+        (_named("column_values_to_be_json_parseable", field="m"), {0, 1, 9, *_NOT_TEXTS}),
+        (_named("column_values_to_match_regex", field="m", regex="^a"), {1, 2, 4, 5, 6, 7, 8, 9}),
+        (_named("column_values_to_not_match_regex", field="m", regex="b"), {0, 2}),
+        (_named("column_values_to_match_regex_list", field="m", regex_list=["a", "c"], match_on="all"), {1, 2, 4, 5, 6, 7, 8, 9}),
+        (_named("column_values_to_match_json_schema", field="m", json_schema={"type": "string"}), {2, 3, 4, 5, 6, 7, 8}),
+        (_named("column_values_to_match_json_schema", field="m", json_schema={"type": ["number", "array"]}), {0, 1, 4, 5, 8, 9}),
+        (_named("column_values_to_be_in_set", field="m", value_set=["abc", 7, 12.5]), {1, 2, 5, 7, 8, 9}),
+        (_named("column_values_to_not_be_in_set", field="m", value_set=["a", 7, 12.5]), {2, 4, 6}),
+        (_named("column_values_to_be_null", field="m"), {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}),
+        (_named("column_values_to_not_be_null", field="m"), {10}),
+        (_named("column_values_to_be_unique", field="m"), set()),
+        (_named("column_values_to_be_between", field="m", min_value=7.2), {0, 1, 2, 5, 6, 8, 9}),
+        (_named("column_values_to_be_between", field="m", min_value="2024-01-01"), {0, 1, 2, 4, 5, 6, 7, 8}),
+        (_named("column_values_to_be_decreasing", field="m"), {0, 1, 2, 5, 7, 8, 9}),
+        (_named("column_pair_values_a_to_be_greater_than_b", column_A="m", column_B="n"), {0, 1, 2, 3, 5, 6, 8, 9, 10}),
+        (_named("column_pair_values_to_be_in_set", column_A="m", column_B="n", value_pairs_set=[["abc", 7], [7, 7]]), {1, 2, 3, 4, 5, 7, 8, 9, 10}),
+        (_named("multicolumn_values_to_be_equal", column_list=["m", "n"]), {0, 1, 2, 3, 4, 5, 7, 8, 9, 10}),
+        (_named("select_column_values_to_be_unique_within_record", column_list=["m", "n"]), {6}),
+        (_named("multicolumn_sum_to_equal", column_list=["m", "n"], sum_total=14), {0, 1, 2, 3, 4, 5, 7, 8, 9, 10}),
+    ],
+)
+def test_values_of_every_kind_are_judged_as_what_they_are(expect: dict[str, Any], broken: set[int]) -> None:
+    judged = _judged(_items(*({"m": value, "n": 7} for value in _MIXED)), expect)
+    assert (judged.results[-1].error, judged.rejects.keys()) == (None, broken)
+
+
+def test_an_object_among_others_that_break_a_rule_on_types_is_no_error() -> None:
+    judged = _judged(_items({"m": {"k": 1}}, {"m": 1}, {"m": "x"}), _named("column_values_to_be_of_type", field="m", type_="str"))
+    assert (judged.results[-1].error, judged.rejects.keys()) == (None, {0, 1})
+
+
+@pytest.mark.parametrize("severity", ["warn", "refuse"])
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [("0001-01-01T00:00:00+01:00", "0001-01-01T22:59:00+23:59"), ("9999-12-31T23:59:59-01:00", "9999-12-31T01:00:59-23:59")],
+)
+def test_a_date_that_utc_has_no_year_for_is_reported_in_another_offset(at: str, shown: str, severity: str) -> None:
+    rules = [_named(f"column_{which}_to_be_between", field="on", min_value="2024-01-01", severity=severity) for which in ("min", "max")]
+    judged = _judged(_items({"on": at}, {"on": None}), *rules)
+    assert [(one.value, one.ok, one.error) for one in judged.results[-2:]] == [(shown, at > "2024", None)] * 2
+
+
+def _nested() -> Any:
+    value: list[Any] = []
+    for _ in range(3000):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, 10**5000, _nested(), "\ud83d", "\0", {"amount": {}}, {"": None}], ids=range(9))
+def test_no_value_of_an_item_ends_a_run_and_what_is_reported_is_json(value: Any) -> None:
+    names = ["values_to_match_regex", "values_to_match_json_schema", "values_to_be_in_set", "values_to_be_unique", "values_to_be_of_type"]
+    arguments = [{"regex": "a"}, {"json_schema": {"type": "string"}}, {"value_set": ["a"]}, {}, {"type_": "str"}]
+    expect = [_named(f"column_{name}", field="m", **given) for name, given in zip(names, arguments, strict=True)]
+    judged = _judged(_items({"m": value}, {"m": "a"}), *expect, _named("column_max_to_be_between", field="m", max_value=3, severity="warn"))
+    found = {one.rule: one.error for one in judged.results if one.error}
+    assert "required: true" not in found, "a rule on another field is judged"
+    assert 1 not in judged.rejects
+    json.dumps([one.model_dump() for one in judged.results if one.expectation.startswith("expect_column_max")], allow_nan=False)
+    if not isinstance(value, int):
+        json.dumps([one.model_dump() for one in judged.results], allow_nan=False)
+
+
+def test_a_fault_of_the_library_is_an_error_of_one_rule() -> None:
+    with patch("almanac.transforms.library._finding", side_effect=lambda result: 1 / 0 if "regex" in result.expectation_config.kwargs else _FINE):
+        judged = _judged(_items({"m": "a"}), {"field": "m", "pattern": "a", "severity": "warn"}, {"field": "m", "one_of": ["a"]})
+    assert [one.error for one in judged.results[-2:]] == ["it cannot be judged: ZeroDivisionError: division by zero", None]
