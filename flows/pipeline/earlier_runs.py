@@ -1,7 +1,7 @@
 """Reads what earlier runs left: reports, endings, reusable crawls, and the live version."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import structlog
@@ -34,9 +34,8 @@ def newest_first(data: DataDir, kb: str) -> Iterator[RunReport]:
 
     The order is the one in which they were noted, whatever a clock wrote into ids and times. Reports that nobody noted come last, sorted by their ids.
     """
-    folder, noted = data.runs(kb), _noted(data, kb)
-    others = sorted({path.stem for path in folder.glob("[0-9]*T*-??????.json")}.difference(noted))
-    for run_id in dict.fromkeys(reversed([*others, *noted])):
+    folder = data.runs(kb)
+    for run_id in reversed(in_order(data, kb, {path.stem for path in folder.glob("[0-9]*T*-??????.json")})):
         if (report := read_report(folder / f"{run_id}.json")) is not None:
             yield report
 
@@ -50,9 +49,12 @@ def note_run(run: Run) -> None:
         os.fsync(file.fileno())
 
 
-def _noted(data: DataDir, kb: str) -> list[str]:
+def in_order(data: DataDir, kb: str, run_ids: Collection[str]) -> list[str]:
+    """Run ids in the order in which the runs ended, as it was noted; those that nobody noted come first, sorted."""
     path = data.runs(kb) / _ORDER
-    return path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
+    noted = path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
+    place = {run_id: number for number, run_id in enumerate(noted)}
+    return sorted(run_ids, key=lambda run_id: (place.get(run_id, -1), run_id))
 
 
 def read_report(path: Path) -> RunReport | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from almanac.core.durable import remove, write_file
 from almanac.core.settings import DataDir
+from almanac.flows.pipeline.earlier_runs import in_order
 from almanac.flows.pipeline.handles import Rejects, Validated
 from almanac.flows.pipeline.results_page import page_of
 from almanac.flows.pipeline.run import Run
@@ -75,8 +76,8 @@ def judged_by(report: RunReport) -> str | None:
 
 
 def prune_results(data: DataDir, kb: str, newest: int, needed: set[str]) -> int:
-    """Removes results and pages of all runs but the `newest` and the `needed` ones; returns the bytes."""
-    runs = sorted({path.name.split(".")[0] for suffix in (_RESULTS, _PAGE) for path in data.runs(kb).glob(f"*{suffix}")})
+    """Removes results and pages of all runs but the `newest`, by the order in which they ended, and the `needed` ones; returns the bytes."""
+    runs = in_order(data, kb, {path.name.split(".")[0] for suffix in (_RESULTS, _PAGE) for path in data.runs(kb).glob(f"*{suffix}")})
     gone = [data.runs(kb) / f"{run_id}{suffix}" for run_id in runs[:-newest] if run_id not in needed for suffix in (_RESULTS, _PAGE)]
     freed = 0
     for path in gone:

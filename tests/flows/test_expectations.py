@@ -215,6 +215,16 @@ def test_retention_leaves_the_newest_results_and_those_of_kept_versions(tmp_path
     assert len(list(data.runs("kb").glob("?.json"))) == 4
 
 
+def test_retention_goes_by_the_order_in_which_runs_ended_not_by_a_clock(tmp_path: Path) -> None:
+    data = DataDir(tmp_path)
+    data.runs("kb").mkdir(parents=True)
+    for run_id in ("2024", "2031", "2025", "1999"):
+        (data.runs("kb") / f"{run_id}.validation.json").write_text("12")
+    (data.runs("kb") / "order.txt").write_text("\n2031\n\n2024\n\n2025\n")  # the clock was put back; nobody noted 1999
+    prune_results(data, "kb", 2, set())
+    assert {path.name.partition(".")[0] for path in data.runs("kb").glob("*.validation.*")} == {"2024", "2025"}
+
+
 def test_where_nothing_is_declared_the_library_is_not_imported(tmp_path: Path) -> None:
     code = (
         "import sys\n"
