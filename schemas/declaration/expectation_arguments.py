@@ -1,7 +1,7 @@
 """Checks the arguments of a named expectation, as far as that is possible without data."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -48,7 +48,7 @@ def wrong_arguments(known: Known, arguments: Mapping[str, Any]) -> Iterator[tupl
     if known.some_of and not given.keys() & set(known.some_of):
         yield "", f"at least one of {' and '.join(known.some_of)} is required"
     for name, value in given.items():
-        if problem := _problem(takes[name], value):
+        if problem := problem_of(takes[name], value):
             yield name, f"{problem}; found {value!r}"
     low, high = given.get("min_value"), given.get("max_value")
     if low is not None and high is not None:
@@ -56,13 +56,16 @@ def wrong_arguments(known: Known, arguments: Mapping[str, Any]) -> Iterator[tupl
             yield "max_value", "min_value and max_value must both be numbers, or both dates"
         elif low > high:
             yield "max_value", f"is below min_value: no value is between {low!r} and {high!r}"
+    if known.over == "pair" and "column_A" in given and given["column_A"] == given.get("column_B"):
+        yield "column_B", f"is column_A: '{given['column_B']}' would be compared with itself"
 
 
 def _unknown(name: str, takes: Mapping[str, Argument]) -> str:
     return f"unknown argument{did_you_mean(name, takes)}" + (f"; it takes {', '.join(takes)}" if takes else "; it takes none")
 
 
-def _problem(kind: Argument, value: Any) -> str:
+def problem_of(kind: Argument, value: Any) -> str:
+    """What is wrong with a value of that kind; empty where nothing is."""
     if kind in _CHOICES:
         return "" if value in _CHOICES[kind] else f"must be one of {', '.join(_CHOICES[kind])}"
     return _CHECKS[kind](value)
@@ -82,6 +85,10 @@ def _number(value: Any) -> str:
 
 def _count(value: Any) -> str:
     return "" if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else "must be a whole number, 0 or more"
+
+
+def _width(value: Any) -> str:
+    return "" if _is_number(value) and value >= 0 else "must be a number, 0 or more"
 
 
 def _share(value: Any) -> str:
@@ -104,6 +111,16 @@ def _regex(value: Any) -> str:
     except re.error as error:
         return f"not a regular expression: {error}"
     return ""
+
+
+def _different(check: Callable[[Any], str]) -> Callable[[Any], str]:
+    def checked(value: Any) -> str:
+        if problem := check(value):
+            return problem
+        repeated = [entry for number, entry in enumerate(value) if entry in value[:number]]
+        return f"names {repeated[0]!r} twice" if repeated else ""
+
+    return checked
 
 
 def _each(check: Callable[[Any], str], what: str, least: int = 1) -> Callable[[Any], str]:
@@ -147,6 +164,37 @@ def _schema(value: Any) -> str:
         validator_for(value).check_schema(value)
     except SchemaError as error:
         return f"not a JSON Schema: {error.message}"
+    except RecursionError:
+        return "not a JSON Schema: nested too deeply"
+    return _strange_reference(value)
+
+
+def _strange_reference(schema: dict[str, Any]) -> str:
+    """What is wrong with a reference that leads nowhere within the schema: the library would ask the network or a file for it while it judges.
+
+    Whatever looks like a reference is taken for one, wherever it stands, since another may lead to that place.
+    """
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012, specification_with
+
+    dialect = schema.get("$schema")
+    specification = specification_with(dialect, default=DRAFT202012) if isinstance(dialect, str) else DRAFT202012
+    waiting: list[tuple[Any, Any]] = [(schema, Registry().resolver_with_root(specification.create_resource(schema)))]
+    while waiting:
+        node, resolver = waiting.pop()
+        if isinstance(node, dict):
+            if node is not schema and isinstance(node.get("$id", node.get("id")), str):
+                resolver = resolver.in_subresource(specification.create_resource(node))
+            for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+                reference = node.get(key)
+                try:
+                    if isinstance(reference, str):
+                        resolver.lookup(reference)
+                except (Unresolvable, ValueError, LookupError, TypeError, AttributeError):
+                    return f"{key}: {reference} leads to nothing within the schema, and nothing is fetched; what stands under $defs is #/$defs/NAME"
+        entries: Iterable[Any] = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        waiting += [(entry, resolver) for entry in entries]
     return ""
 
 
@@ -158,6 +206,8 @@ def _ranges(value: Any) -> str:
     if not (isinstance(quantiles, list) and isinstance(ranges, list) and quantiles and len(quantiles) == len(ranges)):
         return shape
     fits = all(isinstance(one, list) and len(one) == 2 and all(limit is None or _is_number(limit) for limit in one) for one in ranges)
+    if fits and (empty := next((one for one in ranges if None not in one and one[0] > one[1]), None)):
+        return f"no value is between {empty[0]!r} and {empty[1]!r}"
     return "" if fits and not any(map(_share, quantiles)) and quantiles == sorted(quantiles) else shape
 
 
@@ -165,6 +215,7 @@ _CHECKS: dict[Argument, Callable[[Any], str]] = {
     "bound": _bound,
     "number": _number,
     "count": _count,
+    "width": _width,
     "share": _share,
     "yes_or_no": _yes_or_no,
     "text": _text,
@@ -177,6 +228,6 @@ _CHECKS: dict[Argument, Callable[[Any], str]] = {
     "types": _each(_type, "types"),
     "schema": _schema,
     "ranges": _ranges,
-    "fields": _each(_text, "fields", 2),
-    "names": _each(_text, "names"),
+    "fields": _different(_each(_text, "fields", 2)),
+    "names": _different(_each(_text, "names")),
 }

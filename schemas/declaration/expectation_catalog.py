@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 # What an argument takes; the checks are in `expectation_arguments`.
 Argument = Literal[
-    "bound", "number", "count", "share", "yes_or_no", "text", "regex", "regexes", "time_format", "values", "pairs", "type", "types", "schema", "ranges",
-    "fields", "names", "match_on", "method", "missing_pair", "missing_any",
+    "bound", "number", "count", "width", "share", "yes_or_no", "text", "regex", "regexes", "time_format", "values", "pairs", "type", "types", "schema",
+    "ranges", "fields", "names", "match_on", "method", "missing_pair", "missing_any",
 ]  # fmt: skip
 # row: judged item by item. column: one value of all items of a source. table: how many items there are. names: which fields the items have.
 Level = Literal["row", "column", "table", "names"]
@@ -82,9 +82,9 @@ CATALOG: dict[str, Known] = {
     "expect_column_values_to_be_increasing": _of_rows("number or date", {"strictly": "yes_or_no"}, whole=True),
     "expect_column_values_to_be_decreasing": _of_rows("number or date", {"strictly": "yes_or_no"}, whole=True),
     "expect_column_value_z_scores_to_be_less_than": _of_rows(
-        "number", {"threshold": "number", "double_sided": "yes_or_no"}, "threshold", "double_sided", whole=True
+        "number", {"threshold": "width", "double_sided": "yes_or_no"}, "threshold", "double_sided", whole=True
     ),
-    "expect_column_values_to_not_be_outliers": _of_rows("number", {"method": "method", "multiplier": "number"}, whole=True),
+    "expect_column_values_to_not_be_outliers": _of_rows("number", {"method": "method", "multiplier": "width"}, whole=True),
     "expect_column_pair_values_to_be_equal": Known("row", "pair", "anything", _MISSING_PAIR),
     "expect_column_pair_values_a_to_be_greater_than_b": Known("row", "pair", "number or date", {"or_equal": "yes_or_no", **_MISSING_PAIR}),
     "expect_column_pair_values_to_be_in_set": Known("row", "pair", "anything", {"value_pairs_set": "pairs", **_MISSING_PAIR}, ("value_pairs_set",)),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from almanac.schemas.declaration.expectation_arguments import did_you_mean, is_moment, wrong_arguments
+from almanac.schemas.declaration.expectation_arguments import did_you_mean, is_moment, problem_of, wrong_arguments
 from almanac.schemas.declaration.expectation_catalog import CATALOG, NOT_TAKEN, Known
 from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.model import DeclaredModel, Finding, Share
@@ -30,6 +30,12 @@ def _regular_expression(value: str) -> str:
         re.compile(value)  # Great Expectations uses `re`, unlike the other expressions of a declaration
     except re.error as error:
         raise ValueError(f"not a regular expression: {error}") from error
+    return value
+
+
+def _values(value: list[Any]) -> list[Any]:
+    if problem := problem_of("values", value):
+        raise ValueError(problem)
     return value
 
 
@@ -58,10 +64,10 @@ class Expectation(DeclaredModel):
     not_null: bool = Field(False, description="the value is there")
     min_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at least")
     max_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at most")
-    min: float | None = Field(None, description="smallest number")
-    max: float | None = Field(None, description="largest number")
+    min: float | None = Field(None, allow_inf_nan=False, description="smallest number")
+    max: float | None = Field(None, allow_inf_nan=False, description="largest number")
     pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(None, description="regular expression that the text matches from its start")
-    one_of: list[Any] | None = Field(None, description="allowed values")
+    one_of: Annotated[list[Any], AfterValidator(_values)] | None = Field(None, description="allowed values")
     arguments: dict[str, Any] = Field({}, description="gathered from the keys beside `expectation` that are none of these: its arguments, listed below")
 
     @model_validator(mode="before")
@@ -140,9 +146,16 @@ class Expectation(DeclaredModel):
         for bound, limit in bounds.items() if needs == "number or date" else ():
             if problem := _unlike(limit, kind):
                 yield bound, f"must be {problem}, as '{name}' is {_IS[kind]}; found {limit!r}"
-        if strange := [(value, problem) for value in arguments.get("value_set") or () if (problem := _unlike(value, kind))]:
-            value, problem = strange[0]
-            yield "value_set", f"must hold {problem}, as '{name}' is {_IS[kind]}; found {value!r}"
+        for allowed in ("value_set", "one_of"):
+            values = arguments.get(allowed) if allowed == "value_set" else self.one_of
+            if strange := [(value, problem) for value in values or () if (problem := _unlike(value, kind))]:
+                value, problem = strange[0]
+                yield allowed, f"must hold {problem}, as '{name}' is {_IS[kind]}; found {value!r}"
+        side = {"column_A": 0, "column_B": 1}.get(key)
+        for pair in arguments.get("value_pairs_set") or () if side is not None else ():
+            if problem := _unlike(pair[side], kind):
+                yield "value_pairs_set", f"must hold {problem} for '{name}', which is {_IS[kind]}; found {pair[side]!r}"
+                return
 
     @property
     def _asked(self) -> str:
@@ -232,7 +245,14 @@ def unfit_expectations(expectations: list[Expectation], sources: Mapping[str, Ma
     for number, expectation in enumerate(expectations):
         for key, message in _unfit(expectation, sources):
             path = _path(key)
-            yield Finding(("validate", "expect", number, *path), message, getattr(expectation, str(path[0]), None))
+            yield Finding(("validate", "expect", number, *path), message, _found(expectation, path))
+
+
+def _found(expectation: Expectation, path: tuple[str | int, ...]) -> Any:
+    """The value that a key of the declaration has; keys beside `expectation` that are not its own are arguments."""
+    name = str(path[0]) if path else ""
+    value = getattr(expectation, name) if name in type(expectation).model_fields else expectation.arguments.get(name)
+    return value[path[1]] if len(path) > 1 and value is not None else value
 
 
 def _path(key: str) -> tuple[str | int, ...]:
@@ -248,7 +268,7 @@ def _unfit(expectation: Expectation, sources: Mapping[str, Mapping[str, FieldRul
     known = sorted({"title", "url", "text"}.union(*(rules for rules in judged if rules is not None)))
     for key, name in expectation.fields.items():
         if name not in known and None not in judged:
-            yield key, f"no field '{name}'{did_you_mean(name, known)}; declared: {', '.join(known)}"
+            yield key, f"no field '{name}'{_hint(name, known, judged)}; declared: {', '.join(known)}"
             return
     if expectation.is_empty:
         yield "field", f"nothing is expected of it: give one of {', '.join(_SHORT)}, or expectation: NAME, as Great Expectations calls it"
@@ -265,6 +285,16 @@ def _unfit(expectation: Expectation, sources: Mapping[str, Mapping[str, FieldRul
                 break
     if expectation.known is not None and expectation.known.over == "pair" and expectation.known.needs == "number or date":
         yield from _unlike_pair(expectation, together)
+
+
+def _hint(name: str, known: list[str], judged: list[Mapping[str, FieldRule] | None]) -> str:
+    """What may have been meant by a name that is no field."""
+    outer = name.partition(".")[0]
+    if outer == name or outer not in known:
+        return did_you_mean(name, known)
+    if any(rules is not None and outer in rules and rules[outer].type == "price" for rules in judged):
+        return f"; '{outer}' counts as its amount"
+    return f"; conditions on what is in '{outer}' stand with its own fields, or in expect_column_values_to_match_json_schema"
 
 
 def _unlike_pair(expectation: Expectation, together: list[Mapping[str, FieldRule]]) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ validate:
     - EXPECT
 """
 _ARGUMENTS: dict[str, Any] = {
-    "bound": 1, "number": 1.5, "count": 2, "share": 0.5, "yes_or_no": True, "text": "a", "regex": "^a", "regexes": ["a"], "time_format": "%Y-%m-%d",
+    "bound": 1, "number": 1.5, "count": 2, "width": 2, "share": 0.5, "yes_or_no": True, "text": "a", "regex": "^a", "regexes": ["a"], "time_format": "%Y-%m-%d",
     "values": [1, 2], "pairs": [[1, 2]], "type": "int", "types": ["int"], "schema": {"type": "object"},
     "ranges": {"quantiles": [0.5], "value_ranges": [[1, None]]},
     "fields": ["price", "any"], "names": ["name"], "match_on": "any", "method": "std", "missing_pair": "neither", "missing_any": "never",
@@ -113,12 +113,67 @@ def _declared(*expect: dict[str, Any]) -> Declaration:
         ("{field: name, minlength: 3}", ".minlength: unknown key; did you mean min_length?"),
         ("{field: price, min: 3, max: 1}", ".max: is below min"),
         ("{field: price}", ".field: nothing is expected of it"),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: 'http://localhost:9/s'}}",
+            ".json_schema: $ref: http://localhost:9/s",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {items: {$ref: 'file:///etc/hosts'}}}",
+            ".json_schema: $ref: file:///",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/$defs/a'}}",
+            ".json_schema: $ref: #/$defs/a leads to nothing",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: other.json}}",
+            ".json_schema: $ref: other.json leads to nothing",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/own/a', own: {a: {$dynamicRef: 'http://localhost:9/'}}}}",
+            ".json_schema: $dynamicRef: http://localhost:9/ leads to nothing",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$id: 'http://localhost:9/a/', $ref: b}}",
+            ".json_schema: $ref: b leads to nothing",
+        ),
+        ("{expectation: expect_column_values_to_not_be_outliers, field: price, multiplier: -1}", ".multiplier: must be a number, 0 or more; found -1"),
+        (
+            "{expectation: expect_column_value_z_scores_to_be_less_than, field: price, threshold: -1, double_sided: true}",
+            ".threshold: must be a number, 0 or more; found -1",
+        ),
+        (
+            "{expectation: expect_column_quantile_values_to_be_between, field: price, quantile_ranges: {quantiles: [0.5], value_ranges: [[9, 1]]}}",
+            ".quantile_ranges: no value is between 9 and 1",
+        ),
+        ("{expectation: expect_compound_columns_to_be_unique, column_list: [name, name]}", ".column_list: names 'name' twice"),
+        ("{expectation: expect_table_columns_to_match_set, column_set: [name, price, name]}", ".column_set: names 'name' twice"),
+        (
+            "{expectation: expect_column_pair_values_to_be_equal, column_A: name, column_B: name}",
+            ".column_B: is column_A: 'name' would be compared with itself",
+        ),
+        (
+            "{expectation: expect_column_pair_values_to_be_in_set, column_A: price, column_B: name, value_pairs_set: [[1, a], [2, 3]]}",
+            "must hold texts for 'name'",
+        ),
+        ("{field: price, one_of: ['12.5']}", ".one_of: must hold numbers, as 'price' is a number; found '12.5'"),
+        ("{field: open, one_of: ['yes']}", ".one_of: must hold true or false"),
+        ("{field: name, one_of: []}", ".one_of: must be a list of values"),
+        ("{field: name, one_of: [{a: 1}]}", ".one_of: its entries must be texts, numbers, true or false"),
+        ("{field: price, min: .inf}", ".min: Input should be a finite number"),
+        ("{field: price, max: .nan}", ".max: Input should be a finite number"),
+        ("{field: price.amount, min: 1}", "no field 'price.amount'; 'price' counts as its amount"),
+        ("{field: seats.n, not_null: true}", "no field 'seats.n'; conditions on what is in 'seats' stand with its own fields"),
+        ("{expectation: expect_column_pair_values_to_be_equal, column_A: name, column_B: nam}", "; found 'nam'"),
+        ("{expectation: expect_compound_columns_to_be_unique, column_list: [name, nam]}", "; found 'nam'"),
+        ("{expectation: expect_column_values_to_be_between, field: start, min_value: 3}", "; found 3"),
     ],
 )
 def test_what_can_never_be_judged_is_refused_with_its_place(tmp_path: Path, expect: str, says: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         _load(tmp_path, expect)
     assert says in str(caught.value)
+    assert "found None" not in str(caught.value)
     assert "line 13: validate.expect[0]" in str(caught.value)
     assert str(caught.value.where).endswith("kb.yaml:13")
 
@@ -134,6 +189,11 @@ def test_what_can_never_be_judged_is_refused_with_its_place(tmp_path: Path, expe
         "{expectation: expect_column_values_to_be_between, field: start, min_value: 2024-01-01}",  # a date in YAML
         "{expectation: expect_column_values_to_be_between, field: start, max_value: '2030-01-01T00:00:00+02:00'}",
         "{expectation: expect_column_values_to_match_regex, field: url, regex: '^https'}",
+        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/$defs/a', $defs: {a: {items: {$ref: '#'}}}}}",
+        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$id: 'http://a/b', $ref: c, $defs: {x: {$id: c, type: string}}}}",
+        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#a', $defs: {x: {$anchor: a}}, properties: {$ref: {}}}}",
+        "{field: price, one_of: [1, 2.5]}",
+        "{field: start, one_of: [2024-05-03]}",
     ],
 )
 def test_what_may_be_judged_is_taken(tmp_path: Path, expect: str) -> None:
