@@ -107,8 +107,9 @@ class ExpectationResult(BaseModel):
     """What became of one declared rule on the items of a source; `source` is empty for rules on the items of all sources.
 
     `checked` are the items that were mapped, including those that mapping rejected for what is declared of them. `broken` of them are quarantined for this
-    rule, or, with another severity, break it. `also` broke it too, and are quarantined for an earlier rule. For a rule on a whole column or table, `checked`
-    are the items left to publish, and `value` is what was found. `error` says why the rule could not be judged.
+    rule, or, with another severity, break it. `also` broke it too, and are quarantined for an earlier rule. For a rule on a whole column or table,
+    `checked` are the items left to publish, and `value` is what was found; for one on single items that quarantines none, the share of those with a value
+    that satisfies it. `error` says why the rule could not be judged.
     """
 
     source: str

@@ -31,6 +31,18 @@ def cells_of(item: Item, rule: Rule) -> list[tuple[Any, ...]]:
     return [tuple(cell_of(value, rule.aspect) for value in values)]
 
 
+def is_present(rule: Rule, cells: list[tuple[Any, ...]]) -> bool:
+    """Whether an item with these cells counts for `mostly`: as in the library, not without a value; where there are several, `ignore_row_if` says which."""
+    if rule.expectation in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null"):
+        return bool(cells)
+    match rule.arguments.get("ignore_row_if"):
+        case "neither" | "never":
+            return bool(cells)
+        case "either_value_is_missing" | "any_value_is_missing":
+            return any(None not in cell for cell in cells)
+    return any(one is not None for cell in cells for one in cell)
+
+
 def cell_of(value: Any, aspect: Aspect) -> Any:
     """A value as the library gets it; None where there is none, STRANGE where it is not what the rule needs."""
     cell = _cell(value, aspect)

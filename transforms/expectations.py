@@ -31,6 +31,7 @@ class Rule(NamedTuple):
         severity: what follows where it is broken.
         mostly: share of the items that has to satisfy it, where it quarantines none.
         by_mapping: whether mapping has rejected the items that break it.
+        is_of_source: whether it was declared for its source by name.
     """
 
     expectation: str
@@ -41,6 +42,12 @@ class Rule(NamedTuple):
     severity: Severity = "quarantine"
     mostly: float = 1.0
     by_mapping: bool = False
+    is_of_source: bool = False
+
+    @property
+    def declared(self) -> tuple[str, tuple[str, ...], str]:
+        """The same for the rules that come of one expectation in several sources, however their fields are judged."""
+        return self.expectation, self.fields, self.rule
 
     @property
     def known(self) -> Known:
@@ -80,7 +87,7 @@ def rules_of(declaration: Declaration, source: Source) -> list[Rule]:
     for expectation in declaration.validate_.expect:
         is_meant = expectation.source in (None, source.name)
         if is_meant and not is_about_all(expectation) and (source.takes_own_fields or {*fields, "title", "url", "text"} >= set(expectation.fields.values())):
-            found += _declared(expectation, fields)
+            found += [rule._replace(is_of_source=expectation.source is not None) for rule in _declared(expectation, fields)]
     return found
 
 

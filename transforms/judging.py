@@ -13,7 +13,7 @@ from almanac.schemas.declaration.expectation_arguments import did_you_mean
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
 from almanac.schemas.reports import BrokenValue, JudgedExpectation
-from almanac.transforms.cells import STRANGE, Narrow, cell_of, cells_of, later_ones, value_of
+from almanac.transforms.cells import STRANGE, Narrow, cell_of, cells_of, is_present, later_ones, value_of
 from almanac.transforms.expectations import MET, Rule
 from almanac.transforms.findings import shown, with_observed
 from almanac.transforms.library import Finding, Library, Question, reason_of
@@ -31,7 +31,8 @@ class _Tally:
         self.rule = rule
         self.rows = array("q")  # items of the source by number, once each
         self.values = 0  # that were there
-        self.strange = 0  # of these, what is no number or date where the rule needs one
+        self.present = 0  # items with something to judge, the whole of `mostly`
+        self.strange = 0  # of the values, what is no number or date where the rule needs one
         self.finding: Finding | None = None  # on a whole column
         self.error: str | None = None
         self.checked = 0
@@ -68,10 +69,14 @@ class SourceJudge:
         if self._asks_names:
             self._names.update(dict.fromkeys(item.fields))
         for place, tally in enumerate(self._local):
-            self._take(place, row, _cells(item, tally))
+            found = _cells(item, tally)
+            tally.present += is_present(tally.rule, found)
+            self._take(place, row, found)
         for tally in self._tallies:
             columns = self._whole.get(id(tally), ())
-            for cells in _cells(item, tally) if columns else ():
+            found = _cells(item, tally) if columns else []
+            tally.present += is_present(tally.rule, found)
+            for cells in found:
                 tally.values += any(cell is not None for cell in cells)
                 if any(cell is STRANGE for cell in cells):
                     tally.strange += 1
@@ -104,20 +109,29 @@ class SourceJudge:
             self._judge_batch()
 
     @property
+    def has_items(self) -> bool:
+        return len(self._numbers) > 0
+
+    @property
     def lacking(self) -> list[Rule]:
-        """The rules on fields that no item has, although the fields are those of the file: nobody could tell before."""
-        if not self._source.takes_own_fields or not len(self._numbers):
+        """The rules on fields that no item of the source has, although its fields are those of the file: nobody could tell before."""
+        if not self._source.takes_own_fields:
             return []
         names = {*self._names, "title", "url", "text"}
         return [
             tally.rule for tally in self._tallies if tally.rule.known.level != "names" and not tally.rule.by_mapping and not names >= set(tally.rule.fields)
         ]
 
-    def has(self, rule: Rule) -> bool:
-        """Whether the rule is one of this source's, and its items have the fields."""
-        return any(tally.rule == rule for tally in self._tallies) and rule not in self.lacking
+    @property
+    def having(self) -> set[tuple[str, tuple[str, ...], str]]:
+        """What is declared of fields that the source has: `declared` of each rule."""
+        return {tally.rule.declared for tally in self._tallies}.difference(rule.declared for rule in self.lacking)
 
-    def set_aside(self, rule: Rule) -> None:
+    def leave_out(self, rule: Rule) -> None:
+        """Judges nothing by a rule on fields that only another source has, and has no result of it."""
+        self._tallies = [tally for tally in self._tallies if tally.rule != rule]
+
+    def refuse(self, rule: Rule) -> None:
         """Reports a rule on fields that no item has as an error, so that it judges nothing."""
         known = sorted({*self._names, "title", "url", "text"})
         absent = next(name for name in rule.fields if name not in known)
@@ -199,7 +213,7 @@ class SourceJudge:
             result.ok &= result.broken + result.also == 0
         else:
             result.broken = of_items
-            result.value, result.limit = (1 - of_items / tally.checked if tally.checked else 1.0), rule.mostly
+            result.value, result.limit = (1 - of_items / tally.present if tally.present else 1.0), rule.mostly
             result.value = round(result.value, 6)
             result.ok &= result.value >= rule.mostly - 1e-9
         return result

@@ -1,6 +1,6 @@
 """Judges a run's items by what is declared of them; items that break a rule on single items are quarantined."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from almanac.schemas.declaration import Declaration
@@ -42,10 +42,7 @@ def validate_items(items: Iterable[Item], declaration: Declaration, rejects: Ite
     for reject in rejects:
         if reject.breaks and (judge := judges.get(reject.source)) is not None:
             judge.add_reject(reject)
-    for judge in judges.values():
-        for rule in judge.lacking:
-            if not any(other.has(rule) for other in judges.values()):
-                judge.set_aside(rule)
+    _settle_lacking(list(judges.values()))
     quarantined = {number: rule for judge in judges.values() for number, rule in judge.judge().items()}
     wanted = {number for judge in judges.values() for number in judge.wanted} | quarantined.keys()
     result = Validation()
@@ -61,3 +58,14 @@ def validate_items(items: Iterable[Item], declaration: Declaration, rejects: Ite
         result.results += judge.results()
     result.results += [judge_count(rule, count - len(quarantined)) for rule in about_all]
     return result
+
+
+def _settle_lacking(judges: Sequence[SourceJudge]) -> None:
+    """A source whose items never have the field of a rule is none of those that it is about; where no source is, or the rule names it, that is an error."""
+    had = set().union(*(judge.having for judge in judges))
+    for judge in judges:
+        for rule in judge.lacking:
+            if rule.declared in had and not rule.is_of_source:
+                judge.leave_out(rule)
+            elif judge.has_items:
+                judge.refuse(rule)

@@ -59,7 +59,9 @@ class Expectation(DeclaredModel):
         description="what follows where it is broken. quarantine (the default on single items): the items are left out; warn: it is reported; "
         "refuse (the default on a whole column or table): the gate refuses the version",
     )
-    mostly: Share | None = Field(None, le=1, description="with severity warn or refuse on single items: the share that has to satisfy it; default: all")
+    mostly: Share | None = Field(
+        None, le=1, description="with severity warn or refuse on single items: the share of those with a value that has to satisfy it; default: all"
+    )
     unique: bool = Field(False, description="no two items share the value")
     not_null: bool = Field(False, description="the value is there")
     min_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at least")

@@ -121,6 +121,59 @@ def test_a_field_that_no_file_has_is_an_error_and_one_that_another_file_has_is_n
     assert len(errors) == 4
 
 
+_OWN = {"kind": "files", "glob": "x.csv", "yields": "records"}
+_ELSEWHERE = [
+    _named("column_mean_to_be_between", field="price", min_value=1),
+    _named("column_values_to_be_between", field="price", min_value=1),
+    {"field": "price", "not_null": True},
+    _named("column_pair_values_to_be_equal", column_A="price", column_B="n"),
+]
+
+
+def _of_sources(expect: dict[str, Any], has: dict[str, Any], *, without: list[dict[str, Any]]) -> dict[str, JudgedExpectation]:
+    """The last rule's result by source, of source `has`, whose fields may be declared, and of `lacks`, which takes the fields of its file."""
+    sources = [{"name": "has", **_OWN, **has}, {"name": "lacks", **_OWN}]
+    declaration = Declaration.model_validate({"name": "kb", "sources": sources, "validate": {"expect": [expect]}})
+    rows = [("has", {"price": 2.0, "n": 2.0}), *(("lacks", fields) for fields in without)]
+    items = [Item(source, "record", f"i{n}", "u", "t", "text", fields, {}, "raw", "") for n, (source, fields) in enumerate(rows)]
+    return {one.source: one for one in validate_items(items, declaration).results if not one.rule.startswith("type")}
+
+
+@pytest.mark.parametrize("without", [[{"size": 1}], []], ids=["others", "no items"])
+@pytest.mark.parametrize(
+    "has", [{}, {"fields": {"price": {"json": "price", "type": "number"}, "n": {"json": "n"}}, "glob": "x.jsonl"}], ids=["own", "declared"]
+)
+@pytest.mark.parametrize("expect", _ELSEWHERE, ids=range(4))
+def test_a_source_whose_items_never_have_the_field_is_none_that_the_rule_is_about(expect: dict[str, Any], has: dict[str, Any], without: Any) -> None:
+    found = _of_sources(expect, has, without=without)
+    assert {source: (one.ok, one.error) for source, one in found.items()} == {"has": (True, None)}
+
+
+@pytest.mark.parametrize("expect", _ELSEWHERE, ids=range(4))
+def test_a_source_that_is_named_has_to_have_the_field(expect: dict[str, Any]) -> None:
+    found = _of_sources({**expect, "source": "lacks"}, {}, without=[{"size": 1}])
+    assert [(source, one.ok, (one.error or "").partition(";")[0]) for source, one in found.items()] == [("lacks", False, "no item has a field 'price'")]
+
+
+@pytest.mark.parametrize(
+    ("expect", "share"),
+    [
+        ({"field": "m", "one_of": ["a"]}, 0.5),
+        (_named("column_values_to_match_regex", field="m", regex="a"), 0.5),
+        (_named("column_value_lengths_to_equal", field="m", value=1), 1.0),
+        (_named("column_values_to_be_unique", field="m"), 1.0),
+        ({"field": "m", "not_null": True}, 0.5),
+        ({"field": "m", "min_length": 1}, 0.5),  # nothing is a text of no characters
+        (_named("column_values_to_be_null", field="m"), 0.5),
+        (_named("column_pair_values_to_be_equal", column_A="m", column_B="n", ignore_row_if="both_values_are_missing"), 0.0),
+        (_named("column_pair_values_to_be_equal", column_A="m", column_B="n", ignore_row_if="either_value_is_missing"), 1.0),
+    ],
+)
+def test_mostly_is_a_share_of_what_has_a_value(expect: dict[str, Any], share: float) -> None:
+    (result,) = _judged(_items({"m": "a"}, {"m": "b"}, {"m": None}, {}), {**expect, "severity": "refuse", "mostly": 0.6}).results[-1:]
+    assert (result.value, result.ok, result.checked) == (share, share >= 0.6, 4)
+
+
 def test_a_source_without_items_breaks_no_rule_on_items() -> None:
     judged = _judged([], {"field": "m", "unique": True}, {"field": "m", "min": 1}, _named("column_mean_to_be_between", field="n", min_value=1))
     assert [(one.ok, one.error) for one in judged.results[-3:-1]] == [(True, None)] * 2
