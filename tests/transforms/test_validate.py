@@ -290,6 +290,19 @@ def test_no_value_of_an_item_ends_a_run_and_what_is_reported_is_json(value: Any)
         json.dumps([one.model_dump() for one in judged.results], allow_nan=False)
 
 
+def test_a_sum_beyond_all_numbers_is_told_in_words() -> None:
+    judged = _judged(_items({"n": 1e308}, {"n": 1e308}), _named("column_sum_to_be_between", field="n", max_value=1, severity="warn"))
+    assert (judged.results[-1].value, judged.results[-1].ok) == ("inf", False)
+
+
+def test_a_schema_is_judged_without_a_socket() -> None:
+    schema = {"$id": "http://localhost:9/a", "$ref": "b", "$defs": {"b": {"$id": "b", "items": {"$ref": "#/$defs/c"}, "$defs": {"c": {"type": "integer"}}}}}
+    judge = _named("column_values_to_match_json_schema", field="m", json_schema=schema)
+    with patch("socket.socket.connect", side_effect=AssertionError("nothing is asked for")):
+        judged = _judged(_items({"m": [1]}, {"m": ["x"]}), judge)
+    assert (judged.results[-1].error, {*judged.rejects}) == (None, {1})
+
+
 def test_a_fault_of_the_library_is_an_error_of_one_rule() -> None:
     with patch("almanac.transforms.library._finding", side_effect=lambda result: 1 / 0 if "regex" in result.expectation_config.kwargs else _FINE):
         judged = _judged(_items({"m": "a"}), {"field": "m", "pattern": "a", "severity": "warn"}, {"field": "m", "one_of": ["a"]})
