@@ -1,7 +1,6 @@
 """The record of publications: which version went live when, and why one did that the gate had refused.
 
-`<index_dir>/published.jsonl` has one line per publication, oldest first. It is written before the pointer is moved, so it also says which version was live
-when the pointer is lost.
+`<index_dir>/published.jsonl` has one line per publication, oldest first. It also says which version was live when the pointer is lost.
 """
 
 import fcntl

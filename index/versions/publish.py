@@ -98,9 +98,22 @@ def _publish(index_dir: Path, version: str, override: str | None, lease: Lease |
     previous = usable_pointer(index_dir)
     if lease:
         lease.require_held()
-    note_publication(index_dir, Publication(version=version, at=utc_now(), previous=previous, why=override if is_refused else None))
-    point_to(index_dir, version)
+    publication = Publication(version=version, at=utc_now(), previous=previous, why=override if is_refused else None)
+    if is_refused:
+        note_publication(index_dir, publication)  # first: nobody may find it live without the reason
+        point_to(index_dir, version)
+    else:
+        point_to(index_dir, version)
+        _note_if_possible(index_dir, publication)
     _log.info("published", kb=index_dir.name, version=version, previous=previous, override=override)
+
+
+def _note_if_possible(index_dir: Path, publication: Publication) -> None:
+    """Records a publication that has taken place: without room for it, the version is live all the same."""
+    try:
+        note_publication(index_dir, publication)
+    except OSError as error:
+        _log.warning("the publication is not recorded", kb=index_dir.name, version=publication.version, error=str(error))
 
 
 def rollback(index_dir: Path, version: str | None = None) -> str:

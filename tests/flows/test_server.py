@@ -157,7 +157,7 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
     assert done["name"].startswith("handbook · 20")
     assert (server.data / "index/handbook/CURRENT").read_text() == "v0001\n"
     artifacts = {a["key"]: a["data"] for a in server.post("/artifacts/filter", {})}
-    of_a_run = ("plan", "crawl-faq", "embed", "build", "validation", "gate", "retrieval", "version", "history", "summary")
+    of_a_run = ("plan", "crawl-faq", "embed", "build", "gate", "retrieval", "version", "history", "summary")
     assert {f"handbook-{what}" for what in of_a_run} <= set(artifacts)
     assert {"what": "outcome", "value": "published"} in json.loads(artifacts["handbook-summary"])  # a column without a name is not shown
     assert str(server.data / "index/handbook/versions/v0001/manifest.json") in artifacts["handbook-version"]

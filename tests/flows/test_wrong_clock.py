@@ -16,6 +16,7 @@ from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.history import history_of
 from almanac.index.versions.store import read_manifest
+from almanac.spiders.store.journal import line_of, values_of
 from almanac.spiders.store.raw import RawStore
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
@@ -63,11 +64,11 @@ class Clock:
             return carry_out(Run(load_declaration(str(self.declared), ""), self.data, run_id=run_id, started_at=at), Conduct(do=do))
 
     def _stamp(self, journal: Path, at: str) -> None:
-        lines = [json.loads(line) for line in journal.read_text().splitlines()]
+        lines = [values_of(line) for line in journal.read_bytes().splitlines(keepends=True)]
         for line in lines:
             if "checked_at" in line and not line["kept"]:
                 line.update({"checked_at": at} if line["unchanged"] else {"checked_at": at, "fetched_at": at})
-        journal.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        journal.write_bytes(b"".join(map(line_of, lines)))
 
     def first_seen(self) -> dict[str, str]:
         """Path of a page → the time at which its content was first seen."""
