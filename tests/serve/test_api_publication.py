@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -100,7 +101,8 @@ def test_a_declaration_that_breaks_is_read_as_it_was(own: Bases) -> None:
 def process(own: Bases, mistral: LoopbackMistral) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """`almanac serve` as a shell starts it, and its address."""
     command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", own.guide, "--port", "0", "--data", str(own.data)]
-    with subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+    heed = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)  # which `nohup` around the tests would have children ignore
+    with subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as started:
         assert started.stdout is not None
         address = started.stdout.readline().split()[-1]
         yield started, address

@@ -156,6 +156,7 @@ def _is_complaint(said: ConsoleMessage) -> bool:
 
 
 def _ask(page: Page, question: str) -> None:
+    expect(page.get_by_label("Knowledge base")).to_be_enabled()  # once the page knows whom to ask; before, Enter sends nothing
     page.get_by_label("Your question").fill(question)
     page.get_by_label("Your question").press("Enter")
 
