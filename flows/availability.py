@@ -107,8 +107,7 @@ def _noticing(send: Callable[..., Any]) -> Callable[..., Any]:
         try:
             response = send(client, *arguments, **options)
         except Exception as error:
-            if _is_silence(error):
-                raise _absence.begin(str(client.base_url), f"{type(error).__name__}: {error}".rstrip(": ")) from error
+            _raise_gone(client, error)
             raise
         _absence.end()
         return response
@@ -123,8 +122,7 @@ def _noticing_async(send: Callable[..., Any]) -> Callable[..., Any]:
         try:
             response = await send(client, *arguments, **options)
         except Exception as error:
-            if _is_silence(error):
-                raise _absence.begin(str(client.base_url), f"{type(error).__name__}: {error}".rstrip(": ")) from error
+            _raise_gone(client, error)
             raise
         _absence.end()
         return response
@@ -135,6 +133,12 @@ def _noticing_async(send: Callable[..., Any]) -> Callable[..., Any]:
 def _require_present(client: Any) -> None:
     if _absence.is_fresh:
         raise _absence.error(str(client.base_url))
+
+
+def _raise_gone(client: Any, error: Exception) -> None:
+    """Raises PrefectGone for a request that failed for want of an answer."""
+    if _is_silence(error):
+        raise _absence.begin(str(client.base_url), f"{type(error).__name__}: {error}".rstrip(": ")) from error
 
 
 def _is_silence(error: Exception) -> bool:

@@ -16,12 +16,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.code_fingerprint import code_fingerprint
 from almanac.core.tables import CHUNKS, read_table
+from almanac.core.verified import verified_file
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.versions.store import MANIFEST, manifest_in
 from almanac.schemas.errors import AlmanacError, DamagedVersion
-from almanac.schemas.hashing import file_sha256, short_hash
+from almanac.schemas.hashing import short_hash
 from almanac.schemas.manifest import Manifest
 
 # Approximate seconds with Chroma 1.5.9, rows of 1 KB and 384 dimensions, on a busy machine. A full build takes `_ADD` per row. A delta takes `_DELTA` in
@@ -125,7 +126,7 @@ def find_difference(parent: Parent, table: pa.Table) -> Difference:
     """Compares a new chunks table with the parent's by chunk id and `fetched_at`. Raises DeltaNotPossible where a full build is due, or cheaper."""
     manifest, earlier = parent.manifest, parent.facts
     try:
-        before = read_table(verified_chunks(parent.folder, manifest), ["chunk_id", "fetched_at"])
+        before = read_table(verified_file(parent.folder, manifest, CHUNKS), ["chunk_id", "fetched_at"])
     except DamagedVersion as error:
         raise DeltaNotPossible(error.message, damaged=True) from error
     compared = compare_rows(before, table)
@@ -164,14 +165,3 @@ def _numbers(array: pa.Array) -> RowNumbers:
 
 def _whole(table: pa.Table, name: str) -> pa.Array:
     return pa.concat_arrays([pa.array([], pa.string()), *table.column(name).chunks])
-
-
-def verified_chunks(folder: Path, manifest: Manifest) -> Path:
-    """Returns the path of a version's chunks table after comparing its SHA-256 with the manifest. Raises DamagedVersion where they differ."""
-    path = folder / CHUNKS
-    wanted = next((stored.sha256 for stored in manifest.files if stored.path == CHUNKS), None)
-    if not path.is_file():
-        raise DamagedVersion(f"{CHUNKS} of {manifest.version} is missing", where=str(path))
-    if file_sha256(path) != wanted:
-        raise DamagedVersion(f"{CHUNKS} of {manifest.version} was altered", where=str(path))
-    return path

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from almanac.core.verified import verified_file
 from almanac.index.chroma.pages import PAGE_SUMS, altered_pages
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.lexical.facts import LEXICAL
@@ -64,10 +65,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 def _require_pages(source: Path, manifest: Manifest, copied: Path) -> None:
     """Raises DamagedVersion unless the pages of the copied database match their checksums in the version's folder `source`."""
-    sums = source / PAGE_SUMS
-    wanted = next((stored.sha256 for stored in manifest.files if stored.path == PAGE_SUMS), None)
-    if not sums.is_file() or file_sha256(sums) != wanted:
-        raise DamagedVersion(f"{PAGE_SUMS} is missing or was altered", where=str(sums))
+    sums = verified_file(source, manifest, PAGE_SUMS)
     try:
         altered = altered_pages(copied, sums)
     except (ValueError, sqlite3.DatabaseError) as error:

@@ -18,11 +18,11 @@ import tantivy
 
 from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, TableWriter, read_batches, read_table
+from almanac.core.verified import verified_file
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tokens
 from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, analyzer_fingerprint, lexical_facts
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest
 
 ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
@@ -57,11 +57,7 @@ class KnownTerms:
         facts = lexical_facts(folder / LEXICAL)
         if (facts.analyzer, facts.language) != (analyzer_fingerprint(), language):
             return None
-        path = folder / LEXICAL / TERMS
-        wanted = next((stored.sha256 for stored in manifest.files if stored.path == f"{LEXICAL}/{TERMS}"), None)
-        if not path.is_file() or file_sha256(path) != wanted:
-            raise DamagedVersion(f"{LEXICAL}/{TERMS} of {manifest.version} is missing or was altered", where=str(path))
-        return cls(read_table(path, [BODY, FOLDED]).combine_chunks(), kept, places)
+        return cls(read_table(verified_file(folder, manifest, f"{LEXICAL}/{TERMS}"), [BODY, FOLDED]).combine_chunks(), kept, places)
 
     def between(self, begin: int, end: int) -> dict[int, _Terms]:
         """Returns the known terms of the rows `begin` to `end` of the new version, end excluded, by their offset from `begin`."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from almanac.core.durable import reserve
+from almanac.core.verified import verified_file
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -69,10 +69,7 @@ def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "
 
 def verified_matrix(folder: Path, manifest: Manifest) -> "Vectors":
     """Returns the matrix of the version in `folder` after comparing its SHA-256 with the manifest. Raises DamagedVersion where they differ."""
-    path = folder / MATRIX
-    wanted = next((stored.sha256 for stored in manifest.files if stored.path == MATRIX), None)
-    if not path.is_file() or file_sha256(path) != wanted:
-        raise DamagedVersion(f"{MATRIX} of {manifest.version} is missing or was altered", where=str(path))
+    verified_file(folder, manifest, MATRIX)
     return open_matrix(folder, manifest.counts.chunks, manifest.embedder.dimension)
 
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
+from almanac.core.verified import verified_file
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.build.delta import compare_rows, verified_chunks
+from almanac.index.build.delta import compare_rows
 from almanac.index.build.digest import DIGESTED
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.store import VectorStore
@@ -75,7 +76,7 @@ def _check_table(path: Path, since: Path, manifest: Manifest | None, store: Vect
     table = read_table(path, [*DIGESTED, "fetched_at"])
     if manifest is not None:
         check_digest(table, manifest, embedder, problems)
-    before = read_table(verified_chunks(since, parent), ["chunk_id", "fetched_at"])
+    before = read_table(verified_file(since, parent, CHUNKS), ["chunk_id", "fetched_at"])
     compared = compare_rows(before, table)
     numbers = np.union1d(compared.added, _sample(compared.kept, table, store, (parent.lineage.get("build") or {}).get("deltas", 0)))
     rows = ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers))
