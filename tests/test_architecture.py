@@ -28,7 +28,7 @@ _FLOORS = {
     "schemas": ("declaration", ""),
     "core": ("",),
     "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
-    "transforms": ("chunking", ""),
+    "transforms": ("html", "chunking", ""),
     "index": ("mistral", "embedding", "vectors", "lexical", "chroma", "versions", "build", "verify", "upkeep", ""),
     "query": ("models", "retrieval", "answering", "", "evaluation"),
     "serve": ("page", "", "adapters"),

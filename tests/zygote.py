@@ -45,9 +45,7 @@ def _import_engines() -> None:
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import sentence_transformers  # noqa: F401
-    import spacy  # noqa: F401
     import trafilatura  # noqa: F401
-    import unstructured.partition.html  # noqa: F401
     from transformers import BertModel  # noqa: F401
 
     find_fingerprints()

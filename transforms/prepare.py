@@ -6,7 +6,7 @@ from almanac.core.templates import fill
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Draft, Item, Reject
 from almanac.transforms.clean import Clean, clean_text, clean_value
-from almanac.transforms.partition import html_to_markdown
+from almanac.transforms.html.page import html_to_markdown
 
 
 def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iterator[Item | Reject]:

@@ -28,7 +28,7 @@ from almanac.schemas.manifest import Counts, Manifest, Verdict
 from almanac.schemas.reports import Recall
 
 log = structlog.get_logger("almanac.publish")
-_SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "unstructured", "trafilatura", "prefect")
+_SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "trafilatura", "prefect")
 
 
 def build(

@@ -56,7 +56,6 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         ("dateparser", {"mapping"}),
         ("markdown-it-py", {"mapping", "chunker"}),
         ("trafilatura", {"cleaning"}),
-        ("unstructured", {"cleaning"}),
         ("great_expectations", {"validation"}),
         ("sentencex", {"chunker"}),
         ("tantivy", {"lexical"}),

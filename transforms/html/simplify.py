@@ -1,4 +1,4 @@
-"""Simplifies a page's tree before extraction: rewrites constructs that trafilatura and unstructured would lose."""
+"""Parses a page and makes its tree plain: after this, every text stands in a block, and lists, tables and code are as simple as Markdown's."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 import lxml.etree
 import lxml.html
 
-# Elements without readable text; removing them saves both libraries time.
+# Elements without readable text.
 _UNREAD = ("script", "style", "template", "noscript", "svg", "canvas", "iframe", "object", "embed", "audio", "video", "head/meta", "head/link")
 BLOCKS = frozenset(
     {"address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure"}
@@ -15,9 +15,7 @@ BLOCKS = frozenset(
     | {"ol", "p", "plaintext", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "xmp"}
 )
 _IN_LAYOUT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
-_PROSE = frozenset({"p", "h1", "h2", "h3", "h4", "table", "article", "main", "ul", "ol", "pre"})
 DEFINITIONS = "data-definitions"  # marks lists that were definition lists
-_LONGEST_ATTRIBUTE = 500
 _MAX_SPAN = 50
 _MAX_SPANNED = 200
 
@@ -26,13 +24,17 @@ def parse_page(html: str) -> Any:
     """The root element of a page, without comments; None if there is no element."""
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        return lxml.html.document_fromstring(html.replace("\0", "").encode("utf-8", "replace"), parser=parser)
+        root = lxml.html.document_fromstring(html.replace("\0", "").encode("utf-8", "replace"), parser=parser)
     except lxml.etree.ParserError:
         return None
+    for form in list(root.iter("form")):
+        if 2 * len(form.text_content()) > len(root.text_content()):
+            form.tag = "div"  # some frameworks put the whole page into one, and trafilatura drops forms
+    return root
 
 
 def simplify(root: Any, *, drawings: bool = False) -> None:
-    """Rewrites the tree in place: no scripts, no huge attributes, code without markup; captions, summaries, definitions and bare text as plain blocks.
+    """Rewrites the tree in place: no scripts, code without markup; captions, summaries, definitions, bare text and runs of lines as plain blocks.
 
     With `drawings`, the text of SVG drawings is kept.
     """
@@ -41,28 +43,19 @@ def simplify(root: Any, *, drawings: bool = False) -> None:
         element.drop_tree()
     for drawing in list(root.iter("svg")):
         _make_drawing_plain(drawing)
-    for element in root.iter():
-        for name, value in list(element.attrib.items()):
-            if len(value) > _LONGEST_ATTRIBUTE:
-                del element.attrib[name]
     for code in list(root.iter("pre", "xmp", "plaintext", "listing")):
         _make_code_plain(code)
-    for element in list(root.iter("code", "kbd", "samp", "tt", "var")):
-        element.drop_tag()  # both libraries would make a block of it inside a sentence
     for table in list(root.iter("table")):
         _make_table_plain(table)
     for definitions in list(root.iter("dl")):
         _make_definitions_a_list(definitions)
-    for numbered in list(root.iter("ol")):
-        _write_numbers(numbered)
-    for form in list(root.iter("form")):
-        if any(child.tag in _PROSE for child in form.iterdescendants()):
-            form.tag = "div"  # some frameworks put the whole page into one
     for element in list(root.iter("summary", "figcaption", "div", "figure", "details", "fieldset", "form", "dd", "center")):
         _make_block_plain(element)
     for element in list(root.iter("body", "main", "article", "section", "aside", "header", "footer", "nav", "blockquote", "address", "hgroup")):
         if has_blocks(element):
             _wrap_bare_text(element)
+    for paragraph in list(root.iter("p")):
+        _split_at_empty_lines(paragraph)
 
 
 def _make_drawing_plain(svg: Any) -> None:
@@ -144,13 +137,6 @@ def _make_definitions_a_list(definitions: Any) -> None:
         element.tag = "li"
 
 
-def _write_numbers(numbered: Any) -> None:
-    number = _number(numbered.get("start", "1"))
-    for item in numbered.iterchildren("li"):
-        item.text = f"{number}. {(item.text or '').lstrip()}"
-        number += 1
-
-
 def _make_block_plain(element: Any) -> None:
     """Turns blocks without inner blocks into paragraphs, a <summary> into a heading, and bare text in other blocks into paragraphs."""
     if element.tag == "summary" and not has_blocks(element):
@@ -181,6 +167,24 @@ def _wrap_bare_text(block: Any) -> None:
             paragraph = lxml.html.Element("p")
             child.addprevious(paragraph)
             paragraph.append(child)
+
+
+def _split_at_empty_lines(paragraph: Any) -> None:
+    """Splits a paragraph at two or more `<br>` in a row, with which some editors part paragraphs."""
+    part, after_break = paragraph, False
+    for child in list(paragraph):
+        if child.tag == "br" and after_break:
+            if part is paragraph or len(part) or (part.text or "").strip():
+                following = lxml.html.Element("p")
+                part.addnext(following)
+                part = following
+            part.text, child.tail = child.tail, None
+            child.getparent().remove(child)
+            after_break = not (part.text or "").strip()
+        else:
+            if part is not paragraph:
+                part.append(child)
+            after_break = child.tag == "br" and not (child.tail or "").strip()
 
 
 def _paragraph(text: str | None) -> Any:

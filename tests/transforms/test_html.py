@@ -7,7 +7,7 @@ import time
 import pytest
 
 from almanac.transforms.clean import clean_text
-from almanac.transforms.partition import Part, html_to_markdown
+from almanac.transforms.html.page import Part, html_to_markdown
 
 _PAGE = """<html><head><title>t</title><script>var a = 1</script></head><body>
 <nav><ul><li><a href="/">Home page</a></li><li><a href="/tours">All tours</a></li></ul></nav>

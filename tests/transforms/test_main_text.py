@@ -1,0 +1,195 @@
+"""Main text: no page loses it, and what surrounds it stays out. The pages are written as the tools of their kind write them."""
+
+import pytest
+
+from almanac.transforms.html.page import html_to_markdown
+from almanac.transforms.html.simplify import parse_page, simplify
+from almanac.transforms.html.writer import write_tree
+
+_PROSE = [
+    "The harbour was closed on Monday after a barge had struck the old lock gate, and divers found that both hinges were bent beyond repair.",
+    "Work on a new gate begins in spring. Until then smaller boats use the northern canal, which was dredged last year for this purpose.",
+    "The port authority expects that the whole repair will cost about four million, most of which the insurance of the barge has to bear.",
+    "Fishermen welcomed the plan, since the northern canal leads straight to the market halls and spares them an hour on every trip.",
+]
+
+
+def _news(inside: str = "", opening: str = "", before_end: str = "", after: str = "") -> str:
+    """A news page: navigation, an article with `inside` after its second paragraph, teasers, a footer."""
+    menu = "".join(f"<li><a href='/{name}'>{name.title()} and more</a></li>" for name in ("politics", "sports", "culture", "weather", "travel", "cars"))
+    teasers = "".join(f"<div class='teaser'><h3><a href='/t{n}'>Teaser number {n} of the day</a></h3><p>Some lines that lead on.</p></div>" for n in range(4))
+    first, second, *rest = (f"<p>{text}</p>" for text in _PROSE)
+    return f"""<!doctype html><html><head><title>Lock gate broken - The Daily</title></head><body>
+    <nav><ul>{menu}</ul></nav><div class="page"><div class="content"><article>
+    <header><h1>Lock gate broken</h1>{opening}</header>
+    <div class="article-body">{first}{second}{inside}{"".join(rest)}{before_end}</div></article>
+    <div class="related-stories"><h2>More stories</h2>{teasers}</div>{after}</div></div>
+    <footer><p>© The Daily. All rights reserved.</p></footer></body></html>"""
+
+
+def _docbook(sections: int = 6) -> str:
+    """A page of documentation as DocBook's style sheets write it: `div.para`, titles in boxes, notes in boxes, synopses, variable lists."""
+
+    def section(number: int) -> str:
+        return f"""<div class="section"><div class="titlepage"><div><div><h3 class="title">1.{number}. Option group {number}</h3></div></div></div>
+        <div class="para">Short remark {number}.</div>
+        <div class="para">The command <code>tool{number}</code> reads its settings from <code class="filename">/etc/tool{number}.conf</code>.</div>
+        <div class="sidebar"><div class="titlepage"><div class="title"><strong>NOTE {number}</strong> Mind the order</div></div>
+        <div class="para">Settings that are read later win over those that are read earlier, see <a href="#x">there</a>.</div></div>
+        <pre class="screen">$ tool{number} --check</pre>
+        <div class="variablelist"><dl><dt><span class="term">--quiet{number}</span></dt><dd><div class="para">Says nothing.</div></dd></dl></div>
+        <div class="figure"><div class="figure-contents"><img src="f{number}.png"></div><div class="title">Figure {number}. The parts</div></div></div>"""
+
+    return f"""<html><head><title>Options</title></head><body>
+    <ul class="docnav"><li class="previous"><a href="a.html">Prev</a></li><li class="next"><a href="b.html">Next</a></li></ul>
+    <div class="chapter"><div class="titlepage"><h2 class="title">Chapter 1. Options</h2></div>
+    <div class="toc"><ul>{"".join(f"<li><a href='#s{n}'>1.{n}. Option group {n}</a></li>" for n in range(sections))}</ul></div>
+    {"".join(section(n) for n in range(sections))}</div>
+    <ul class="docnav"><li class="previous"><a href="a.html">Prev</a></li><li class="next"><a href="b.html">Next</a></li></ul></body></html>"""
+
+
+def _main(html: str) -> str:
+    return html_to_markdown(html, "main")
+
+
+def test_a_news_page_is_its_article() -> None:
+    text = _main(_news())
+    assert text == "# Lock gate broken\n\n" + "\n\n".join(_PROSE)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "<p class='intro'>A barge has struck the old lock gate in the night to Monday, and for weeks no larger ship can pass into the harbour.</p>",
+        "<div class='teaser-text'>A barge has struck the old lock gate in the night to Monday, and for weeks no larger ship can pass into the harbour.</div>",
+        "<h2 class='deck'>A barge has struck the old lock gate in the night to Monday, and for weeks no larger ship can pass into the harbour.</h2>",
+    ],
+)
+def test_an_opening_paragraph_stays(opening: str) -> None:
+    assert "A barge has struck the old lock gate" in _main(_news(opening=opening))
+
+
+@pytest.mark.parametrize(
+    "surrounding",
+    [
+        "<div class='share-bar'><span>Share this</span><a href='https://x.example'>X</a><a href='https://f.example'>F</a></div>",
+        "<figure><img src=a.jpg><figcaption class='caption'>The gate on Monday. Photo: J. Doe</figcaption></figure>",
+        "<div class='newsletter'><p>Get the best stories of the week every Friday, straight into your mailbox, and never miss what happens in town.</p></div>",
+        "<p><a href='/older'>Read also: The lock and its history</a></p>",
+    ],
+)
+def test_what_interrupts_an_article_stays_out(surrounding: str) -> None:
+    assert _main(_news(inside=surrounding)) == _main(_news())
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<ul><li><a href='/a'>Timetable of the northern canal</a></li><li><a href='/b'>Map of the harbour</a></li></ul>",
+        "<p>Not before May.</p>",
+        "<table><tr><th>Canal</th><th>Depth</th></tr><tr><td>North</td><td>3 m</td></tr></table>",
+        "<pre>depth = 3</pre>",
+        "<blockquote><p>We shall manage.</p></blockquote>",
+        "<aside class='admonition note'><p>Boats of more than three metres still have to wait outside, since the canal is too shallow for them.</p></aside>",
+    ],
+)
+def test_parts_of_an_article_stay(inside: str) -> None:
+    plain = write_tree(parse_page(f"<div>{inside}</div>"), frozenset())
+    assert all(line in _main(_news(inside=inside)) for line in plain.splitlines() if line)
+
+
+def test_a_heading_with_nothing_below_goes() -> None:
+    assert "topic" not in _main(_news(before_end="<h3>More on this topic</h3>"))
+    assert "topic" not in _main(_news(before_end="<p><b>More on this topic:</b></p>"))
+
+
+def test_a_list_of_links_and_a_last_remark_at_the_end_of_a_text_stay() -> None:
+    end = "<p>Not before May.</p><h2>See also</h2><ul><li><a href='/a'>Timetable of the canal</a></li><li><a href='/b'>Map of the harbour</a></li></ul>"
+    assert "Not before May.\n\n## See also\n\n- Timetable of the canal\n- Map of the harbour" in _main(_news(before_end=end))
+
+
+def test_documentation_keeps_all_but_its_navigation() -> None:
+    text = _main(_docbook())
+    for number in range(6):
+        assert (
+            f"### 1.{number}. Option group {number}\n\nShort remark {number}.\n\nThe command tool{number} reads its settings from /etc/tool{number}.conf."
+            in text
+        )
+        assert f"NOTE {number} Mind the order\n\nSettings that are read later win over those that are read earlier, see there." in text
+        assert f"```\n$ tool{number} --check\n```" in text
+        assert f"--quiet{number}" in text
+        assert f"Figure {number}. The parts" in text
+    assert "Prev" not in text
+    assert "- 1.0. Option group 0" not in text, "the table of contents repeats the headings"
+
+
+def test_a_page_that_mostly_is_a_reference_does_not_become_its_only_sentence() -> None:
+    calls = "".join(f"<div class='fn'><code>int lib_call_{n}(int a, char *b);</code></div><div class='ret'>Returns {n}.</div>" for n in range(40))
+    text = _main(
+        f"<html><body><div id=doc><h1>Calls</h1><p>Every call returns a number, and a negative one stands for an error.</p>{calls}</div></body></html>"
+    )
+    assert all(f"lib_call_{n}(" in text and f"Returns {n}." in text for n in range(40))
+
+
+def test_what_is_outside_of_main_stays_out() -> None:
+    keys = "<div id=help><h2>Keyboard shortcuts</h2><p>Press the left or right arrow to go from one chapter to the next one.</p></div>"
+    text = _main(f"<html><body>{keys}<main><h1>Locks</h1>{''.join(f'<p>{text}</p>' for text in _PROSE)}</main></body></html>")
+    assert "arrow" not in text
+    assert text.endswith(_PROSE[-1])
+
+
+def test_a_text_parted_by_line_breaks_is_divided_like_others() -> None:
+    text = _main(_news().replace("</p><p>", "<br><br>"))
+    assert text == _main(_news())
+
+
+@pytest.mark.parametrize("form", ["<form id=aspnetForm action=/x>{}</form>", "<div><form>{}<input type=hidden name=__VIEWSTATE value=x></form></div>"])
+def test_a_page_inside_a_form_is_read(form: str) -> None:
+    page = _news()
+    start, end = page.index("<nav>"), page.index("</body>")
+    assert _main(page[:start] + form.format(page[start:end]) + page[end:]) == _main(page)
+
+
+def test_a_page_of_links_is_its_links() -> None:
+    text = _main(
+        "<html><body><div><h1>All guides</h1><ul>" + "".join(f"<li><a href='/g{n}'>Guide number {n}</a></li>" for n in range(9)) + "</ul></div></body></html>"
+    )
+    assert all(f"Guide number {n}" in text for n in range(9))
+
+
+_OTHER_SCRIPTS = {
+    "ja": """港は月曜日から閉鎖されている。古い水門にはしけが衝突し、蝶番が二つとも曲がったためである。修理には長い時間がかかると港湾局は昨日の会見で述べた。
+新しい水門の工事は春に始まる。それまで小型船は北の運河を通ることになる。運河は昨年浚渫されており、市場まで直接つながっているので漁師には便利である。""",
+    "vi": """Cảng đóng cửa từ thứ Hai sau khi một sà lan đâm vào cửa âu cũ, và thợ lặn thấy cả hai bản lề đã cong không thể sửa được nữa.
+Việc làm cửa mới bắt đầu vào mùa xuân. Từ nay đến đó thuyền nhỏ đi theo kênh phía bắc, vốn đã được nạo vét năm ngoái.""",
+    "he": """הנמל נסגר ביום שני אחרי שדוברה פגעה בשער הישן של התא, וצוללנים מצאו ששני הצירים התעקמו ואי אפשר לתקן אותם עוד.
+העבודה על שער חדש תתחיל באביב. עד אז סירות קטנות ישתמשו בתעלה הצפונית, שהועמקה בשנה שעברה למטרה זו.""",
+}
+
+
+@pytest.mark.parametrize("language", _OTHER_SCRIPTS)
+def test_texts_of_other_scripts_are_found(language: str) -> None:
+    page, texts = _news(), _OTHER_SCRIPTS[language].splitlines()
+    for old, new in zip(_PROSE, [*texts, *texts[::-1]], strict=True):
+        page = page.replace(old, new)
+    text = _main(page)
+    assert all(new in text for new in texts)
+    assert "Teaser" not in text
+    assert "reserved" not in text
+
+
+@pytest.mark.parametrize(
+    ("html", "written"),
+    [
+        ("<ol start=3><li>three<li>four<ol><li>inner</ol><li value=9>nine</ol>", "3. three\n4. four\n  1. inner\n9. nine"),
+        ("<ul><li><p>one</p></li><li><p>two</p><p>more of two</p></li></ul>", "- one\n- two\n\nmore of two"),
+        ("<table><tr><td><p>a</p></td><td><p>b</p><p>c</p></td></tr><tr><td>d</td><td></td></tr></table>", "a | b c\nd"),
+        ("<p>one<br>line<br><br>next <b>one</b><br/> <br/>last</p>", "one line\n\nnext one\n\nlast"),
+        ("<ul><li>a<pre>x = 1\ny</pre></li><li>b</li></ul>", "- a\n\n```\nx = 1\ny\n```\n\n- b"),
+        ("<p>see <code>a</code>, <kbd>b</kbd></p>", "see a, b"),
+    ],
+)
+def test_blocks_are_written_as_they_are_set(html: str, written: str) -> None:
+    root = parse_page(html)
+    simplify(root)
+    assert write_tree(root) == written

@@ -1,0 +1,160 @@
+"""Selects the blocks of a page that are its main text: what trafilatura finds, corrected by the page's own structure.
+
+Documents are corrected by their region, everything else by the neighbourhood of what was found: openings, gaps, endings and headings are added; tables
+of contents, lines that are one link and headings without a text below are taken away.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+import lxml.html
+
+from almanac.transforms.html.blocks import LISTS, Block, blocks_of
+from almanac.transforms.html.region import add_region
+from almanac.transforms.html.simplify import simplify
+from almanac.transforms.html.witness import Witness, witness_of
+
+_CONFIRMED = 0.8  # of the witness's letters; with less, the page cannot be divided as the witness did
+_LONG = 100  # letters: a paragraph of its own, rather than a label or a line of a widget
+_OPENING = 80
+_SHORT = 60
+_LISTING = 0.2  # of the main text's letters are in links: it is no article, and its links are what it says
+_IS_URL = re.compile(r"(?<!\w)(?:https?://|www\.)")
+_LEADS_ON = (":", "?", "…")
+
+
+def main_tree(root: Any) -> Any:
+    """The page reduced to its main text and simplified, in place; None if there is no main text.
+
+    If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is not about the same text either, as where
+    a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses.
+    """
+    witness = witness_of(root)
+    simplify(root)
+    blocks = blocks_of(root)
+    found = witness.size if witness is not None else 0
+    if witness is not None:
+        _select(blocks, witness)
+    if not found or _letters(block for block in blocks if block.is_found or block.is_main) < _CONFIRMED * found:
+        for block in blocks:
+            block.is_main = not (block.is_links or block.beside or block.is_surrounding)
+        if witness is not None and not _CONFIRMED * found <= _letters(block for block in blocks if block.is_main) <= 2 * found:
+            return lxml.html.document_fromstring(witness.html)
+    if not any(block.is_main for block in blocks):
+        return None
+    for block in blocks:
+        if not block.is_main:
+            block.element.drop_tree()
+    return root
+
+
+def _letters(blocks: Iterable[Block]) -> int:
+    return sum(block.size for block in blocks)
+
+
+def _select(blocks: list[Block], witness: Witness) -> None:
+    for block in blocks:
+        block.is_found = block.is_main = witness.confirms(block)
+    _leave_what_is_outside(blocks)
+    is_document = add_region(blocks)
+    for block in blocks:
+        block.is_main = block.is_main and not block.is_contents
+    if not is_document and _links_of(blocks) <= _LISTING:
+        _leave_links(blocks)
+    _add_gaps(blocks)
+    _add_ending(blocks)
+    _add_opening(blocks)
+    _add_facts(blocks)
+    _add_headings(blocks)
+    if not is_document:
+        _leave_trailing_labels(blocks)
+
+
+def _links_of(blocks: list[Block]) -> float:
+    main = [block for block in blocks if block.is_main]
+    return sum(block.linked for block in main) / (_letters(main) or 1)
+
+
+def _leave_what_is_outside(blocks: list[Block]) -> None:
+    """Drops what is outside the page's only <main>, if most of what was found is inside."""
+    holders = {element for block in blocks for element in block.above if element.tag == "main" or element.get("role") == "main"}
+    found = [block for block in blocks if block.is_found]
+    if len(holders) == 1:
+        outside = [block for block in found if not holders.intersection(block.above)]
+        if 2 * _letters(outside) <= _letters(found):
+            for block in outside:
+                block.is_found = block.is_main = False
+
+
+def _leave_links(blocks: list[Block]) -> None:
+    """Drops paragraphs that are one link, such as those to other articles; lists of links stay, and so do links shown as URLs."""
+    for block in blocks:
+        is_line = block.element.tag not in LISTS and block.element.tag not in ("table", "pre") and not block.is_heading
+        if block.is_main and is_line and block.linked and block.linked >= 0.9 * block.size and not _IS_URL.search(block.text):
+            block.is_main = False
+
+
+def _add_gaps(blocks: list[Block]) -> None:
+    """Adds blocks between main ones: those set like their neighbours, long paragraphs, and plain lists among them, of links too."""
+    main = [number for number, block in enumerate(blocks) if block.is_main]
+    if not main:
+        return
+    body = [block for block in blocks if block.is_main and not block.is_heading]
+    parents = {block.parent for block in body}
+    kinds = {block.kind for block in body if block.kind[1] or block.kind[3]}
+    for block in blocks[main[0] + 1 : main[-1]]:
+        if block.is_main or block.is_found or block.is_heading or block.beside or block.is_suspect:
+            continue
+        is_alike = block.parent in parents or block.kind in kinds
+        is_plain_list = block.element.tag in LISTS and not block.element.get("class") and block.parent in parents
+        if is_plain_list or (not block.is_links and (is_alike or block.size >= _LONG)):
+            block.is_main = True
+
+
+def _add_ending(blocks: list[Block]) -> None:
+    """Adds paragraphs and plain lists, of links too, that follow the last main block in the box of several main ones."""
+    held = Counter(block.parent for block in blocks if block.is_main and not block.is_heading)
+    last = max((number for number, block in enumerate(blocks) if block.is_main), default=len(blocks))
+    for block in blocks[last + 1 :]:
+        if held[block.parent] < 2 or block.parent.tag == "body":
+            return
+        is_plain_list = block.element.tag in LISTS and not block.element.get("class")
+        if not (block.is_found or block.is_heading or block.beside or block.is_suspect) and (is_plain_list or not block.is_links):
+            block.is_main = True
+
+
+def _add_opening(blocks: list[Block]) -> None:
+    """Adds the paragraphs between the title and the first main block, such as a summary in larger letters."""
+    first = next((number for number, block in enumerate(blocks) if block.is_main), 0)
+    title = next((number for number in range(first - 1, -1, -1) if blocks[number].element.tag == "h1"), first)
+    for block in blocks[title + 1 : first]:
+        if block.size >= _OPENING and not (block.beside - {"header"} or block.is_links or block.is_suspect or block.is_in_figure):
+            block.is_main = True
+
+
+def _add_facts(blocks: list[Block]) -> None:
+    """Adds tables, definition lists and code in the same box as a main block next to them: a short product page has little more."""
+    for order in (blocks, blocks[::-1]):
+        for main, block in pairwise(order):
+            if main.is_main and block.is_facts and block.parent is main.parent and not (block.beside or block.is_links):
+                block.is_main = True
+
+
+def _add_headings(blocks: list[Block]) -> None:
+    """Adds the headings directly above main blocks."""
+    for below, block in pairwise(blocks[::-1]):
+        if below.is_main and block.is_heading and not (block.beside - {"header"} or block.is_suspect) and (below.is_found or not block.is_links):
+            block.is_main = True
+
+
+def _leave_trailing_labels(blocks: list[Block]) -> None:
+    """Drops headings and lines such as `Read also:` below which there is nothing."""
+    for block in reversed(blocks):
+        if not block.is_main:
+            continue
+        if block.element.tag == "h1" or not (block.is_heading or (block.size < _SHORT and block.text.endswith(_LEADS_ON))):
+            return
+        block.is_main = False

@@ -1,0 +1,48 @@
+"""Converts a page of HTML to Markdown: all of it, or its main text. The reasons are in docs/decisions."""
+
+import logging
+from typing import Any, Literal
+
+import lxml.etree
+
+from almanac.transforms.html.blocks import BESIDE
+from almanac.transforms.html.main_text import main_tree
+from almanac.transforms.html.simplify import parse_page, simplify
+from almanac.transforms.html.writer import one_line, write_tree
+
+Part = Literal["main", "all"]
+# Telling main text takes more than linear time. A book on one page has about 10,000 elements; 30,000 take 5 s.
+_MAX_ELEMENTS = 30_000
+_MAX_CHARACTERS = 5_000_000
+_TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
+
+_NEVER = frozenset({"script", "style", "noscript", "template", "head"})
+_log = logging.getLogger("almanac.transforms")
+
+
+def html_to_markdown(html: str, part: Part) -> str:
+    """Readable text of a page: `main` is its main text without navigation, `all` everything. Empty if there is none.
+
+    A page too large to be divided is written in one pass; then only elements that are navigation by their tag are left out.
+    """
+    root = parse_page(html) if html.strip() else None
+    if root is None:
+        return ""
+    if len(html) > _MAX_CHARACTERS or _TOO_DEEP(root) or any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter())):
+        _log.warning("a page of %d characters is too large to tell its main text: it is read as a whole, without navigation", len(html))
+        return write_tree(root, BESIDE | _NEVER if part == "main" else _NEVER)
+    if part == "all":
+        simplify(root, drawings=True)
+        return write_tree(root, _NEVER)
+    heading = _heading(root)
+    main = main_tree(root)
+    if main is None:
+        return ""
+    text = write_tree(main, _NEVER)
+    return text if heading in one_line(text) else f"# {heading}\n\n{text}"
+
+
+def _heading(root: Any) -> str:
+    """The page's only <h1>, which may stand in a <header>; empty if there is none or more than one, or if it is a link (the site's name)."""
+    headings = list(root.iter("h1"))
+    return one_line(headings[0].text_content()) if len(headings) == 1 and headings[0].find(".//a[@href]") is None else ""

@@ -1,0 +1,57 @@
+"""trafilatura as a witness of main text: its output confirms blocks, which are then taken from the page itself.
+
+trafilatura recognises what surrounds a text well, but drops parts of articles that resemble it, and flattens what it keeps.
+"""
+
+from typing import Any
+
+import lxml.html
+
+from almanac.transforms.html.blocks import Block, letters
+from almanac.transforms.html.simplify import BLOCKS, has_blocks
+
+_ITEMS = ("li", "td", "th", "dt", "dd")
+_SHORT = 40  # letters; shorter texts must be a whole block of the witness's, since `Home` also occurs in `homepage`
+
+
+class Witness:
+    """The main text that trafilatura found, as HTML."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+        tree = lxml.html.document_fromstring(html)
+        self._whole = letters(tree.text_content())
+        self._blocks = {letters("".join(element.itertext())) for element in tree.iter() if element.tag in BLOCKS and not has_blocks(element)}
+
+    @property
+    def size(self) -> int:
+        """Letters."""
+        return len(self._whole)
+
+    def confirms(self, block: Block) -> bool:
+        """Whether it has the block's text; for lists and tables, more than half of their items' text."""
+        items = [item for item in block.element.iter(*_ITEMS) if not has_blocks(item)]
+        if not items:
+            return self._has(letters(block.text))
+        texts = [text for item in items if (text := letters(item.text_content()))]
+        return sum(len(text) for text in texts if self._has(text)) * 2 > sum(map(len, texts))
+
+    def _has(self, text: str) -> bool:
+        return text in self._blocks or (len(text) >= _SHORT and text in self._whole)
+
+
+def witness_of(root: Any) -> Witness | None:
+    """What trafilatura finds in a parsed page; None if that is nothing.
+
+    Its defaults measure best (docs/decisions/0002): favouring precision leaves single lines of long pages, favouring recall lets more boilerplate in.
+    """
+    import trafilatura
+
+    html = lxml.html.tostring(root, encoding="unicode")
+    for favor_recall in (False, True):
+        found: str | None = trafilatura.extract(
+            html, output_format="html", include_formatting=True, include_tables=True, include_comments=False, favor_recall=favor_recall
+        )
+        if found:
+            return Witness(found)
+    return None
