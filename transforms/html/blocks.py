@@ -93,6 +93,11 @@ class Block:
         targets = [link.get("href") for link in self.element.iter("a") if link.get("href")] if self.linked > 0.9 * self.size else []
         return len(targets) > 2 and (all(target.startswith("#") for target in targets) or bool(_CONTENTS.search(self._names)))
 
+    @property
+    def is_breadcrumb(self) -> bool:
+        """Whether it is the way from the home page to this page."""
+        return "breadcrumb" in self._names.lower()
+
     @cached_property
     def beside(self) -> frozenset[str]:
         """Tags around it that put it beside the main text; an <aside> with a note in it does not."""

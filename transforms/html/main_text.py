@@ -29,8 +29,8 @@ _LEADS_ON = (":", "?", "…")
 def main_tree(root: Any) -> Any:
     """The page reduced to its main text and simplified, in place; None if there is no main text.
 
-    If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is not about the same text either, as where
-    a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses.
+    If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is less than half or more than twice as
+    much, as where a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses.
     """
     witness = witness_of(root)
     simplify(root)
@@ -41,7 +41,7 @@ def main_tree(root: Any) -> Any:
     if not found or _letters(block for block in blocks if block.is_found or block.is_main) < _CONFIRMED * found:
         for block in blocks:
             block.is_main = not (block.is_links or block.beside or block.is_surrounding)
-        if witness is not None and not _CONFIRMED * found <= _letters(block for block in blocks if block.is_main) <= 2 * found:
+        if witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
             return lxml.html.document_fromstring(witness.html)
     if not any(block.is_main for block in blocks):
         return None
@@ -61,7 +61,7 @@ def _select(blocks: list[Block], witness: Witness) -> None:
     _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
-        block.is_main = block.is_main and not block.is_contents
+        block.is_main = block.is_main and not (block.is_contents or block.is_breadcrumb)
     if not is_document and _links_of(blocks) <= _LISTING:
         _leave_links(blocks)
     _add_gaps(blocks)
