@@ -12,7 +12,7 @@ from tests.reference.figures import Figure
 from tests.reference.markup import adv_html5lib
 from tests.reference.notes import docs_margies_travel, md_elementum_fr, md_til
 from tests.reference.products import product_docs
-from tests.reference.prose import deb_handbook_fr, deb_handbook_vi, musee_ecole_fr
+from tests.reference.prose import deb_handbook_fr, deb_handbook_vi, maintext_dev, musee_ecole_fr
 from tests.reference.quotes import quotes_api, quotes_html, quotes_js, quotes_microdata
 from tests.reference.redirects import adv_redirects
 from tests.reference.shop import books_shop
@@ -31,6 +31,7 @@ MEASURES: dict[str, Measure] = {
         musee_ecole_fr,
         deb_handbook_fr,
         deb_handbook_vi,
+        maintext_dev,
         faq_md,
         product_docs,
         md_til,

@@ -41,6 +41,7 @@ def main_tree(root: Any) -> Any:
     if not found or _letters(block for block in blocks if block.is_found or block.is_main) < _CONFIRMED * found:
         for block in blocks:
             block.is_main = not (block.is_links or block.beside or block.is_surrounding)
+        _leave_trailing_labels(blocks)
         if witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
             return lxml.html.document_fromstring(witness.html)
     if not any(block.is_main for block in blocks):
