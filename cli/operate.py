@@ -19,6 +19,7 @@ from almanac.flows.reporting.tables import (
     GATE_COLUMNS,
     LOST_COLUMNS,
     REJECT_COLUMNS,
+    TEXT_COLUMNS,
     duplicate_rows,
     expectation_rows,
     expectations_line,
@@ -29,16 +30,18 @@ from almanac.flows.reporting.tables import (
     plan_rows,
     reject_rows,
     rules_note,
+    text_rows,
 )
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import lock_holder, require_free
 from almanac.schemas.errors import NoRecords
-from almanac.schemas.reports import RunReport, Status
+from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, RunReport, Status
 from almanac.schemas.scope import Scope
 
 _SHOWN = 50
 _SHOWN_REJECTS = 20
 _DUPLICATES_SHOWN = 10
+_SHOWN_TEXTS = 10
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
 Full = Annotated[bool, typer.Option("--full", help="ask for every page anew, map every page anew, build in full")]
 
@@ -105,6 +108,7 @@ def _show_report(report: RunReport, handle: str) -> None:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
     if lost := lost_rows(report.sources):
         print_table("Pages that did not arrive or are gone", LOST_COLUMNS, lost)
+    _show_texts(report.sources, handle)
     if report.gate is not None and report.gate.verdict == "refused":
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
         _show_missed(report)
@@ -116,6 +120,12 @@ def _show_report(report: RunReport, handle: str) -> None:
     _show_expectations(report)
     if report.rejects_file:
         say(f"quarantined items with their reasons: {report.rejects_file}")
+
+
+def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:
+    if rows := text_rows(sources):
+        print_table("Pages whose main text may not be found", TEXT_COLUMNS, rows[:_SHOWN_TEXTS])
+        say(f"  → {DECLARE_BODY.replace('KB', handle)}")
 
 
 def _show_expectations(report: RunReport) -> None:
@@ -164,6 +174,7 @@ def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, da
     if lost := lost_pages(result.sources):
         more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
         print_table(f"Pages that do not arrive or are gone{more}", ("page", "reason"), lost[:_SHOWN])
+    _show_texts(result.sources, declaration.handle)
     _show_rejects(result.rejects)
 
 

@@ -15,6 +15,7 @@ from almanac.flows.reporting.tables import (
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
     LOST_COLUMNS,
+    TEXT_COLUMNS,
     as_records,
     diff_rows,
     duplicate_rows,
@@ -26,23 +27,26 @@ from almanac.flows.reporting.tables import (
     plan_rows,
     retrieval_rows,
     summary_rows,
+    text_rows,
 )
 from almanac.schemas.errors import PrefectGone
 from almanac.schemas.items import Reject
-from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
+from almanac.schemas.reports import DECLARE_BODY, DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
 log = structlog.get_logger("almanac.artifacts")
 REJECTS_SHOWN = 50
 
 
 def show_summary(report: RunReport) -> None:
-    """The run's counters, the gate's checks, the pages that did not arrive, and the duplicates, each as a table."""
+    """The run's counters, the gate's checks, the pages that did not arrive, those whose text may be lost, and the duplicates, each as a table."""
     of = f"run {report.run_id} of {report.kb}"
     _table(report.kb, "summary", as_records(("what", "value"), summary_rows(report)), f"Summary of {of}")
     if report.gate is not None:
         _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
     if lost := lost_rows(report.sources):
         _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive or are gone, by reason ({of})")
+    if texts := text_rows(report.sources):
+        _table(report.kb, "texts", as_records(TEXT_COLUMNS, texts), f"Pages whose main text may not be found; {DECLARE_BODY} ({of})")
     if duplicates := duplicate_rows(report):
         shown = f"the first {len(duplicates)} of {report.items.deduplicated}" if report.items.deduplicated > len(duplicates) else "all"
         _table(report.kb, "duplicates", as_records(DUPLICATE_COLUMNS, duplicates), f"Items that equal another one, and which: {shown} ({of})")

@@ -8,6 +8,8 @@ from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Counts, Verdict
 
 DUPLICATES_REPORTED = 100  # of a run, in its report
+TEXTS_REPORTED = 20  # of a source
+DECLARE_BODY = "say where the text of these pages is: body: {css: …}; almanac test-url KB URL shows what a page gives"
 
 # `kept`: the version is complete and verified, but was not published, as requested.
 Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]
@@ -71,8 +73,25 @@ class FailedPage(BaseModel):
     detail: str = ""
 
 
-class CrawlOutcome(BaseModel):
-    """Outcome of the acquisition of one source.
+class SharedText(BaseModel):
+    """A main text that different pages have in common: how many pages, and the URLs of the first two. Each is kept, with the text that it alone has."""
+
+    pages: int
+    urls: list[str]
+
+
+class SourceTexts(BaseModel):
+    """What extraction made of a source's pages. Lists are bounded to the first TEXTS_REPORTED; `shared_texts` begins with the most frequent."""
+
+    without_text: int = 0  # pages without any text, where no `match` declares that they are items
+    shared_texts: list[SharedText] = []
+    pages_sharing_text: int = 0  # pages of all shared texts
+    pages_with_little_kept: int = 0  # pages of which extraction kept less than a tenth of what is no navigation
+    little_kept: list[str] = []  # their URLs
+
+
+class CrawlOutcome(SourceTexts):
+    """Outcome of the acquisition of one source, and what became of the texts of its pages.
 
     `finish` is `finished`; the limit that ended the crawl (`pages`, `bytes`, `seconds`); `partial` where only given URLs were requested; or `reused` where
     the pages of a previous crawl were used without any request. The declared depth does not end a crawl: links beyond it are counted in `beyond_depth`.
@@ -85,7 +104,6 @@ class CrawlOutcome(BaseModel):
     kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
     vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
     failures: list[FailedPage] = []
-    without_text: int = 0  # pages without any text, where no `match` declares that they are items
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0
     unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`

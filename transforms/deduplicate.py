@@ -34,9 +34,9 @@ class Deduplication:
             key = (item.source, item.document_id)
             first = self._urls.get(key)
             if (equal := self._keys.get(content)) is not None:
-                self._drop(item, "equal", equal)
+                self.drop(item, "equal", self._urls[equal], equal[1])
             elif first is not None and first == self._right_address(item):
-                self._drop(item, "canonical", key)
+                self.drop(item, "canonical", first, key[1])
             elif first is not None:
                 reason = f"id is taken by another item, from {first}"
                 breaks = {"id": UNIQUE_ID}
@@ -46,9 +46,9 @@ class Deduplication:
                 self._urls[key] = item.url
                 yield item
 
-    def _drop(self, item: Item, reason: Literal["equal", "canonical"], key: tuple[str, str]) -> None:
-        equals = {"url": self._urls[key], "document_id": key[1]}
-        self.duplicates.append(Duplicate(item.source, item.url, item.document_id, reason, equals))
+    def drop(self, item: Item, reason: Literal["equal", "canonical"], url: str, document_id: str) -> None:
+        """Notes an item as a duplicate of the one with that URL and id, which is kept."""
+        self.duplicates.append(Duplicate(item.source, item.url, item.document_id, reason, {"url": url, "document_id": document_id}))
 
 
 def _content_of(item: Item) -> bytes:

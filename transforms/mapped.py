@@ -15,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from almanac.core.tables import TableWriter
+from almanac.core.tables import TableWriter, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Extraction, Item, Reject
-from almanac.transforms.clean import Clean
+from almanac.transforms.beside import blocks_beside, keeps_little
+from almanac.transforms.clean import Clean, clean_text
 from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole
@@ -32,6 +33,8 @@ class Mapped:
         matched: as in `Extraction`.
         found: number of drafts and rejects.
         without_text: pages without any text, where that is not a fault.
+        beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its text is no main text of a page.
+        little: URLs of pages of which extraction kept little, with or without an item.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -40,6 +43,12 @@ class Mapped:
     found: int = 0
     without_text: int = 0
     whole: bool = True  # as in Extraction
+    beside: list[list[str] | None] = field(default_factory=list)
+    little: list[str] = field(default_factory=list)
+
+    def read(self) -> Iterator[tuple[Item, list[str] | None]]:
+        """Yields each item with the blocks beside its main text, None where its text is no main text of a page."""
+        return zip(self.items, self.beside or [None] * len(self.items), strict=True)
 
 
 def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Mapped:
@@ -50,9 +59,15 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Ma
     found = len(extraction.drafts) + len(extraction.rejects)
     mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
-    for prepared in prepare_items(extraction.drafts, source, clean):
+    for draft, prepared in zip(extraction.drafts, prepare_items(extraction.drafts, source, clean), strict=True):
+        beside: list[str] | None = None
+        if draft.kind == "document" and draft.markup == "html" and source.body == "main":
+            text = prepared.text if isinstance(prepared, Item) else ""
+            beside = [clean_text(block, clean, entities=False, code=True) for block in blocks_beside(draft.body or "", text)]
+            mapped.little += [draft.url] if keeps_little(text, beside) else []
         if isinstance(prepared, Item):
             mapped.items.append(prepared)
+            mapped.beside += [beside] if draft.kind == "document" else []
         elif may_be_empty:
             mapped.without_text += 1
         else:
@@ -112,6 +127,13 @@ class MappedPages:
         return self._group[1][row - self._groups[number]]
 
 
+def staged_batches(path: Path) -> Iterator[Mapped]:
+    """Yields all batches of a table that a `MappedWriter` has just written, in order. Raises as `read_batches`."""
+    for rows in read_batches(path, ["mapped"], rows=_ROWS):
+        for payload in rows.column(0).to_pylist():
+            yield _decoded(payload)
+
+
 class MappedWriter:
     """Context manager that writes the cache, batch by batch."""
 
@@ -152,7 +174,8 @@ def _encoded(mapped: Mapped) -> bytes:
     return json.dumps(asdict(mapped), separators=(",", ":"), default=str).encode()
 
 
-def _decoded(payload: bytes, fetched_at: str) -> Mapped:
+def _decoded(payload: bytes, fetched_at: str | None = None) -> Mapped:
     values = json.loads(payload)
-    items = [replace(Item(**item), fetched_at=fetched_at) for item in values.pop("items")]
+    items = [Item(**item) for item in values.pop("items")]
+    items = items if fetched_at is None else [replace(item, fetched_at=fetched_at) for item in items]
     return Mapped(items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], **values)

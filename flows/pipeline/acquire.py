@@ -1,5 +1,6 @@
 """Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked for."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
@@ -7,7 +8,7 @@ import structlog
 from almanac.core.durable import write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages_changed, previous_crawls
-from almanac.flows.pipeline.handles import Items, Pages
+from almanac.flows.pipeline.handles import MappedSource, Pages
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import SiteSource, Source
@@ -42,12 +43,12 @@ def acquire(run: Run, source: Source, live: Manifest | None, on_page: OnProgress
     return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, outcome.unfollowed)
 
 
-def read_outcomes(run: Run, items: Items | None = None) -> list[CrawlOutcome]:
-    """The outcomes of the sources that the run has come to, in the order of the declaration; with `items`, also how many pages held nothing to read."""
+def read_outcomes(run: Run, mapped: Iterable[MappedSource] = ()) -> list[CrawlOutcome]:
+    """The outcomes of the sources that the run has come to, in the order of the declaration; of those in `mapped`, also what became of their texts."""
     paths = [_outcome_file(run, source) for source in run.declaration.sources]
     outcomes = [CrawlOutcome.model_validate_json(path.read_bytes()) for path in paths if path.is_file()]
-    without_text = {one.source: one.without_text for one in items.sources} if items is not None else {}
-    return [outcome.model_copy(update={"without_text": without_text.get(outcome.source, 0)}) for outcome in outcomes]
+    texts = {one.source: dict(one.texts) for one in mapped}
+    return [outcome.model_copy(update=texts.get(outcome.source, {})) for outcome in outcomes]
 
 
 def _outcome_file(run: Run, source: Source) -> Path:

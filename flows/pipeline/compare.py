@@ -49,6 +49,7 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
         documents=run.staging / DOCUMENTS,
         unchanged=_write_keys(run.staging / "unchanged.parquet", found.unchanged),
         duplicates=items.duplicates,
+        sources=items.sources,
         rewritten=len(found.rewritten),
         shrunk=shrunk,
     )

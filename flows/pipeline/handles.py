@@ -17,7 +17,7 @@ from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.schemas.items import Duplicate, Reject
 from almanac.schemas.manifest import Check, Derived, Manifest
-from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall
+from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall, SourceTexts
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class Pages:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The result of mapping one source. `found` counts items and rejects; `without_text` counts pages with nothing to read."""
+    """The result of mapping one source. `found` counts items and rejects; `texts` says what extraction made of its pages."""
 
     source: str
     found: int
-    without_text: int
+    texts: SourceTexts
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Comparison:
     """The items of the run compared with the `live_items` of the live version. `unchanged` is a table with the keys of unchanged items, None if there are none.
 
     `records` and `documents` are staged; `chunk` moves them to their place together with the chunks. Of the items that were in the live version and still
-    are, `rewritten` have another text, and `shrunk` of these less than half of the characters that they had. `duplicates` are those of `Items`.
+    are, `rewritten` have another text, and `shrunk` of these less than half of the characters that they had. `duplicates` and `sources` are those of `Items`.
     """
 
     counts: ItemCounts
@@ -153,6 +153,7 @@ class Comparison:
     documents: Path
     unchanged: Path | None
     duplicates: Duplicates
+    sources: tuple[MappedSource, ...] = ()
     rewritten: int = 0
     shrunk: int = 0
 

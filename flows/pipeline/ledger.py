@@ -155,7 +155,8 @@ class Ledger:
 
     def _outcomes(self, run: Run, *, may_lack: bool) -> list[CrawlOutcome]:
         try:
-            return read_outcomes(run, self.noted(Items))
+            found = self.noted(Comparison) or self.noted(Items)
+            return read_outcomes(run, () if found is None else found.sources)
         except (OSError, ValueError) as lost:
             _require(may_lack, lost)
             return []

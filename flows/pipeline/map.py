@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from almanac.core.durable import move, remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
@@ -15,14 +17,17 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
+from almanac.schemas.reports import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageToMap, pages_to_map, stored_pages
 from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
-from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
+from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction, staged_batches
+from almanac.transforms.shared_texts import Read, SharedTexts
 
-_Found = TypeVar("_Found", Item, Reject)
+log = structlog.get_logger("almanac.map")
+_Found = TypeVar("_Found", Item, Reject, Read)
 
 
 def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore) -> Items:
@@ -76,7 +81,7 @@ class _ItemMapper:
         return Items(
             table=table,
             sources=tuple(self._sources),
-            found=sum(one.found - one.without_text for one in self._sources) - self._forgotten_items,
+            found=sum(one.found - one.texts.without_text for one in self._sources) - self._forgotten_items,
             duplicates=Duplicates.write(self._run.staging / "duplicates.jsonl", self._deduplication.duplicates),
             rejects=Rejects.write(self._run.staging / "rejects-map.jsonl", [*self._rejects, *self._deduplication.rejects]),
             redirects=redirects,
@@ -89,22 +94,56 @@ class _ItemMapper:
         self._right |= {(source.name, url): right for url, right in index.right_addresses.items()}
         self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
         matched: Counter[str] = Counter()
-        found = without_text = 0
+        found = 0
+        texts, shared = SourceTexts(), SharedTexts() if source.yields == "documents" and source.body == "main" else None
         works = pages_to_map(stored_pages(raw, pages.crawl), source, self._run.declaration.language)
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
-            without_text += batch.without_text
+            texts.without_text += batch.without_text
+            texts.pages_with_little_kept += len(batch.little)
+            texts.little_kept += batch.little[: TEXTS_REPORTED - len(texts.little_kept)]
             self._rejects += self._not_forgotten(batch.rejects)
             matched.update(batch.matched)
             on_page(number, len(index.urls))
-            yield from self._not_forgotten(batch.items)
+            if shared is None:
+                yield from self._not_forgotten(batch.items)
+            else:
+                for item, beside in self._not_forgotten(batch.read()):
+                    shared.note(item, beside)
         require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed)
-        self._sources.append(MappedSource(source.name, found, without_text))
+        if shared is not None:
+            yield from self._told_apart(source, shared)
+            texts.shared_texts, texts.pages_sharing_text = shared.found[:TEXTS_REPORTED], sum(one.pages for one in shared.found)
+        self._sources.append(MappedSource(source.name, found, texts))
+        self._warn(source, texts)
+
+    def _told_apart(self, source: Source, shared: SharedTexts) -> Iterator[Item]:
+        """The items of a source of main texts, which are only known once all of its pages are read; from the table that was staged meanwhile."""
+
+        def pages() -> Iterator[Read]:
+            return (read for batch in staged_batches(self._staged_table(source)) for read in batch.read() if not self._is_forgotten(read[0].url))
+
+        shared.settle(pages)
+        yield from shared.told_apart(pages(), lambda item, url, document_id: self._deduplication.drop(item, "equal", url, document_id))
+
+    def _warn(self, source: Source, texts: SourceTexts) -> None:
+        where = {"kb": self._run.kb, "source": source.name}
+        if texts.shared_texts:
+            first = texts.shared_texts[0]
+            log.warning(
+                "different pages have the same main text: each is kept, with the text that it alone has",
+                **where, pages=texts.pages_sharing_text, texts=len(texts.shared_texts), most=first.pages, examples=first.urls, hint=DECLARE_BODY,
+            )  # fmt: skip
+        if texts.pages_with_little_kept:
+            log.warning(
+                "of some pages extraction kept less than a tenth of what is no navigation",
+                **where, pages=texts.pages_with_little_kept, examples=texts.little_kept[:2], hint=DECLARE_BODY,
+            )  # fmt: skip
 
     def _batches(self, source: Source, works: Iterable[PageToMap]) -> Iterator[Mapped]:
         """What each page yields. The table is only written anew where a page was read, or one is no more."""
         run = self._run
-        place, staged = _table_of(run, source), run.staging / f"mapped-{source.name}.parquet"
+        place, staged = _table_of(run, source), self._staged_table(source)
         stages = f"{mapping_of(source, run.declaration.language)} {cleaning_of(run.declaration)}"
         known = MappedPages(place, "" if run.scope.full else stages)
         read = 0
@@ -124,12 +163,18 @@ class _ItemMapper:
         for extraction in work.read():
             yield clean_extraction(extraction, source, self._run.declaration.clean)
 
+    def _staged_table(self, source: Source) -> Path:
+        return self._run.staging / f"mapped-{source.name}.parquet"
+
     def _not_forgotten(self, found: Iterable[_Found]) -> list[_Found]:
         """A takedown holds for what a file says, too, as long as the file does."""
         found = list(found)
-        left = [one for one in found if one.url not in self._forgotten and one.url.partition("#")[0] not in self._forgotten]
+        left = [one for one in found if not self._is_forgotten((one[0] if isinstance(one, tuple) else one).url)]
         self._forgotten_items += len(found) - len(left)
         return left
+
+    def _is_forgotten(self, url: str) -> bool:
+        return url in self._forgotten or url.partition("#")[0] in self._forgotten
 
 
 def _redirects(index: CrawlIndex) -> Iterator[tuple[str, str]]:

@@ -60,7 +60,7 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
         tokens=tokens,
         cost=embed.cost(tokens),
         gate={"would_refuse": would_refuse, "checks": [check.model_dump() for check in checks]},
-        sources=read_outcomes(run, surveyed.items),
+        sources=read_outcomes(run, surveyed.comparison.sources),
     )
 
 

@@ -1,19 +1,21 @@
 """The inputs from which the live version was last confirmed. A run with the same inputs has nothing to map."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, DUPLICATES, RECORDS, REJECTS
-from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, Pages, Rejects, Tables, Validated
+from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, MappedSource, Pages, Rejects, Tables, Validated
 from almanac.flows.pipeline.results import judged_by, write_judged
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.hashing import canonical_json, checked, file_sha256, sha256, unchecked
-from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport
+from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport, SourceTexts
 from almanac.transforms.gate import refusing
 
 STATE = "state.json"
@@ -24,8 +26,8 @@ class State(BaseModel):
     """`inputs` is the hash of pages and stage fingerprints. `rejects` and `duplicates` are the hashes of rejects.jsonl and duplicates.jsonl, and `vectors` is
     that of the names of all vector parts; `tables` has those of the tables in data/processed, by file name.
 
-    `validation` has the results of the declared rules without samples of values, which must not outlive a takedown here; `judged_by` is the run that keeps
-    them.
+    `texts` says by source what extraction made of its pages. `validation` has the results of the declared rules without samples of values, which must not
+    outlive a takedown here; `judged_by` is the run that keeps them.
     """
 
     format: int = _FORMAT
@@ -41,6 +43,7 @@ class State(BaseModel):
     duplicates: str
     validation: list[ExpectationResult] = []
     judged_by: str | None = None
+    texts: dict[str, SourceTexts] = {}
 
 
 def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
@@ -66,9 +69,21 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
         tables=_hashes_of_tables(run),
         validation=report.expectations,
         judged_by=judged_by(report),
+        texts={one.source: SourceTexts.model_validate(one, from_attributes=True) for one in report.sources},
     )
-    if _read(run.processed / STATE) != state:
-        write_file(run.processed / STATE, json.dumps(checked(state.model_dump(mode="json", by_alias=True)), indent=1))
+    _write(run.processed, state)
+
+
+def change_state(processed: Path, change: Callable[[Any], Any]) -> None:
+    """Rewrites the recorded state as `change` makes it of its JSON value, which may have URLs in it."""
+    state = _read(processed / STATE)
+    if state is not None:
+        _write(processed, State.model_validate(change(state.model_dump(mode="json", by_alias=True))))
+
+
+def _write(processed: Path, state: State) -> None:
+    if _read(processed / STATE) != state:
+        write_file(processed / STATE, json.dumps(checked(state.model_dump(mode="json", by_alias=True)), indent=1))
 
 
 def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Tables] | None:
@@ -89,9 +104,10 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
     broken = sum(not result.ok for result in state.validation) if state.validation else None
     rejects = Rejects(rejected, before.quarantined) if before.quarantined else Rejects()
     duplicates = Duplicates(dropped, before.deduplicated) if before.deduplicated else Duplicates()
+    sources = tuple(MappedSource(source, 0, texts) for source, texts in state.texts.items())
     return (
         Validated((rejects,), None, write_judged(run.staging / "validation.json", state.validation), broken, refusing(state.validation), state.judged_by),
-        Comparison(counts, present, tables[0], tables[1], None, duplicates),
+        Comparison(counts, present, tables[0], tables[1], None, duplicates, sources),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
 

@@ -15,6 +15,7 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
 from almanac.flows.pipeline.results import is_results, write_results
+from almanac.flows.pipeline.state import change_state
 from almanac.index.upkeep.prune import needed_keys
 from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
@@ -134,7 +135,7 @@ def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
 
 
 def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:
-    """Erases the URLs from mapped pages, staged files, rejects, duplicates and reports."""
+    """Erases the URLs from mapped pages, staged files, rejects, duplicates, reports and the recorded state."""
     processed = data.processed(kb)
     for path in [*processed.glob("mapped*"), *processed.glob(".staging"), *processed.glob(REMOVED)]:
         remove(path)
@@ -153,6 +154,7 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
             write_results(report, after)
         else:
             write_file(report, json.dumps(after, ensure_ascii=False, indent=1))
+    change_state(processed, lambda state: _without(state, urls))
 
 
 def _without(value: Any, urls: Collection[str]) -> Any:

@@ -12,6 +12,7 @@ EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "foun
 LOST_COLUMNS = ("reason", "pages", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
+TEXT_COLUMNS = ("source", "pages", "what became of their texts", "for example")
 NOTHING = "–"
 _COUNTS = frozenset({"min_items", "expectations", "max_cost"})
 _EXAMPLES = 3
@@ -89,7 +90,7 @@ def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str]]:
     for url, reason in lost_pages(sources):
         urls.setdefault(reason, []).append(url)
     rows = sorted(urls.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return [(reason, len(found), " ".join(found[:_EXAMPLES]) + (" …" if len(found) > _EXAMPLES else "")) for reason, found in rows]
+    return [(reason, len(found), _some(found)) for reason, found in rows]
 
 
 def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
@@ -101,6 +102,20 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
             status = f" ({page.status})" if page.status else ""
             rows.append((page.url, page.reason.replace("_", " ") + status))
     return rows
+
+
+def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
+    """One row for each main text that different pages share, and for the pages of a source of which little was kept; empty where no text may be lost."""
+    rows: list[tuple[str, int, str, str]] = []
+    for one in sources:
+        rows += [(one.source, text.pages, "the same main text; kept, each with the text that it alone has", _some(text.urls)) for text in one.shared_texts]
+        if one.pages_with_little_kept:
+            rows.append((one.source, one.pages_with_little_kept, "less than a tenth of the page was kept", _some(one.little_kept)))
+    return rows
+
+
+def _some(urls: Sequence[str]) -> str:
+    return " ".join(urls[:_EXAMPLES]) + (" …" if len(urls) > _EXAMPLES else "")
 
 
 def reject_rows(rejects: Iterable[Mapping[str, Any]]) -> list[tuple[str, str | None, str, str | None]]:

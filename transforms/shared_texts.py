@@ -1,0 +1,191 @@
+"""Tells apart the pages of a source whose main texts are equal: copies of one page, and different pages of which extraction found the same sentence.
+
+Of different pages, each keeps its main text and what else it alone says, so that a search finds it (docs/decisions/0025-equal-main-texts.md).
+"""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from almanac.schemas.hashing import sha256
+from almanac.schemas.items import Item
+from almanac.schemas.reports import SharedText
+from almanac.transforms.beside import sentences_of
+
+OWN = 200  # characters of other text that make a page one of its own
+_FEW = 0.1  # of the pages that share a main text; what stands on more of them is no page's own
+# An item with the blocks beside its main text; None where its text is not the main text of a page.
+Read = tuple[Item, Sequence[str] | None]
+
+
+@dataclass(slots=True)
+class _Page:
+    """A page in question. `said` are the hashes of the sentences beside its main text, `sizes` their characters."""
+
+    number: int
+    url: str
+    document_id: str
+    said: array = field(default_factory=lambda: array("Q"))  # type: ignore[type-arg]
+    sizes: array = field(default_factory=lambda: array("I"))  # type: ignore[type-arg]
+
+    def beyond(self, other: "_Page", counted: Callable[[int], bool]) -> int:
+        """Characters of its counted sentences that are not on the other page."""
+        there = frozenset(other.said)
+        return sum(size for said, size in zip(self.said, self.sizes, strict=True) if counted(said) and said not in there)
+
+
+class SharedTexts:
+    """The pages of one source, in three walks in the same order: `note` each, `settle` what is in question, and take what is left from `told_apart`.
+
+    Memory: a hash for each page; for pages whose main text is that of a different page, and then for the others too, a hash for each sentence.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[SharedText] = []
+        self._count = 0
+        self._by_text: dict[str, list[int]] = defaultdict(list)
+        self._beside: dict[int, str] = {}
+        self._equals: dict[int, _Page] = {}
+        self._own: dict[int, frozenset[int]] = {}
+
+    def note(self, item: Item, beside: Sequence[str] | None) -> None:
+        """Takes in a page."""
+        if beside is not None:
+            self._by_text[sha256(item.text)[:32]].append(self._count)
+            self._beside[self._count] = sha256("\n".join(beside))[:32]
+        self._count += 1
+
+    def settle(self, pages: Callable[[], Iterable[Read]]) -> None:
+        """Decides which pages are copies of which. `pages` gives all pages once more, and is called only if pages with equal main text differ."""
+        groups = [numbers for numbers in self._by_text.values() if len({self._beside[number] for number in numbers}) > 1]
+        self._by_text.clear()
+        self._beside.clear()
+        if not groups:
+            return
+        in_question = {number for numbers in groups for number in numbers}
+        every, read = array("Q"), dict[int, _Page]()
+        for number, (item, beside) in enumerate(pages()):
+            main, other = sentences_of(item.text), sentences_of("\n".join(beside or ()))
+            every.extend(main.keys() | other.keys())
+            if number in in_question:
+                left = {said: size for said, size in other.items() if said not in main}
+                read[number] = _Page(number, item.url, item.document_id, array("Q", left.keys()), array("I", left.values()))
+        standing = dict.fromkeys((said for page in read.values() for said in page.said), 0)
+        for said in every:
+            if said in standing:
+                standing[said] += 1
+        for numbers in groups:
+            self._settle_group([read[number] for number in numbers], standing)
+        self.found.sort(key=lambda one: (-one.pages, one.urls))
+
+    def told_apart(self, pages: Iterable[Read], drop: Callable[[Item, str, str], None]) -> Iterator[Item]:
+        """Yields the pages without copies of different pages; those are passed to `drop` with URL and id of the one that is kept.
+
+        Pages whose main text is that of a different one get their own blocks. Copies of a page that shares its text with no different one are left in.
+        """
+        for number, (item, beside) in enumerate(pages):
+            if (equal := self._equals.get(number)) is not None:
+                drop(item, equal.url, equal.document_id)
+            elif (own := self._own.get(number)) is not None:
+                yield replace(item, text=_joined(item.text, _own_blocks(beside or (), own)))
+            else:
+                yield item
+
+    def _settle_group(self, pages: list[_Page], standing: dict[int, int]) -> None:
+        here = Counter(said for page in pages for said in page.said)
+
+        def counts(said: int) -> bool:
+            """Whether it stands on no page of another main text, and not on all pages of this one: then it is not the site's."""
+            return standing[said] == here[said] < len(pages)
+
+        copies = _copies(pages, here, counts)
+        kept = [page for page in pages if page.number not in copies]
+        if len(kept) < 2:
+            return  # copies of one page, as different as their headers are
+        copies = _with_first_of_equals(kept, copies, pages, counts)
+        kept = [page for page in pages if page.number not in copies]
+        same = defaultdict[int, list[_Page]](list)
+        for page in pages:
+            same[copies.get(page.number, page).number].append(page)
+        left = Counter(said for one in same.values() for said in {said for page in one for said in page.said})
+        for page in kept:
+            counted = frozenset(filter(counts, page.said))
+            self._own[page.number] = frozenset(said for said in counted if left[said] <= max(1, _FEW * len(kept))) or counted
+        self._equals |= copies
+        self.found.append(SharedText(pages=len(kept), urls=[page.url for page in kept[:2]]))
+
+
+def _copies(pages: list[_Page], here: Counter[int], counts: Callable[[int], bool]) -> dict[int, _Page]:
+    """Number of a copy → the page that it is a copy of: one with the same id, or that has all of it but less than 200 characters.
+
+    Pages with more text come first, so that the order in which they came does not matter. A page is only compared with those that have one of its rarest
+    sentences, as many as make 200 characters: without them, it is no copy.
+    """
+    copies: dict[int, _Page] = {}
+    first: _Page | None = None
+    by_id: dict[str, _Page] = {}
+    by_sentence: dict[int, list[_Page]] = defaultdict(list)
+    counted = {page.number: sum(size for said, size in zip(page.said, page.sizes, strict=True) if counts(said)) for page in pages}
+    for page in sorted(pages, key=lambda page: (-counted[page.number], page.number)):
+        rarest = sorted((here[said], said, size) for said, size in zip(page.said, page.sizes, strict=True) if counts(said))
+        original = by_id.get(page.document_id)
+        if original is None and counted[page.number] < OWN:
+            original = first
+        if original is None:
+            original = next((other for other in _sharing(rarest, by_sentence) if page.beyond(other, counts) < OWN), None)
+        if original is not None:
+            copies[page.number] = original
+            continue
+        first = first or page
+        by_id[page.document_id] = page
+        for count, said, _ in rarest:
+            if count > 1:
+                by_sentence[said].append(page)
+    return copies
+
+
+def _sharing(rarest: list[tuple[int, int, int]], by_sentence: dict[int, list[_Page]]) -> Iterator[_Page]:
+    """Yields the pages that have one of the rarest sentences (pages that have it, hash, characters), each once."""
+    seen: set[int] = set()
+    size = 0
+    for _, said, characters in rarest:
+        for page in by_sentence.get(said, ()):
+            if page.number not in seen:
+                seen.add(page.number)
+                yield page
+        size += characters
+        if size >= OWN:
+            return
+
+
+def _with_first_of_equals(kept: list[_Page], copies: dict[int, _Page], pages: list[_Page], counts: Callable[[int], bool]) -> dict[int, _Page]:
+    """The copies, where of pages that have all of each other the one that came first is kept: sizes differ from run to run by a counter or a date."""
+    first = {page.number: page for page in kept}
+    for page in pages:
+        original = copies.get(page.number)
+        if original is not None and page.number < first[original.number].number and original.beyond(page, counts) < OWN:
+            first[original.number] = page
+    chosen = {page.number for page in first.values()}
+    every = {**{page.number: page for page in kept}, **copies}
+    return {number: first[original.number] for number, original in every.items() if number not in chosen}
+
+
+def _own_blocks(beside: Sequence[str], own: frozenset[int]) -> list[str]:
+    """The blocks with a sentence of the page's own, and headings directly above them, whoever else has them."""
+    chosen = [not own.isdisjoint(sentences_of(block)) for block in beside]
+    for place in range(len(beside) - 2, -1, -1):
+        chosen[place] |= chosen[place + 1] and beside[place].startswith("#")
+    return [block for block, is_own in zip(beside, chosen, strict=True) if is_own]
+
+
+def _joined(text: str, blocks: Iterable[str]) -> str:
+    """The text and the blocks below it: list items and rows on adjacent lines, other blocks after an empty line."""
+    parts = [text]
+    for block in blocks:
+        parts.append(("\n" if _is_line(block) and _is_line(parts[-1].lstrip("\n")) else "\n\n") + block)
+    return "".join(parts)
+
+
+def _is_line(block: str) -> bool:
+    return block.lstrip().startswith("- ") or (" | " in block and "\n" not in block)
