@@ -1,8 +1,7 @@
-"""Text of a page beside its main text: what an extraction left out, without navigation, and the sentences by which such texts are compared."""
+"""Text of a page beside its main text: what an extraction left out, without navigation."""
 
 import re
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b
 
 from almanac.transforms.main_text import NOT_MAIN, letters
 from almanac.transforms.markdown import write_tree
@@ -13,8 +12,6 @@ _SKIPPED = NOT_MAIN | {"select", "datalist", "button", "svg", "canvas", "iframe"
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")
 _BLOCK = re.compile(r"^(`{3,})\n.*?^\1$|[^\n]+", re.MULTILINE | re.DOTALL)  # code between fences, or a line
-_SENTENCE_END = re.compile(r"(?<=[.!?…؟।])\s+|(?<=[。！？｡])|\n+")
-_EXCERPT = ("…", "...", "…]", "...]", "…)", "...)")
 # On 628 pages of news, blogs, forums and two books two keep less, and both lost their text; the next one, with 0.107, is a thread of a forum whose first
 # post is kept. Articles with many comments or teasers keep from a sixth on.
 _LITTLE = 0.1
@@ -59,16 +56,3 @@ def keeps_little(text: str, beside: Iterable[str]) -> bool:
     """Whether an extracted text is less than a tenth of its page without navigation, and what was left out is more than a line or two."""
     kept, lost = len(letters(text)), sum(len(letters(block)) for block in beside)
     return lost >= _MUCH_LOST and kept < _LITTLE * (kept + lost)
-
-
-def sentences_of(text: str) -> dict[int, int]:
-    """Hash of each sentence of a text → its characters, in order. Sentences are compared by their letters and digits.
-
-    A sentence rather than a block is compared, so that a date or a counter does not make a long paragraph one of its own. Excerpts of other pages, which end
-    in an ellipsis, are none.
-    """
-    found: dict[int, int] = {}
-    for part in _SENTENCE_END.split(text):
-        if (said := letters(part)) and not part.endswith(_EXCERPT):
-            found[int.from_bytes(blake2b(said.encode("utf-8", "replace"), digest_size=8).digest())] = len(part)
-    return found

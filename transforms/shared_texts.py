@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Item
 from almanac.schemas.reports import SharedText
-from almanac.transforms.beside import sentences_of
+from almanac.transforms.sentences import sentences_of
 
 OWN = 200  # characters of other text that make a page one of its own
 _FEW = 0.1  # of the pages that share a main text; what stands on more of them is no page's own

@@ -7,8 +7,9 @@ from itertools import permutations
 import pytest
 
 from almanac.schemas.items import Item
-from almanac.transforms.beside import blocks_beside, keeps_little, sentences_of
+from almanac.transforms.beside import blocks_beside, keeps_little
 from almanac.transforms.deduplicate import Deduplication
+from almanac.transforms.sentences import sentences_of
 from almanac.transforms.shared_texts import Read, SharedTexts
 
 _CLOSING = {
@@ -120,9 +121,7 @@ def test_an_item_with_the_same_id_is_the_same_item_whatever_stands_beside_it() -
 
 def test_what_some_of_many_pages_share_is_kept_with_each_and_what_most_share_with_none() -> None:
     note, license_note = _words("note", 120), _words("license", 120)
-    pages = [
-        _page(f"/{n}", "Good luck!", [_words(f"p{n}", 300), *([note] if n < 3 else []), *([license_note] if n else []), "## See also"]) for n in range(30)
-    ]
+    pages = [_page(f"/{n}", "Good luck!", [_words(f"p{n}", 300), *([note] if n < 3 else []), *([license_note] if n else []), "## See also"]) for n in range(30)]
     left, _, _ = _told_apart(pages)
     assert [url for url, text in left.items() if note in text] == ["/0", "/1", "/2"]
     assert not any(license_note in text or "See also" in text for text in left.values())

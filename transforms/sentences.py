@@ -1,0 +1,22 @@
+"""Sentences of a text as hashes, by which texts of many pages are compared."""
+
+import re
+import unicodedata
+from hashlib import blake2b
+
+_END = re.compile(r"(?<=[.!?…؟।])\s+|(?<=[。！？｡])|\n+")
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_EXCERPT = ("…", "...", "…]", "...]", "…)", "...)")
+
+
+def sentences_of(text: str) -> dict[int, int]:
+    """Hash of each sentence of a text → its characters, in order. Only letters and digits decide which sentences are the same.
+
+    Sentences rather than blocks, so that a date or a counter does not make a long paragraph one that stands nowhere else. What ends in an ellipsis is an
+    excerpt of another page, and left out.
+    """
+    found: dict[int, int] = {}
+    for part in _END.split(text):
+        if not part.endswith(_EXCERPT) and (said := _NOT_LETTERS.sub("", unicodedata.normalize("NFC", part)).lower()):
+            found[int.from_bytes(blake2b(said.encode("utf-8", "replace"), digest_size=8).digest())] = len(part)
+    return found
