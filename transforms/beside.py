@@ -12,10 +12,11 @@ _SKIPPED = NOT_MAIN | {"select", "datalist", "button", "svg", "canvas", "iframe"
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")
 _BLOCK = re.compile(r"^(`{3,})\n.*?^\1$|[^\n]+", re.MULTILINE | re.DOTALL)  # code between fences, or a line
-# On 628 pages of news, blogs, forums and two books two keep less, and both lost their text; the next one, with 0.107, is a thread of a forum whose first
-# post is kept. Articles with many comments or teasers keep from a sixth on.
+# On 628 pages of news, blogs, forums, a book and a museum two keep less, and both lost their text; the next one, with 0.107, is a thread of a forum whose
+# first post is kept. Articles with many comments or teasers keep a sixth or more.
 _LITTLE = 0.1
 _MUCH_LOST = 500  # letters
+_NEAR = 20_000  # letters; searching all of a long text for each block would take quadratic time
 
 
 def blocks_beside(html: str, text: str) -> list[str]:
@@ -33,8 +34,24 @@ def blocks_beside(html: str, text: str) -> list[str]:
                 link[-1].tail = (link[-1].tail or "") + _END
             else:
                 link.text += _END
-    kept = letters(text)
-    return [block for block, said in _unlinked(write_tree(root, _SKIPPED)) if said not in kept]
+    kept = _Kept(text)
+    return [block for block, said in _unlinked(write_tree(root, _SKIPPED)) if not kept.has(said)]
+
+
+class _Kept:
+    """The letters of an extracted text, for questions in page order: a block is one of its lines, or stands near the one that was found last."""
+
+    def __init__(self, text: str) -> None:
+        self._text = letters(text)
+        self._lines = set(map(letters, text.split("\n")))
+        self._place = 0
+
+    def has(self, said: str) -> bool:
+        if said in self._lines:
+            return True
+        found = self._text.find(said, max(0, self._place - _NEAR), self._place + _NEAR + len(said))
+        self._place = found if found >= 0 else self._place
+        return found >= 0
 
 
 def _unlinked(written: str) -> Iterator[tuple[str, str]]:

@@ -170,6 +170,13 @@ def test_blocks_beside_the_main_text_are_what_is_neither_in_it_nor_navigation_no
     assert blocks_beside("<p>Just\ufdd0 this</p>", "just this") == []
 
 
+def test_a_long_page_takes_no_quadratic_time() -> None:
+    lines = [f"Line {n * 7919} of a long table of contents {n}" for n in range(20_000)]
+    start = time.process_time()
+    assert blocks_beside("".join(f"<p>{line}</p>" for line in lines), " ".join(lines[::2])) == lines[1::2]
+    assert time.process_time() - start < 10
+
+
 def test_sentences_are_compared_by_letters_and_excerpts_are_none() -> None:
     assert sentences_of("One. Two!\nThree").keys() == sentences_of("- THREE\ntwo\none").keys()
     assert list(sentences_of("一つ目。二つ目。").values()) == [4, 4]
