@@ -100,8 +100,9 @@ class _ItemMapper:
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             texts.without_text += batch.without_text
-            texts.pages_with_little_kept += len(batch.little)
-            texts.little_kept += batch.little[: TEXTS_REPORTED - len(texts.little_kept)]
+            little = [url for url in batch.little if not self._is_forgotten(url)]
+            texts.pages_with_little_kept += len(little)
+            texts.little_kept += little[: TEXTS_REPORTED - len(texts.little_kept)]
             self._rejects += self._not_forgotten(batch.rejects)
             matched.update(batch.matched)
             on_page(number, len(index.urls))

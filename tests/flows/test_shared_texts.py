@@ -152,6 +152,8 @@ def test_pages_of_which_little_is_kept_are_counted(press: Press, monkeypatch: py
     assert report.sources[0].pages_with_little_kept == 2
     assert report.sources[0].little_kept == ["one.html", "two.html"]
     assert press.run().sources[0].little_kept == ["one.html", "two.html"]
+    forget_url(press.data, load_declaration(str(press.folder / "press.yaml"), ""), "one.html")
+    assert press.run().sources[0].little_kept == ["two.html"]  # the file is still there
 
 
 def test_texts_that_may_be_lost_are_a_table_in_prefect_and_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +171,9 @@ _CLOSING = "Was this page helpful? Tell us what we can improve."
 
 
 def _documentation(folder: Path) -> dict[str, str]:
-    """Thirty pages, of which extraction may find the closing sentence alone, and two articles with one text. Gives a phrase of each page."""
+    """Twelve pages, of which extraction may find the closing sentence alone, and two articles with one text. Gives a phrase of each page."""
     phrases = {}
-    for n in range(30):
+    for n in range(12):
         phrases[f"docs/{n}.html"] = prose(f"docs {n}", 1)
         content = f"<p>{phrases[f'docs/{n}.html']}</p>" + "".join(f"<p>{prose(f'docs {n} {part}', 5)}</p>" for part in range(3))
         body = f'<div class="sidebar-content">{content}</div><div class="content"><p>{_CLOSING}</p></div>'
@@ -196,11 +198,11 @@ def test_no_page_of_a_documentation_is_lost_as_a_duplicate(almanac: "Almanac", s
     source = (
         f'{{name: site, kind: site, start_urls: ["{base}/index.html"], match: "(docs/|north|south).*html$", politeness: {{allow_private: true, delay_s: 0}}}}'
     )
-    declared.write_text(f"name: docs\nsources:\n  - {source}\nchunk: {{by: paragraphs, size: 300, overlap: 0, unit: characters}}\n")
+    declared.write_text(f"name: docs\nsources:\n  - {source}\n")
     done = almanac("run", str(declared), "--json")
     assert done.code == 0, done.stderr
     report = done.json
-    assert (report["items"]["added"], report["items"]["deduplicated"]) == (32, 1)
+    assert (report["items"]["added"], report["items"]["deduplicated"]) == (14, 1)
     assert [(one["url"], one["equals"]["url"]) for one in report["duplicates"]] == [(f"{base}/south.print.html", f"{base}/south.html")]
     (outcome,) = report["sources"]
     assert {"pages": 2, "urls": [f"{base}/north.html", f"{base}/south.html"]} in outcome["shared_texts"]
