@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 from almanac.core.tables import TableWriter, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Extraction, Item, Reject
-from almanac.transforms.beside import blocks_beside, keeps_little
 from almanac.transforms.clean import Clean, clean_text
+from almanac.transforms.html.beside import blocks_beside, keeps_little
 from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole

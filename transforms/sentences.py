@@ -1,11 +1,11 @@
 """Sentences of a text as hashes, by which texts of many pages are compared."""
 
 import re
-import unicodedata
 from hashlib import blake2b
 
+from almanac.transforms.html.letters import letters
+
 _END = re.compile(r"(?<=[.!?…؟।])\s+|(?<=[。！？｡])|\n+")
-_NOT_LETTERS = re.compile(r"[\W_]+")
 _EXCERPT = ("…", "...", "…]", "...]", "…)", "...)")
 
 
@@ -17,6 +17,6 @@ def sentences_of(text: str) -> dict[int, int]:
     """
     found: dict[int, int] = {}
     for part in _END.split(text):
-        if not part.endswith(_EXCERPT) and (said := _NOT_LETTERS.sub("", unicodedata.normalize("NFC", part)).lower()):
+        if not part.endswith(_EXCERPT) and (said := letters(part)):
             found[int.from_bytes(blake2b(said.encode("utf-8", "replace"), digest_size=8).digest())] = len(part)
     return found

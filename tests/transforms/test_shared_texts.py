@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from almanac.schemas.items import Item
-from almanac.transforms.beside import blocks_beside, keeps_little
 from almanac.transforms.deduplicate import Deduplication
+from almanac.transforms.html.beside import blocks_beside, keeps_little
 from almanac.transforms.sentences import sentences_of
 from almanac.transforms.shared_texts import Read, SharedTexts
 

@@ -1,12 +1,12 @@
 """The blocks of a page: what each is, where it stands, and what its markup calls it."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from almanac.transforms.html.letters import NOT_LETTERS
 from almanac.transforms.html.simplify import DEFINITIONS, has_blocks
 
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
@@ -30,14 +30,8 @@ _LESS_CERTAIN = re.compile(
     rf"{_FIGURE.pattern}|author|autor|byline|(?<![a-z])tags?(?![a-z])|(?<![a-z])meta|(?<!elementor-)widget|sidebar|footer|(?<![a-z])nav|menu", re.IGNORECASE
 )
 _CONTENTS = re.compile(r"(?<![a-z])toc(?![a-z])|table-?of-?contents", re.IGNORECASE)
-_NOT_LETTERS = re.compile(r"[\W_]+")
 # A character of these scripts says about as much as two letters.
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]")
-
-
-def letters(text: str) -> str:
-    """Letters and digits only, in lower case, for comparing texts regardless of spaces and punctuation."""
-    return _NOT_LETTERS.sub("", unicodedata.normalize("NFC", text)).lower()
 
 
 @dataclass(eq=False)
@@ -139,7 +133,7 @@ class Block:
 
 
 def _size(text: str) -> int:
-    compact = _NOT_LETTERS.sub("", text)
+    compact = NOT_LETTERS.sub("", text)
     return len(compact) + len(_DENSE.findall(compact))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import lxml.html
 
-from almanac.transforms.html.blocks import Block, letters
+from almanac.transforms.html.blocks import Block
+from almanac.transforms.html.letters import letters
 from almanac.transforms.html.simplify import BLOCKS, has_blocks
 
 _ITEMS = ("li", "td", "th", "dt", "dd")

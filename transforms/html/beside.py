@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from almanac.transforms.main_text import NOT_MAIN, letters
-from almanac.transforms.markdown import write_tree
-from almanac.transforms.simplify import parse_page
+from almanac.transforms.html.blocks import BESIDE
+from almanac.transforms.html.letters import letters
+from almanac.transforms.html.simplify import parse_page
+from almanac.transforms.html.writer import write_tree
 
-_SKIPPED = NOT_MAIN | {"select", "datalist", "button", "svg", "canvas", "iframe", "object", "audio", "video"}
+_SKIPPED = BESIDE | {"head", "select", "datalist", "button", "svg", "canvas", "iframe", "object", "audio", "video"}
 # Noncharacters around the text of links, which no page may use.
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")
