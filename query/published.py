@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
@@ -285,6 +286,7 @@ class PublishedIndex:
 
         Raises every UsageError before the embedder is loaded, which takes seconds.
         """
+        question = without_invisible(question)
         _require_text(question, "question")
         if k is not None and k < 1:
             raise UsageError(f"k must be at least 1; found {k}", where="-k", hint="1 or more; without it, as many as declared")
@@ -370,7 +372,7 @@ class PublishedIndex:
         confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
         near = retriever.relevance(request.text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
         return Question(
-            declaration, version, text, vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near
+            declaration, version, without_invisible(text), vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near
         )  # fmt: skip
 
     def _with_temperature(self, temperature: float | None) -> Declaration:

@@ -5,16 +5,16 @@ import re
 import unicodedata
 from typing import Any, Literal
 
+from almanac.core.invisible import INVISIBLE, without_lone_fillers
+
 Clean = Literal["standard", "none"]
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _QUOTES = {ord(c): "'" for c in "\u2018\u2019\u201a\u201b"} | {ord(c): '"' for c in "\u201c\u201d\u201e\u201f"}
-# Joiners (U+200C, U+200D) stay: Persian, Indic scripts and emoji need them.
-_INVISIBLE = dict.fromkeys((0x00AD, 0x200B, 0x200E, 0x200F, 0x2060, 0xFEFF, *range(0x202A, 0x202F), *range(0x2066, 0x206A)))
 _CONTROL = dict.fromkeys((*range(0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0)))
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20), " ")
 _LINE_BREAKS = {0x0B: "\n", 0x0C: "\n", 0x85: "\n", 0x2028: "\n", 0x2029: "\n\n"}
-_UNSEEN = _INVISIBLE | _CONTROL | _SEPARATORS | _LINE_BREAKS
+_UNSEEN = INVISIBLE | _CONTROL | _SEPARATORS | _LINE_BREAKS
 # Every space that is not a line break, NBSP and the typographic ones included.
 _SPACE = r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 _SPACES_INSIDE = re.compile(rf"(?<=[^\s]){_SPACE}+(?=[^\s])")
@@ -47,7 +47,7 @@ def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True, co
 
 
 def _visible(text: str) -> str:
-    return unicodedata.normalize("NFC", text.translate(_UNSEEN))
+    return unicodedata.normalize("NFC", without_lone_fillers(text.translate(_UNSEEN)))
 
 
 def _clean_prose(text: str, entities: bool, code: bool) -> str:

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+from almanac.core.invisible import without_invisible
 from almanac.core.templates import fill
 from almanac.schemas.declaration.template import template_names
 from almanac.schemas.errors import UsageError
 
 
 def compose_query(template: str | None, question: str, parts: Mapping[str, str] | None = None) -> str:
-    """Composes the text to search for.
+    """Composes the text to search for, without characters that no reader sees: cleaning has taken them out of the content, too.
 
     Args:
         template: The declared `retrieve.query`, such as `{product} {question}`. None: the parts, in their order, then the question, separated by spaces.
@@ -23,7 +24,8 @@ def compose_query(template: str | None, question: str, parts: Mapping[str, str] 
     """
     given = parts or {}
     if template is None:
-        return " ".join(text for text in ({**given, "question": question}).values() if text.strip()).strip() or question
+        composed = " ".join(text for text in ({**given, "question": question}).values() if text.strip()).strip()
+        return without_invisible(composed or question)
     if unknown := [name for name in given if name not in template_names(template)]:
         raise UsageError(f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}")
-    return fill(template, {**given, "question": question}) or question
+    return without_invisible(fill(template, {**given, "question": question}) or question)

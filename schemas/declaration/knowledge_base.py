@@ -33,7 +33,9 @@ class Declaration(DeclaredModel):
     )
     sources: list[Source] = Field(min_length=1, description="sites and files")
     clean: Literal["standard", "none"] = Field(
-        "standard", description="standard: Unicode NFC, white space, entities, quotes, invisible characters; none: no cleaning beyond what reading a page does"
+        "standard",
+        description="standard: Unicode NFC, white space, entities, quotes; invisible characters go, tags and variation selectors too, joiners stay; "
+        "none: no cleaning beyond what reading a page does",
     )
     validate_: Validate = Field(Validate(), alias="validate", description="what a run's items must satisfy")
     chunk: Chunk = Field(Chunk(), description="how documents are cut")

@@ -5,6 +5,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
+from almanac.core.invisible import INVISIBLE
 from almanac.spiders.mapping.locales import decimal_mark
 
 # Digits grouped by threes with a space or an apostrophe, or with points and commas, which `to_decimal` interprets.
@@ -17,13 +18,13 @@ NUMBER = re.compile(
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _MAX_DIGITS = 100
-INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u200e\u200f\u2060\u061c\ufeff\u202a\u202b\u202c\u2066\u2067\u2068\u2069"))
+UNSEEN = INVISIBLE | dict.fromkeys(map(ord, "\u200c\u200d"))
 _MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})
 
 
 def plain_digits(text: str) -> str:
     """The text with digits of any script as ASCII, signs, marks and spaces in their plain form, and invisible characters removed."""
-    text = text.translate(INVISIBLE).translate(_MARKS)
+    text = text.translate(UNSEEN).translate(_MARKS)
     if not text.isascii():
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() and c > "9" else c for c in text)
     return " ".join(text.split())

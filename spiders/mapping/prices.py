@@ -8,7 +8,7 @@ from price_parser._currencies import CURRENCY_CODES, CURRENCY_NATIONAL_SYMBOLS, 
 from price_parser.parser import SAFE_CURRENCY_SYMBOLS
 
 from almanac.spiders.mapping.locales import decimal_mark
-from almanac.spiders.mapping.numbers import INVISIBLE, NUMBER, plain_digits, shown, to_decimal
+from almanac.spiders.mapping.numbers import NUMBER, UNSEEN, plain_digits, shown, to_decimal
 
 _MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # English words, and a dash used as a placeholder
@@ -18,7 +18,7 @@ _SHORT = {"R", "kr", "Kr", "zł", "Zł", "Kč", "Rs", "RM", "Ft", "TL", "Tk", "k
 def _known_currencies() -> frozenset[str]:
     """price-parser's symbols and codes, without rare ones of one or two plain letters, which are also units (12 L, 5 m)."""
     known = {*CURRENCY_SYMBOLS, *SAFE_CURRENCY_SYMBOLS, *CURRENCY_CODES, *CURRENCY_NATIONAL_SYMBOLS}
-    symbols = {s for symbol in known if (s := symbol.translate(INVISIBLE).strip()) and (len(s) > 2 or not (s.isascii() and s.isalpha()))}
+    symbols = {s for symbol in known if (s := symbol.translate(UNSEEN).strip()) and (len(s) > 2 or not (s.isascii() and s.isalpha()))}
     return frozenset((symbols | {s.rstrip(".") for s in symbols if not s.isascii()} | _MORE_SYMBOLS | _SHORT) - _NO_CURRENCIES)
 
 

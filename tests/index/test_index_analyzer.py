@@ -38,6 +38,9 @@ _SAME = [
     ("zh", "１２月", "12月"),
     ("en", "1,000.50", "1.000,50"),
     ("en", "U.S.A.", "USA"),
+    ("en", "in\U000e0061vi\u061csi\u2063ble\ufe0f", "invisible"),
+    ("ja", "葛\U000e0100城", "葛城"),
+    ("mn", "ᠮᠣᠩ\u180bᠭᠣᠯ", "ᠮᠣᠩᠭᠣᠯ"),
 ]  # fmt: skip
 _FINDS = [
     ("en", "the code is TO1101, in v2.3", "to1101"),

@@ -10,6 +10,7 @@ import pytest
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
+from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
@@ -68,6 +69,13 @@ def test_words_find_what_vectors_do_not(opened: OpenVersion) -> None:
     assert _found(retriever, "when does TO1101 leave?", mode="lexical")[0] == "boats"
     assert _found(retriever, "when does TO1101 leave?")[0] == "boats"
     assert _found(retriever, "Kayak tour TO1101 leaves at eight from the pier.", mode="dense")[0] == "boats"
+
+
+@pytest.mark.parametrize("template", [None, "{product} {question}"])
+def test_a_question_with_characters_that_nobody_sees_is_the_question_without_them(opened: OpenVersion, template: str | None) -> None:
+    asked = "TO11\U000e0030\U000e006101 kay\u2062ak\ufe0f to\u3164ur\u061c"
+    assert compose_query(template, asked) == "TO1101 kayak tour"
+    assert _found(_retriever(opened), asked, mode="lexical") == ["boats"]
 
 
 def test_every_hit_has_both_parts_of_its_score(opened: OpenVersion) -> None:

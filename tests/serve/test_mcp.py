@@ -190,6 +190,7 @@ async def test_a_tool_says_what_it_holds_and_that_it_only_reads(server: Knowledg
     [
         (SEARCH, {"query": "x" * 12_001}, "query: 12,001 characters, and 12,000 are allowed"),
         (SEARCH, {"query": "  "}, "the question is empty"),
+        (SEARCH, {"query": "\U000e0061\u3164"}, "the question is empty"),
         (SEARCH, {"query": QUESTION, "max_results": 51}, "max_results: Input should be less than or equal to 50; found 51"),
         (SEARCH, {"query": QUESTION, "max_results": 0}, "max_results: Input should be greater than or equal to 1; found 0"),
         (SEARCH, {"query": ["a"]}, "query: Input should be a valid string"),

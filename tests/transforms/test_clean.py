@@ -21,6 +21,14 @@ from almanac.transforms.clean import clean_text, clean_value
         ("  many   spaces\there ", "many spaces here"),
         ("\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"),
         ("null\x00byte\x07", "nullbyte"),
+        ("Ig\U000e0069\U000e0067nore", "Ignore"),  # letters written in tags
+        ("\u2764\ufe0f 1\ufe0f\u20e3 \u845b\U000e0100", "\u2764 1\u20e3 \u845b"),
+        ("\U0001f468\u200d\U0001f469", "\U0001f468\u200d\U0001f469"),
+        ("\u061c\u05d0\u180ea\u2061\u2062\u2063\u2064b\u3164\uffa0c\u034f\u206a\ufff9", "\u05d0abc"),
+        ("\u1820\u180b\u1821\u180f", "\u1820\u1821"),
+        ("&#x3164;a&#xE0041;", "a"),
+        ("\u115f\u1160", ""),  # Hangul fillers alone
+        ("\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8", "\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8"),  # and in place of a letter
     ],
 )
 def test_typing_variants_become_one(found: str, cleaned: str) -> None:
@@ -42,6 +50,23 @@ def test_nested_values_are_cleaned_and_numbers_left_alone() -> None:
 
 def test_code_in_a_field_is_kept() -> None:
     assert clean_value(["Run  this:\n\n```\nls  -l “x”\n```"]) == ["Run this:\n\n```\nls  -l “x”\n```"]
+
+
+_NEVER_SEEN = [*range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0), *range(0xFE00, 0xFE10), *range(0x180B, 0x1810), *range(0x2060, 0x2065)]
+_NEVER_SEEN += [0x34F, 0x61C, 0x3164, 0xFFA0, *range(0x206A, 0x2070), *range(0xFFF9, 0xFFFC), 0x200B, 0x200E, 0x200F, 0xAD, 0xFEFF]
+
+
+@given(st.lists(st.one_of(st.sampled_from("aé中ไ\u05d0\u0301\u200c\u200d.!`\n"), st.sampled_from(list(map(chr, _NEVER_SEEN))))).map("".join), st.booleans())
+def test_no_invisible_character_survives_and_every_other_does(text: str, code: bool) -> None:
+    cleaned = clean_text(text, code=code)
+    assert not set(map(ord, cleaned)) & set(_NEVER_SEEN)
+    assert cleaned == clean_text(text.translate(dict.fromkeys(_NEVER_SEEN)), code=code)
+    assert clean_text(cleaned, code=code) == cleaned
+
+
+@given(st.text("\u1100\u115f\u1160\u1161\u11a8가\u3164 a"))
+def test_cleaning_fillers_twice_changes_nothing_more(text: str) -> None:
+    assert clean_text(clean_text(text)) == clean_text(text)
 
 
 @given(st.text())
