@@ -14,6 +14,8 @@ NUMBER = re.compile(
     r"(?P<digits>\d{1,3}(?:(?P<gap>[ '])\d{3})(?:(?P=gap)\d{3})*(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*|(?<![\d.,])[.,]\d+)"
     r"(?P<exponent>[eE][-+]?\d{1,3}(?![\w.]))?"
 )
+# What stands between the ends of a range.
+RANGE = re.compile(r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s*|\s+(?:to|and|à|bis|a|hasta|até|tot|til|till|do|đến|до|إلى|עד)\s+", re.IGNORECASE)
 # By threes, or as in India: 1,23,456.
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")

@@ -122,23 +122,23 @@ def to_integer(value: Any, language: str = "en") -> int:
     return int(number)
 
 
-def to_price(value: Any, language: str = "en") -> dict[str, str | None]:
+def to_price(value: Any, language: str = "en", named: str | None = None) -> dict[str, str | None]:
     """`{amount, currency}`: the amount as an exact decimal string, the currency as written or None. Raises ValueError.
 
-    A JSON object may hold them in two keys: `{"price": 12.5, "priceCurrency": "EUR"}`.
+    A JSON object may hold them in two keys: `{"price": 12.5, "priceCurrency": "EUR"}`. `named` is such a currency, named beside the value.
     """
     if isinstance(value, dict):
         amount = next((value[key] for key in _AMOUNT_KEYS if value.get(key) is not None), None)
         if amount is None or isinstance(amount, dict):
             raise ValueError(f"no price in {shown(value)}")
         named = next((str(value[key]) for key in _CURRENCY_KEYS if value.get(key)), None)
-        price = to_price(amount, language)
+        price = to_price(amount, language, named)
         return {**price, "currency": named or price["currency"]}
     if _is_number(value):
         if not math.isfinite(value):
             raise ValueError(f"no price in {shown(value)}")
         return {"amount": format(Decimal(str(value)), "f"), "currency": None}
-    amount, currency = read_price(_text(value), language)
+    amount, currency = read_price(_text(value), language, named)
     return {"amount": amount, "currency": currency}
 
 

@@ -1,5 +1,6 @@
 """Texts into values: what is read, and what is refused rather than guessed."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -121,7 +122,55 @@ def test_text_is_read_in_its_language(text: str, kind: FieldType, language: str,
         ("entre 10 et 20 €", "fr", "10", "€"),
         ("-20 %: 8,00 €", "fr", "8.00", "€"),
         ("12 MKD", "mk", "12", "MKD"),
+        ("$60K–$121K", "en", "60000", "$"),
+        ("$60–121K", "en", "60000", "$"),
+        ("$60K - $121K (Glassdoor est.)", "en", "60000", "$"),
+        ("$500–1.2K", "en", "500", "$"),
+        ("60–121 k€", "fr", "60000", "€"),
+        ("60 € – 121 k€", "fr", "60", "€"),
+        ("up to $121K/yr", "en", "121000", "$"),
+        ("-$1.5K", "en", "-1500", "$"),
+        ("12k€", "fr", "12000", "€"),
+        ("12k EUR", "de", "12000", "EUR"),
+        ("k€ 12", "fr", "12000", "€"),
+        ("TEUR 12", "de", "12000", "EUR"),
+        ("500kđ", "vi", "500000", "đ"),
+        ("1.5M €", "fr", "1500000", "€"),
+        ("1,2 Mio. €", "de", "1200000", "€"),
+        ("1,5 Mrd. €", "de", "1500000000", "€"),
+        ("3 milliards d'euros", "fr", "3000000000", "euros"),
+        ("20 mil €", "es", "20000", "€"),
+        ("5 mil millones €", "es", "5000000000", "€"),
+        ("$1.5T", "en", "1500000000000", "$"),
+        ("$25 T-shirt", "en", "25", "$"),
+        ("$799 M4 Max", "en", "799", "$"),
+        ("60 K to 121 K €", "en", "60000", "€"),
+        ("$60 K per year", "en", "60000", "$"),
+        ("$1.2 billion", "en", "1200000000", "$"),
+        ("$1.23456789K", "en", "1234.56789", "$"),
+        ("$5 million 2024", "en", "5000000", "$"),
+        ("5 triệu đồng", "vi", "5000000", "đồng"),
+        ("1,234 tỷ đồng", "vi", "1234000000", "đồng"),
+        ("1.234 tỷ đồng", "vi", "1234000000000", "đồng"),
+        ("từ 5 đến 7 triệu đồng", "vi", "5000000", "đồng"),
+        ("1 tỷ 200 triệu đồng", "vi", "1200000000", "đồng"),
+        ("10 nghìn tỷ đồng", "vi", "10000000000000", "đồng"),
+        ("₹2.5 lakh", "en-IN", "250000", "₹"),
+        ("₹12L – ₹18L PA", "en-IN", "1200000", "₹"),
+        ("₹1 crore 50 lakh", "en-IN", "15000000", "₹"),
+        ("1万円", "ja", "10000", "円"),
+        ("3万〜5万円", "ja", "30000", "円"),
+        ("1億2,000万円", "ja", "120000000", "円"),
+        ("5千円", "ja", "5000", "円"),
+        ("1.2万元", "zh", "12000", "元"),
+        ("1만원", "ko", "10000", "원"),
+        ("от 10 до 20 тыс. руб.", "ru", "10000", "руб."),
+        ("5 אלף ש\"ח", "he", "5000", "ש\"ח"),
+        ("12 €/m2", "de", "12", "€"),
+        ("20 mil foil: $5", "en", "5", "$"),
+        ("5 m² 12 €", "de", "12", "€"),
         (129.5, "en", "129.5", None),
+        ({"price": "60K", "priceCurrency": "USD"}, "en", "60000", "USD"),
         ({"price": "1,299.00", "priceCurrency": "USD"}, "en", "1299.00", "USD"),
         ({"amount": 5372000, "currency": "VND"}, "vi", "5372000", "VND"),
     ],
@@ -133,13 +182,27 @@ def test_price_is_read_as_shops_write_it(text: Any, language: str, amount: str, 
 @pytest.mark.parametrize(
     "text",
     [
-        *("12k €", "12k€", "500kđ", "1.5 triệu", "1万円", "5千円", "1.2万元", "1만원", "1,5 Mrd. €", "5 for 10", "1.2.3 €"),
+        *("12k", "1.5 million", "1.5 triệu", "15 - 20 triệu/tháng", "5 for 10", "1.2.3 €"),  # thousands and millions of what?
+        *(
+            "20 mil €",
+            "T€ 5",
+            "$5 M&Ms",
+            "$25 K-Cup",
+            "$25 B grade",
+            "60–121 mil €",
+        ),  # `mil` is a thousand in Spanish, a million in Romanian; T€ a thousand in German
+        *("$60–$121K", "€1.299M"),  # $60 or $60K; 1.299 or 1,299 millions
         *("on request", "20% off", "-10 %", "%20", "10 et 20"),
     ],
 )
 def test_price_that_would_be_a_guess_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"price|number"):
         convert(text, "price")
+
+
+def test_a_billion_is_refused_where_it_may_be_a_million_millions() -> None:
+    with pytest.raises(ValueError, match="billions"):
+        convert("1,2 billions €", "price", language="fr")
 
 
 @pytest.mark.parametrize(
@@ -186,8 +249,16 @@ def test_grouped_prices_keep_every_digit(cents: int, form: str, mark: str) -> No
     assert convert(text, "price", language="fr")["amount"] == f"{cents // 100}.{cents % 100:02}"
 
 
+@given(st.decimals(0, 9999, places=2), st.sampled_from([("K", 3), ("m", 6), (" Mio.", 6), ("bn", 9), (" triệu", 6), ("万", 4), (" lakh", 5)]))
+def test_rounded_prices_are_written_in_full(number: Decimal, unit: tuple[str, int]) -> None:
+    word, power = unit
+    assert Decimal(convert(f"${number}{word}", "price")["amount"]) == number * 10**power
+
+
 @given(
-    st.text() | st.text("0123456789.,'-−() €$kmRs/:"),
+    st.text()
+    | st.text("0123456789.,'-−() €$kmRs/:")
+    | st.lists(st.sampled_from(["1", "2.5", "90,000", "$", "€", "K", " Mio.", "万", "億", " to ", "–", " tỷ "])).map("".join),
     st.sampled_from(["integer", "number", "price", "boolean", "date", "datetime", "url", "html", "text"]),
     st.sampled_from(["en", "fr", "vi", "he", "und", "zh-Hant-TW", "not a tag"]),
 )
