@@ -14,7 +14,8 @@ from w3lib.html import get_base_url
 from almanac.schemas.items import Page
 from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
 from almanac.spiders.reading.docx import read_docx
-from almanac.spiders.reading.markdown import render, split_front_matter
+from almanac.spiders.reading.front_matter import BrokenFrontMatter, split_front_matter
+from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.pdf import PdfText, read_pdf
 
@@ -107,8 +108,10 @@ class Content:
 
     @cached_property
     def json(self) -> Any:
-        """The parsed JSON body, or the front matter of a Markdown file. Raises ValueError if the body is not JSON."""
+        """The parsed JSON body, or the front matter of a Markdown file. Raises ValueError if the body is not JSON, or the front matter broken."""
         if self.form == "markdown":
+            if isinstance(self._front_matter_and_prose[0], BrokenFrontMatter):
+                raise self._front_matter_and_prose[0]
             return self._front_matter_and_prose[0]
         try:
             return parse_json(self.page.body)
@@ -148,8 +151,11 @@ class Content:
                 return self.prose
 
     @cached_property
-    def _front_matter_and_prose(self) -> tuple[dict[str, Any], str]:
-        return split_front_matter(self.text)
+    def _front_matter_and_prose(self) -> tuple[dict[str, Any] | BrokenFrontMatter, str]:
+        try:
+            return split_front_matter(self.text)
+        except BrokenFrontMatter as error:
+            return error, error.below
 
     @cached_property
     def pdf(self) -> PdfText:

@@ -1,6 +1,7 @@
 """Files of every format, from bytes on disk to items: what each gives, what becomes of a broken one."""
 
 import json
+import re
 import time
 import zipfile
 from io import BytesIO
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from almanac.schemas.declaration.source import FilesSource
@@ -17,7 +20,7 @@ from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.formats import format_of
-from almanac.spiders.reading.markdown import split_front_matter
+from almanac.spiders.reading.front_matter import split_front_matter
 from almanac.spiders.store.raw import RawStore
 from tests.spiders.files import column, docx, paragraph, pdf, table
 
@@ -252,12 +255,22 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
     [
         ("+++\ntitle = 'T'\nday = 2024-05-03\n+++\nx", {"title": "T", "day": "2024-05-03"}, "x"),
         ("---\r\ntitle: x\r\n---\r\nbody\r\n", {"title": "x"}, "body\r\n"),
-        ("---\ntitle: Ajax: an intro\ntags: [a]\nby:\n  - me\n---\nx", {"title": "Ajax: an intro", "tags": ["a"], "by": "- me"}, "x"),  # no YAML
+        ("---\ntitle: Ajax: an intro\ntags: [a]\nby:\n  - me\n---\nx", {"title": "Ajax: an intro", "tags": ["a"], "by": ["me"]}, "x"),  # no YAML
         ("\n\n---\na: 1\n---\nx", {}, "\n\n---\na: 1\n---\nx"),  # only from the first line on
         ("---\n@tags: a\nname:b\n---\nx", {"@tags": "a", "name": "b"}, "x"),
         ("---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx", {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2}, "x"),
         ("---\nA line of prose\n---\nx", {}, "---\nA line of prose\n---\nx"),
-        ("---\nopen: 1\n", {}, "---\nopen: 1\n"),
+        (
+            "---\ntitle: [Draft] A\nby: @linh\nto:\n  - b: c: d\n  - @e\nin:\n  f: g: h\nday: 2024-13-45\n---\nx",
+            {"title": "[Draft] A", "by": "@linh", "to": ["b: c: d", "@e"], "in": {"f": "g: h"}, "day": "2024-13-45"},
+            "x",
+        ),
+        ('---\na: "b" and c\nd: {{ e }}\nf: 1\nf: 1\n---\nx', {"a": '"b" and c', "d": "{{ e }}", "f": 1}, "x"),
+        ("---\nProse after a break.\n\nx", {}, "---\nProse after a break.\n\nx"),
+        ("---\nNote: prose.\n\nx", {}, "---\nNote: prose.\n\nx"),
+        ("---\n\nNote: prose.\n\nMore: of it.\nx\n\n---\ny", {}, "---\n\nNote: prose.\n\nMore: of it.\nx\n\n---\ny"),
+        ("---\nWarning: prose\nin two lines.\n---\nx", {}, "---\nWarning: prose\nin two lines.\n---\nx"),
+        ("+++\nprose\n+++\nx", {}, "+++\nprose\n+++\nx"),
         ("---\n---\nx", {}, "x"),
         ("---\nnull: ~\ntrue: 1\n---\nx", {"null": None, "true": 1}, "x"),
         ("text\n---\na: 1\n---\n", {}, "text\n---\na: 1\n---\n"),
@@ -269,10 +282,42 @@ def test_what_is_front_matter_and_what_is_text(text: str, values: dict[str, Any]
     assert (found, below) == (values, rest)
 
 
-def test_aliases_of_aliases_are_no_front_matter() -> None:
-    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
-    found, _ = split_front_matter(f"---\nl0: &l0 [x]\n{levels}---\ntext")
-    assert len(json.dumps(found)) < 10_000
+_ALIASES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ('---\ntags: [a]\ntitle: "Open\n---\nx', "line 3: 'title: \"Open': a quote or bracket is not closed"),
+        ("---\ntags: [a, b\ntitle: x\n---\nx", r"line 2: 'tags: \[a, b': a quote or bracket is not closed"),
+        ("---\ntags: [#a, #b]\n---\nx", "line 2: .*`#` begins a comment"),
+        ("---\ntags:\n\t- a\n---\nx", "line 3: a tab indents it: use spaces"),
+        ("---\na: 1\nb: 2\na: 3\n---\nx", "line 4: `a` is there twice, first in line 2"),
+        ("---\r\ntitle: x\r\nno key\r\n---\r\nx", "line 3: 'no key' is no `key: value`"),
+        ("---\ntitle: x\n  sub: y\n---\nx", "line 3: 'sub: y' is indented under a key that has a value"),
+        ("---\ntitle: x\n\n# Heading\n\ntext\n\n---\n\nx", "line 6: 'text' is no `key: value`; is the line --- above it missing"),
+        ("---\ntitle: x\ntags: [a]\n\nProse.\n", "line 1: the block is opened and not closed: end it with a line ---"),
+        ("+++\ntitle = 'x'\n\nProse.\n", r"line 1: .*end it with a line \+\+\+"),
+        ("+++\nday = 2024-05-03\ntitle = x\n+++\nx", "line 3: no TOML: Invalid value"),
+        (f"---\nl0: &l0 [x]\n{_ALIASES}---\nx", "more than 10,000 values or 20 levels"),
+        (f"---\na: {'x' * 70_000}\n---\nx", "not closed within 65,536 characters"),
+    ],
+)
+def test_broken_front_matter_is_a_reject_with_its_line_and_the_files_beside_it_are_read(tmp_path: Path, text: str, finding: str) -> None:
+    drafts, rejects = read(tmp_path, {"a.md": "---\ntitle: A\n---\nx", "b.md": text, "c.md": "# C\n"})
+    assert [draft.title for draft in drafts] == ["A", "C"]
+    assert [(reject.url, reject.stage) for reject in rejects] == [("b.md", "read")]
+    assert re.match(f"front matter, .*{finding}", rejects[0].reason)
+
+
+@given(st.text("ab:-[]{}\"'#|>&*! \t\n", max_size=60), st.sampled_from(["---", "+++"]))
+def test_any_front_matter_is_read_or_refused(block: str, mark: str) -> None:
+    try:
+        values, below = split_front_matter(f"{mark}\n{block}\n{mark}\ntext")
+    except ValueError as error:
+        assert str(error).startswith("front matter, line ")
+    else:
+        assert below.endswith("text") and json.dumps(values)
 
 
 def test_plain_text_is_read_in_paragraphs(tmp_path: Path) -> None:
