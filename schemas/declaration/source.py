@@ -39,7 +39,9 @@ class _Source(DeclaredModel):
         description='"url", or a template over fields such as "{tour_code}". "{price.amount}" takes a part of a price or of nested fields, in a list that of '
         "each entry; `{{` and `}}` are braces",
     )
-    title: Template | None = Field(None, description="template over fields; without it, the page's own title")
+    title: Template | None = Field(
+        None, description="template over fields; without it, the page's own title: front matter, first-level heading, `<title>`; else a file's name"
+    )
     fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
     text: Template | None = Field(None, description="records: what is embedded, as a template; without it, the title and every text field")
     metadata: list[str] | None = Field(

@@ -5,13 +5,15 @@ from typing import Any
 import parsel
 
 from almanac.spiders.reading.content import Content
-from almanac.spiders.reading.markdown import heading_of
+from almanac.spiders.reading.markdown import title_of
 from almanac.spiders.selecting.selectors import element_text
-from almanac.spiders.selecting.urls import file_stem
+from almanac.spiders.selecting.urls import file_title
 
 
 def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> str:
-    """The page's own title: the first heading, else <title>; for a file without either, its name. Empty if there is none.
+    """The page's own title: its first-level heading, else <title>; for a file without either, its name. Empty if there is none.
+
+    Headings of sections are no titles: `## Installation` says nothing of which page it is on.
 
     A part (`node` or `is_part`) has only the headings inside it.
     """
@@ -23,9 +25,9 @@ def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> s
         case "html" | "xml":
             return _first_text(content.selector.css("h1")) or _first_text(content.selector.css("head > title, title")[:1]) or _file_name(content)
         case "docx":
-            return _first_text(content.selector.css("h1")) or _first_text(content.selector.css("h2, h3")) or _file_name(content)
+            return _first_text(content.selector.css("h1")) or _file_name(content)
         case "markdown":
-            return _said_title(content) or heading_of(content.prose) or _file_name(content)
+            return _said_title(content) or title_of(content.prose) or _file_name(content)
         case "pdf":
             return content.pdf.title or _file_name(content)
         case "plain":
@@ -41,8 +43,8 @@ def _said_title(content: Content) -> str:
 
 
 def _file_name(content: Content) -> str:
-    """The file's name without suffix; empty for a web page, whose last URL segment is no title."""
-    return "" if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml") else file_stem(content.url)
+    """The file's name; empty for a web page, whose last URL segment is no title."""
+    return "" if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml") else file_title(content.url)
 
 
 def _first_text(matches: parsel.SelectorList[parsel.Selector]) -> str:

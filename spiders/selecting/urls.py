@@ -1,7 +1,6 @@
 """Canonical URLs, host checks, query parameters, and declared URL patterns."""
 
 import ipaddress
-import posixpath
 import re
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -16,6 +15,8 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _PATH_SAFE = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
 _QUERY_SAFE = _PATH_SAFE | frozenset("?")
+_SUFFIX = re.compile(r"(?<!^)\.[A-Za-z][A-Za-z0-9]{0,8}$")
+_NAMELESS = frozenset({"index", "_index", "readme"})
 _LETTERS = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
 _CHARACTER = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 # Browsers remove these anywhere in a URL.
@@ -148,6 +149,12 @@ def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[st
     return matches
 
 
-def file_stem(url: str) -> str:
-    """The last path segment without its suffix: `faq` for `a/faq.md`."""
-    return posixpath.splitext(posixpath.basename(urlsplit(url).path))[0]
+def file_title(url: str) -> str:
+    """The name of a file without its suffix: `my notes` for `a/my notes.md`. Of index and readme files, which are called alike, the name of their folder.
+
+    `url` is the path of a file, or an http(s) URL, whose escapes are decoded.
+    """
+    path = unquote(urlsplit(url).path) if url.startswith(("http://", "https://")) else url
+    parts = [part for part in path.split("/") if part]
+    name = _SUFFIX.sub("", parts[-1]) if parts else ""
+    return parts[-2] if len(parts) > 1 and name.casefold() in _NAMELESS else name

@@ -15,7 +15,7 @@ from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Extraction, Page
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
-from almanac.spiders.reading.markdown import heading_of
+from almanac.spiders.reading.markdown import title_of
 
 CASES = Path(__file__).parent / "pages"
 TYPES = {".html": "text/html; charset=utf-8", ".json": "application/json", ".jsonl": "application/jsonl"}
@@ -129,9 +129,56 @@ def test_markdown_and_text_files_are_documents_of_their_own() -> None:
     assert drafts[0].body is not None and drafts[0].body.startswith("---")
 
 
-def test_underlined_heading_is_a_title() -> None:
-    assert heading_of("Intro\n=====\ntext") == "Intro"
-    assert heading_of("- item\n---\n") is None
+_PROSE = "Running text of a note that has eighty letters and more stands here, above whatever comes below it in the file."
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Intro\n=====\ntext", "Intro"),
+        ("- item\n---\n", ""),
+        ("## Installation\n\ntext\n\n## Use\n", ""),
+        ("Installation\n---\n\ntext", ""),
+        ("# Guide [to](x.md) `it` :-) \U0001f600 {#guide .top}\r\n\r\n## Installation\r\n", "Guide to it :-) \U0001f600"),
+        ("```\n# no\n```\n    # nor this\n\n- # nor this\n\n> # nor this\n\n<!--\n# nor this\n-->\n#nor-this\n", ""),
+        ("~~~~\n~~~\n# no\n~~~~\n# Yes\n", "Yes"),
+        (f"{_PROSE}\n\n## Section\n\n# The only one\n", "The only one"),
+        (f"# First\n\n{_PROSE}\n\n# Second\n", "First"),
+        (
+            "2024-05-03 12:00\nTags: #a #b, and further ones that make this line a long one, longer than a byline has to be\n\n# First\n\n# References\n",
+            "First",
+        ),
+        (f"{_PROSE}\n\n# Background\n\n# Method\n", ""),  # sections
+        ("## Summary\n\n# Background\n\n# Method\n", ""),
+        ("# \n\n# Second\n", "Second"),
+        ("# ![Logo of Almanac](logo.svg)\n", "Logo of Almanac"),
+        ('<div align="center">\n  <h1 align="center"><img src="x.png"> The <em>Tool</em></h1>\n</div>\n\n## Installation\n', "The Tool"),
+        ("<h1>\n\n**Two** parts\n\n</h1>\n", "Two parts"),
+        ("[![badge](a.svg)](b)\n\n# Tool\n\n# API\n", "Tool"),
+    ],
+)
+def test_first_level_heading_is_the_title_of_a_text(text: str, title: str) -> None:
+    assert title_of(text) == title
+
+
+@pytest.mark.parametrize(
+    ("url", "title"),
+    [
+        ("my-note_2.md", "my-note_2"),
+        ("a/C# and what? 100%.md", "C# and what? 100%"),
+        ("Đà Nẵng.md", "Đà Nẵng"),
+        ("v1.2 notes.md", "v1.2 notes"),
+        ("Release 2.0", "Release 2.0"),
+        ("README.md", "README"),
+        ("git/README.md", "git"),
+        ("posts/my-article/index.md", "my-article"),
+        ("https://x.test/a/C%23%20%C3%A9.md?raw=1", "C# é"),
+    ],
+)
+def test_without_a_first_level_heading_the_title_is_the_name_of_the_file(url: str, title: str) -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*"})
+    page = Page(url=url, body=b"## Installation\n\ntext", content_type="text/markdown")
+    assert only(list(map_pages([page], source, "en"))).drafts[0].title == title
 
 
 def test_json_body_needs_to_say_which_field_is_the_text() -> None:
