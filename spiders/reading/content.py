@@ -13,6 +13,7 @@ from w3lib.html import get_base_url
 
 from almanac.schemas.items import Page
 from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
+from almanac.spiders.reading.dialects import as_shown, without_links
 from almanac.spiders.reading.docx import read_docx
 from almanac.spiders.reading.front_matter import BrokenFrontMatter, split_front_matter
 from almanac.spiders.reading.markdown import render
@@ -129,7 +130,7 @@ class Content:
 
     @property
     def prose(self) -> str:
-        """The text without wrapping: Markdown without front matter, a PDF's paragraphs, a DOCX file as HTML, any other text unchanged."""
+        """The text without wrapping: Markdown without front matter and dialects, a PDF's paragraphs, a DOCX file as HTML, any other text unchanged."""
         match self.form:
             case "markdown":
                 return self._front_matter_and_prose[1]
@@ -152,10 +153,12 @@ class Content:
 
     @cached_property
     def _front_matter_and_prose(self) -> tuple[dict[str, Any] | BrokenFrontMatter, str]:
+        is_mdx = self.url.lower().endswith(".mdx")
         try:
-            return split_front_matter(self.text)
+            values, prose = split_front_matter(self.text)
         except BrokenFrontMatter as error:
-            return error, error.below
+            return error, as_shown(error.below, is_mdx=is_mdx)
+        return without_links(values), as_shown(prose, is_mdx=is_mdx)
 
     @cached_property
     def pdf(self) -> PdfText:

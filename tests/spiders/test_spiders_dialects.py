@@ -1,0 +1,131 @@
+"""Dialects of Markdown: what Obsidian, GitHub, Docusaurus, MkDocs, MyST, GitBook and kramdown add is read as their readers see it."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from almanac.schemas.declaration.source import FilesSource
+from almanac.schemas.items import Draft, Page
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.reading.dialects import as_shown
+
+
+def _squeezed(text: str) -> str:
+    return "|".join(line.strip() for line in text.split("\n") if line.strip())
+
+
+def _draft(text: str, **keys: object) -> Draft:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", **keys})
+    [extraction] = map_pages([Page(url="a.md", body=text.encode(), content_type="text/markdown")], source, "en")
+    assert not extraction.rejects
+    return extraction.drafts[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("See [[Page]], [[Page|shown]], [[Page#Section]], [[Page#^block]], [[#Here]], [[a/b|]].", "See Page, shown, Page > Section, Page, Here, a/b."),
+        ("[[Page]]s, l'[[Été]], 参见[[页面]]。[[A]][[B]]", "Pages, l'Été, 参见页面。AB"),
+        ("| [[P\\|q]] | x |", "| q | x |"),
+        ("a ![[x.png]] b ![[x.png|100]] c ![[x.jpg|A cat]] d", "a  b  c A cat d"),
+        ("![[Note]] and ![[Note#Part|200x100]] and ![[f.pdf#page=3]]", "Note and Note > Part and f.pdf"),
+        ("==marked [[A]]== 这是==重点==内容", "marked A 这是重点内容"),
+        ("a %%hidden%% b\n%%\nhidden\n\n```\nhidden\n```\n%%\nc", "a  b|c"),
+        ("Text. ^abc123\n- item ^quote-1\n\n^alone1\n", "Text.|- item"),
+        ("a <!-- b --> c\n<!--\n```\nd\n```\n-->\ne", "a  c|e"),
+        ("# Title {#my-id}\nText. {: .cls}\n{: .alone}\n{:toc}\n[[_TOC_]]", "# Title|Text."),
+        ("> [!note] Title\n> Body [[A|b]].\n>\n> More.\n\nafter", "Title|Body b.|More.|after"),
+        ("> [!TIP]+\n> Do.\n> > [!warning]- Careful\n> > Deep.", "Tip|Do.|Careful|Deep."),
+        ("- list\n  > [!note] Inside\n  > body\n- next", "- list|Inside|body|- next"),
+        (":::tip Title\nBody\n:::\nafter", "Title|Body|after"),
+        ("::::note[Title]\n:::warning\nBody\n:::\n::::", "Title|Warning|Body"),
+        ('::: {.callout-important title="Read me"}\nBody\n:::', "Read me|Body"),
+        (":::{admonition} Title\n:class: tip\nBody\n:::", "Title|Body"),
+        ("```{note} Title\n:class: x\nBody [[A]]\n```", "Title|Body A"),
+        ("::: code-group\n```js\n:::tip\n```\n:::", "```js|:::tip|```"),
+        ('!!! note "Title"\n    Body\n\n    ```py\n    [[x]]\n    ```\n\nafter', "Title|Body|```py|[[x]]|```|after"),
+        ("??? question\n\tBody\nafter", "Question|Body|after"),
+        ('=== "Linux"\n\n    apt\n\n=== "Mac"\n\n    brew\n', "Linux|apt|Mac|brew"),
+        ('{% hint style="info" %}\nBody\n{% endhint %}\n{% tab title="Linux" %}\nx\n{% endtab %}', "Body|Linux|x"),
+        ('{{< note >}}\nBody\n{{< /note >}}\n{{% notice warning "Beware" %}}\nx\n{{% /notice %}}', "Note|Body|Beware|x"),
+        ('import Tabs from \'@theme/Tabs\';\n\n# T\n\n<Tabs>\n<TabItem value="a" label="Apple">\n\nBody\n\n</TabItem>\n</Tabs>', "# T|Apple|Body"),
+    ],
+)
+def test_what_a_dialect_adds_is_read_as_its_readers_see_it(written: str, shown: str) -> None:
+    assert _squeezed(as_shown(written)) == shown
+    assert _squeezed(as_shown(written.replace("\n", "\r\n"))) == shown
+
+
+def test_imports_exports_and_components_of_mdx_are_left_out() -> None:
+    text = "import {\n  A,\n} from 'x'\n\nexport const a = {\n  b: 1\n}\n\n<Card\n  title=\"Title\"\n>\n\nBody {/* note */}\n\n</Card>\n\nimport x from 'y'\n"
+    assert _squeezed(as_shown(text, is_mdx=True)) == "Title|Body"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if [[ -f x ]]; then", "[[1, 2], [3]] and [[1, 2]]", "df[['a', 'b']]", "[[[cog]]]", "[[1]](#ref) and [[x]][ref]", "\\[[no]] \\==no==", "[[a\nb]]",
+        "if a==b or c==d and x == y, z == w", "Heading\n====", "100%% and 50%%, %%time or %%timeit", "mc ^2 and x^2", "{:a => 1} {#not}",
+        "$[[e]]$ and $$\n[[x]]\n$$",
+        "`[[a]]` and ``b `==c==` d``", "```\n[[a]]\n> [!note]\n<!-- b -->\n```", "~~~~\n~~~\n[[a]]\n~~~~", "    [[a]]\n    > [!note]", "<pre>\n[[a]]\n</pre>",
+        "> ```\n> [[a]]\n> ```", "1. a\n\n    ```\n    [[a]]\n    ```", "::: unclosed\n[a]", "!!! wow this is great", "<!-- open", "Map<K, V> and List<String>",
+        "> quoted [text](x.md) ![alt](y.png)", "```{code-block} python\n[[a]]\n```", "<div align=\"center\">\n\n# T\n\n</div>",
+    ],
+)  # fmt: skip
+def test_code_and_what_only_looks_like_a_dialect_stays(text: str) -> None:
+    assert as_shown(text) == text
+    assert as_shown(f"{text}\n\n[[A]]") == f"{text}\n\nA"
+
+
+def test_bodies_fields_and_titles_have_the_text_that_is_shown() -> None:
+    text = '---\nup: "[[Home|Start]]"\ntags: ["[[A]]", b]\n---\n# About [[Hanoi]]\n\n> [!note] Visas\n> See [[Visa#Fees]].\n\n```sh\n[[ -f x ]] && [[y]]\n```\n'
+    assert _draft(text).fields == {"up": "Start", "tags": ["A", "b"]}
+    draft = _draft(text, fields={"first": {"css": "p"}, "code": {"css": "pre"}, "up": {"json": "up"}, "all": {"css": "body", "type": "html"}})
+    assert (draft.title, draft.fields["first"], draft.fields["code"], draft.fields["up"]) == ("About Hanoi", "Visas", "[[ -f x ]] && [[y]]", "Start")
+    assert draft.body is not None and _squeezed(draft.body) == "# About Hanoi|Visas|See Visa > Fees.|```sh|[[ -f x ]] && [[y]]|```"
+    assert "See Visa > Fees." in draft.fields["all"]
+
+
+_PIECES = [
+    "[[",
+    "]]",
+    "a",
+    "|",
+    "#",
+    " ",
+    "\n",
+    "```\n",
+    "`",
+    "==",
+    "%%",
+    "> ",
+    "[!note]",
+    ":::",
+    ":::tip\n",
+    "!!! note\n",
+    "    ",
+    "<!--",
+    "-->",
+    "{:",
+    "}",
+    "$",
+    "- ",
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES)).map("".join))
+def test_fenced_code_survives_any_text_above(text: str) -> None:
+    code = "~~~~~~~~\n[[x]] ==y== %%z%% <!-- c -->\n\n> [!note]\n~~~~~~~~"
+    shown = as_shown(f"{text.replace('```', '').replace('<!--', '').replace('%%', '')}\n\n# H\n\n{code}\n")
+    assert code in shown
+
+
+@pytest.mark.parametrize(
+    "piece", ["`a` ", "a`b\n", "<!-- ", "%% ", "[[", "==a ", ":::a\n", "> [!note] a\n", "```\n", "!!! note\n    ", "{#a", "$a", "<pre>", " ^abc", "<A", "%%a\n"]
+)
+def test_long_texts_take_linear_time(piece: str) -> None:
+    began = time.process_time()
+    as_shown("[[a]]\n" + piece * (200_000 // len(piece)))
+    assert time.process_time() - began < 5
