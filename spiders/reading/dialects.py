@@ -22,7 +22,7 @@ _WORD = re.compile(r"[A-Za-z0-9_]")
 
 
 def as_shown(text: str, *, is_mdx: bool = False) -> str:
-    """The Markdown text as CommonMark with the same text that a reader sees in the dialect; unchanged if it has nothing of a dialect.
+    """The Markdown text as CommonMark with the same text that a reader sees in the dialect; unchanged if it has nothing of a dialect, or nothing else.
 
     `[[Page|shown]]` becomes `shown`, `[[Page#Section]]` `Page > Section`; an embedded note gives its name, an embedded picture its description. Code, in
     blocks and in lines, stays as it is, and so does what only looks like a link: `[[ -f x ]]`, `[[1, 2], [3]]`.
@@ -30,7 +30,10 @@ def as_shown(text: str, *, is_mdx: bool = False) -> str:
     if not _MAY_BE.search(text):
         return text
     lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join(run if is_code else _Inline(run).shown() for run, is_code in runs_of(shown_lines(lines, is_mdx=is_mdx)))
+    shown = "\n".join(run if is_code else _Inline(run).shown() for run, is_code in runs_of(shown_lines(lines, is_mdx=is_mdx)))
+    if not shown.strip():
+        return text
+    return shown.replace("\n", "\r\n") if "\r\n" in text else shown
 
 
 def without_links(value: Any) -> Any:

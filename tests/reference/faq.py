@@ -15,8 +15,8 @@ _FILES = {
     "adresse_fr": "datagouv_faq_adresse.fr.md",
 }
 _TRUNCATED = 300  # characters that the truth says of an answer
-# The truth left ">" out of tags, and a heading's `{#name}` in.
-_MARKUP = re.compile(r"""!?\[([^\]]*)\]\([^)]*\)|</?[a-z]+(?:\s+[a-z]+="[^"]*")*\s*/?>?|\{#?\w+\}|&(?:#x?)?\w+;|[`*_#>|\\+-]""")
+# The truth left ">" out of tags, and a heading's `{#name}` and a paragraph's `{: .class}` in.
+_MARKUP = re.compile(r"""!?\[([^\]]*)\]\([^)]*\)|</?[a-z]+(?:\s+[a-z]+="[^"]*")*\s*/?>?|\{#?\w+\}|\{:[^{}]*\}|&(?:#x?)?\w+;|[`*_#>|\\+-]""")
 
 
 def faq_md() -> Iterator[Figure]:

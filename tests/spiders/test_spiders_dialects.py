@@ -79,6 +79,11 @@ def test_code_and_what_only_looks_like_a_dialect_stays(text: str) -> None:
     assert as_shown(f"{text}\n\n[[A]]") == f"{text}\n\nA"
 
 
+def test_line_ends_stay_and_a_text_of_nothing_but_a_comment_is_kept() -> None:
+    assert as_shown("[[A]]\r\nb\r\n") == "A\r\nb\r\n"
+    assert as_shown("<!-- only this -->") == "<!-- only this -->"
+
+
 def test_bodies_fields_and_titles_have_the_text_that_is_shown() -> None:
     text = '---\nup: "[[Home|Start]]"\ntags: ["[[A]]", b]\n---\n# About [[Hanoi]]\n\n> [!note] Visas\n> See [[Visa#Fees]].\n\n```sh\n[[ -f x ]] && [[y]]\n```\n'
     assert _draft(text).fields == {"up": "Start", "tags": ["A", "b"]}
