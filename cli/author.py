@@ -109,6 +109,9 @@ def test_url(
         rows = [(name, field.rule, "yes" if field.matched else "nothing", _short(field.value)) for name, field in item.fields.items()]
         heading = item.document_id or "an item without an id"
         print_table(f"{heading}: {item.title}" if item.title else heading, ("field", "rule", "matched", "value"), rows)
+        for name, field in item.fields.items():
+            if field.note is not None:
+                say(f"{name}: {field.note}")
         if item.text is not None:
             say(f"text, {len(item.text)} characters: {_short(item.text)}\n")
     for reject in report.rejects:

@@ -37,16 +37,18 @@ _FROM = (
     "describes; the first that the expression finds something in counts, else the list of all of them is searched; one thing and a list of one are "
     'the same. opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is assigned to that variable'
 )
+_HIDDEN = "read also what no visitor sees; otherwise text that is hidden counts only where a control of the page opens it. Attributes are always read"
 
 
 class Selector(DeclaredModel):
-    """A selector: exactly one of css, xpath and json. Hidden matches that repeat visible ones are left out."""
+    """A selector: exactly one of css, xpath and json. Matches that no visitor sees are left out, unless `hidden`."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
     xpath: XPath | None = Field(None, description="XPath expression")
     json_: JmesPath | None = Field(None, alias="json", description=_JSON)
     from_: Origin = Field("body", alias="from", description=_FROM)
     attr: str | None = Field(None, description="take this attribute of the element, not its text")
+    hidden: bool = Field(False, description=_HIDDEN)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -72,10 +74,11 @@ class FieldRule(DeclaredModel):
     url: Regex | None = Field(None, description="regular expression on the page's URL; its first group is the value")
     const: Any = Field(None, description="the same value for every item")
     attr: str | None = Field(None, description="take this attribute of the element, not its text")
+    hidden: bool = Field(False, description=_HIDDEN)
     each: Selector | None = Field(None, description="containers that `fields` are read in")
     many: bool = Field(
         False,
-        description="keep every match, in page order, as a list, without hidden copies of visible ones; otherwise the first one, visible ones before hidden",
+        description="keep every match, in page order, as a list, without copies that are hidden from screen readers; otherwise the first one, these last",
     )
     fields: dict[str, "FieldRule"] | None = Field(None, description="nested fields, read inside each match")
     pattern: Regex | None = Field(
@@ -178,6 +181,8 @@ def _check_json_keys(where: Selector | FieldRule) -> None:
         raise ValueError("'from' goes with json, a JMESPath expression over that data")
     if where.json_ is not None and where.attr is not None:
         raise ValueError("'attr' goes with css or xpath; json has none")
+    if where.hidden and where.css is None and where.xpath is None:
+        raise ValueError("'hidden' goes with css or xpath; other data is never hidden")
 
 
 def _check_format(text: str) -> None:

@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page
+from almanac.spiders.mapping.fields import told_hidden
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.embedded import why_hidden
 from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.spiders.selecting.scripts import named_data
 from almanac.spiders.selecting.selectors import element_text
@@ -57,15 +60,28 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
     for name, rule in source.declared_fields().items():
         if rule.required and not matched_total.get(name):
             finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} {things})"
-            raise NoRecords(finding + reason + _reason(source, stored), where=f"{place}.fields.{name}", hint=hint)
+            looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
+            raise NoRecords(finding + reason + (_hidden_reason(rule, looked_at) or _reason(source, looked_at)), where=f"{place}.fields.{name}", hint=hint)
 
 
 def _reason(source: Source, stored: Iterable[Page]) -> str:
     """The cause found on a page, as the end of a sentence; empty if none is found."""
-    is_item = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
-    looked_at = islice((page for page in stored if is_item(page.url)), _LOOKED_AT)
+    looked_at = islice((page for page in stored if _is_item(source, page)), _LOOKED_AT)
     explained = ((page.url, explain_empty(Content(page), source)) for page in looked_at)
     return next((f". {url}: {reason}" for url, reason in explained if reason), "")
+
+
+def _hidden_reason(rule: FieldRule, stored: Iterable[Page]) -> str:
+    """As `_reason`, where what the rule finds is hidden from visitors."""
+    where = rule.each or rule
+    if where.css is None and where.xpath is None:
+        return ""
+    found = ((page.url, why_hidden(Content(page), where)) for page in stored)
+    return next((f". {url}: {told_hidden(reason)}" for url, reason in found if reason is not None), "")
+
+
+def _is_item(source: Source, page: Page) -> bool:
+    return not (isinstance(source, SiteSource) and source.match) or url_matcher(source.match)(page.url)
 
 
 def _written(source: Source) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from almanac.schemas.declaration.fields import FieldRule, Process
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.embedded import find, why_hidden
 from almanac.spiders.selecting.patterns import TooSlow, first_group
 from almanac.spiders.selecting.selectors import markup_of, text_of
 from almanac.spiders.selecting.urls import spellings
@@ -41,6 +41,7 @@ class FieldReading:
         found: the offending value, shortened for reports.
         breaks: the declared condition that the problem breaks, one of `FieldRule.conditions`; None for other problems.
         field: name or path of the field.
+        note: why the rule found nothing, where its matches are hidden from visitors; None otherwise.
     """
 
     value: Any
@@ -50,6 +51,12 @@ class FieldReading:
     found: Any = None
     field: str = ""
     breaks: str | None = None
+    note: str | None = None
+
+
+def told_hidden(reason: str, what: str = "its only match") -> str:
+    """The sentence on a rule that finds nothing but what no visitor sees, with what to do if it is to be read all the same."""
+    return f"{what} is hidden from visitors ({reason}): look for the one that they see; if this one is meant, `hidden: true` reads it"
 
 
 def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, FieldReading]:
@@ -71,8 +78,15 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     value = _processed(values if is_list else (values[0] if values else None), rule)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
-    reading = _checked(FieldReading(value, rule, matched=matched, field=name))
+    note = None if matched else _hidden_note(rule, scope, wants_list)
+    reading = _checked(FieldReading(value, rule, matched=matched, field=name, note=note))
     return _told_by_pattern(reading, scope) if reading.problem and not matched and rule.pattern is not None else reading
+
+
+def _hidden_note(rule: FieldRule, scope: FieldScope, wants_list: bool) -> str | None:
+    where = rule.each or rule
+    reason = why_hidden(scope.content, where, scope.node, many=wants_list) if where.css or where.xpath else None
+    return None if reason is None else told_hidden(reason)
 
 
 def _told_by_pattern(reading: FieldReading, scope: FieldScope) -> FieldReading:
@@ -137,8 +151,8 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterabl
         spread = wants_list or rule.type is not None or rule.pattern is not None
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
-        return map(markup_of, matches)
-    return (text_of(match, rule.attr, lines="split" in rule.process) for match in matches)
+        return (markup_of(match, hidden=rule.hidden) for match in matches)
+    return (text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden) for match in matches)
 
 
 def _by_pattern(pattern: str | None, raw: Any) -> Any:
@@ -199,7 +213,7 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
         if any(reading.matched for reading in readings.values()):
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
-        return _checked(FieldReading(_without_match(rule), rule, field=name))
+        return _checked(FieldReading(_without_match(rule), rule, field=name, note=_hidden_note(rule, scope, rule.many)))
     value = _processed(entries if rule.many else entries[0], rule)
     return _checked(FieldReading(value, rule, matched=True, field=name))
 
@@ -217,7 +231,7 @@ def _checked(reading: FieldReading) -> FieldReading:
     rule = reading.rule
     problem = broken = None
     if rule.required and _is_nothing(reading.value if reading.matched else rule.default):
-        problem, broken = "required field is missing", "required"
+        problem, broken = "required field is missing" + (f": {reading.note}" if reading.note else ""), "required"
     elif rule.one_of is not None and reading.value is not None:
         values = reading.value if isinstance(reading.value, list) else [reading.value]
         if strange := [value for value in values if value not in rule.one_of]:

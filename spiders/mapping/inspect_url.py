@@ -25,11 +25,12 @@ _SHOWN_LINKS = 10
 
 
 class FieldReport(BaseModel):
-    """A field's value and the rule that gave it; `matched` is False if the rule found nothing."""
+    """A field's value and the rule that gave it; `matched` is False if the rule found nothing, `note` says why where it can be told."""
 
     value: Any = None
     rule: str
     matched: bool = False
+    note: str | None = None
 
 
 class ItemReport(BaseModel):
@@ -136,4 +137,4 @@ def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: st
 
 
 def _fields(readings: dict[str, FieldReading]) -> dict[str, FieldReport]:
-    return {name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched) for name, reading in readings.items()}
+    return {name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched, note=reading.note) for name, reading in readings.items()}

@@ -12,13 +12,13 @@ from almanac.core.templates import fill
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
-from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
+from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields, told_hidden
 from almanac.spiders.mapping.parts import Part, read_parts
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import AUTO, language_of
 from almanac.spiders.reading.outline import outline, text_of_lines
-from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.embedded import find, why_hidden
 from almanac.spiders.selecting.selectors import markup_of
 
 Card = dict[str, FieldReading]
@@ -86,6 +86,8 @@ class _Mapper:
         place = self._place(part, values)
         if problems := {name: reading for name, reading in readings.items() if reading.problem}:
             return MappedItem(readings, reject=self._problem(problems, place, values))
+        if (unseen := self._unseen_body(part)) is not None:
+            return MappedItem(readings, reject=self._reject(place.url, place.item_id, unseen, "body", f"body: {_written(self.source.body)}"))
         title = self._title(part, {**values, "url": place.url})
         document_id = _without_controls(place.item_id if self.source.id == "url" else fill(self.source.id, {**values, "url": place.url, "title": title}))
         if not document_id:
@@ -163,11 +165,19 @@ class _Mapper:
             language=language if self.language == AUTO else None,
         )
 
+    def _unseen_body(self, part: Part) -> str | None:
+        """Why a document has no text, where its declared body is hidden from visitors; None otherwise."""
+        where = self.source.body
+        if self.source.yields != "documents" or not isinstance(where, Selector) or find(self.content, where, part.node):
+            return None
+        reason = why_hidden(self.content, where, part.node)
+        return None if reason is None else told_hidden(reason)
+
     def _body(self, part: Part, values: dict[str, Any]) -> tuple[str, Markup]:
         where, content = self.source.body, self.content
         if isinstance(where, Selector):
             matches = find(content, where, part.node)
-            return "\n".join(map(markup_of, matches)), "plain" if where.json_ is not None else "html"
+            return "\n".join(markup_of(match, hidden=where.hidden) for match in matches), "plain" if where.json_ is not None else "html"
         if where not in ("main", "all"):
             return fill(where, values), "plain"
         if part.body is not None:
@@ -187,6 +197,10 @@ class _Mapper:
         if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
             return str(declared)
         return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
+
+
+def _written(where: Selector | str) -> str:
+    return where if isinstance(where, str) else f"css: {where.css}" if where.css else f"xpath: {where.xpath}"
 
 
 def _joined(base_url: str, url: str) -> str:

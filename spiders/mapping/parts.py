@@ -8,12 +8,14 @@ from typing import Any
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Reject
+from almanac.spiders.mapping.fields import told_hidden
 from almanac.spiders.reading.content import Content, media_type, parse_json
 from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
 from almanac.spiders.reading.outline import outline
-from almanac.spiders.selecting.embedded import described_by_json_ld, find
+from almanac.spiders.selecting.embedded import described_by_json_ld, find, why_hidden
 from almanac.spiders.selecting.links import spread
+from almanac.spiders.selecting.selectors import as_read
 
 _CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f]")
 _SNIFFED = 4096
@@ -76,7 +78,11 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
         own = content.json if source.takes_own_fields and content.form == "markdown" else {}
         yield Part(own=own)
         return
-    for number, node in enumerate(spread(find(content, source.each)), start=1):
+    nodes = spread(find(content, source.each))
+    if not nodes and (reason := why_hidden(content, source.each)) is not None:
+        written = source.each.css or source.each.xpath or ""
+        yield Reject(source.name, content.url, None, "map", told_hidden(reason), field="each", rule=f"each: {written}")
+    for number, node in enumerate(nodes, start=1):
         yield Part(node, f"#{number}", own=node if source.takes_own_fields and isinstance(node, dict) else {})
 
 
@@ -166,7 +172,7 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
     if not content.has_markup:
         raise ValueError(f"questions and answers are read from Markdown, HTML and DOCX, not from {content.form}")
     _check_readable(content, source)
-    root = content.selector.root
+    root = as_read(content.selector.root)
     pairs = pairs_of_structured_data(described_by_json_ld(content)) or pairs_of_lines(outline(root, line_feeds=content.form == "markdown"))
     if not pairs:
         raise ValueError("no question with an answer found: headings, bold lines or summaries that ask, or Q: and A:")

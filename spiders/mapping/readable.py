@@ -9,7 +9,7 @@ from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 
 from almanac.spiders.reading.markup import parse_markup
-from almanac.spiders.selecting.selectors import normal_space
+from almanac.spiders.selecting.selectors import as_read, normal_space
 
 # Inscriptis treats these as inline.
 _UNKNOWN_BLOCKS = frozenset(
@@ -24,7 +24,7 @@ def readable_text(markup: str) -> str:
     """The text with lines, lists, tables and code kept; at most one empty line in a row. Nested list items are indented by two spaces per level."""
     if not markup.strip():
         return ""
-    tree = parse_markup(markup).root
+    tree = as_read(parse_markup(markup).root)
     _make_plain(tree)
     lines = map(_tidied, Inscriptis(tree, _CONFIG).get_text().split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip().replace(_KEPT_SPACE, " ")

@@ -6,7 +6,7 @@ import parsel
 
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.markdown import title_of
-from almanac.spiders.selecting.selectors import element_text
+from almanac.spiders.selecting.selectors import text_of
 from almanac.spiders.selecting.urls import file_title
 
 
@@ -48,4 +48,4 @@ def _file_name(content: Content) -> str:
 
 
 def _first_text(matches: parsel.SelectorList[parsel.Selector]) -> str:
-    return next((text for match in matches if (text := element_text(match.root))), "")
+    return next((text for match in matches if (text := text_of(match))), "")

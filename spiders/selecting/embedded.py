@@ -12,7 +12,7 @@ from jmespath.visitor import TreeInterpreter
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.scripts import named_data, read_data
-from almanac.spiders.selecting.selectors import element_text, search_json, select
+from almanac.spiders.selecting.selectors import element_text, search_json, select, unseen
 
 _SCRIPTS = "descendant-or-self::script"
 _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"
@@ -20,18 +20,28 @@ _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@nam
 _READ: WeakKeyDictionary[Content, dict[Any, Any]] = WeakKeyDictionary()
 
 
-def find(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True) -> list[Any]:
+def find(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True, hidden: bool = False) -> list[Any]:
     """What a selector finds in `node`, in page order; the list elements are those of `select`.
 
     `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside the node first, then on the page.
     CSS and XPath rules for an item that is a JSON value are evaluated on the page around it. Without `many`, matches are ordered for taking the first.
+    What no visitor sees is left out, unless `hidden` or the rule asks for it or for an attribute (`select`).
     """
     if where.json_ is not None and where.from_ != "body":
         found = _find_in_data(content, where, node, many=many)
         return [] if found is None else [found]
-    if node is None or (where.json_ is None) != isinstance(node, parsel.Selector):
-        node = root_of(content, where)
-    return select(node, where, many=many)
+    return select(_scope(content, where, node), where, many=many, hidden=hidden or where.hidden or where.attr is not None)
+
+
+def why_hidden(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True) -> str | None:
+    """How the first match with a text is hidden from visitors, for a rule that finds nothing: `display: none`; None if no match is hidden."""
+    if where.json_ is not None or where.hidden or where.attr is not None:
+        return None
+    return unseen(_scope(content, where, node), where, many=many)
+
+
+def _scope(content: Content, where: Selector | FieldRule, node: Any) -> Any:
+    return root_of(content, where) if node is None or (where.json_ is None) != isinstance(node, parsel.Selector) else node
 
 
 def described_by_json_ld(content: Content) -> list[dict[str, Any]]:

@@ -141,7 +141,7 @@ class UrlPolicy:
         listing = self.source.listing
         if listing is None:
             return
-        for card in spread(find(content, listing.each)):
+        for card in spread(find(content, listing.each, hidden=True)):  # a hidden link leads to a page that may be seen
             for url in self._absolute(_targets(content, listing.link, card)[:1], content):
                 yield card, url
 
@@ -237,7 +237,7 @@ def json_of(content: Content) -> Any:
 def _targets(content: Content, where: Selector, scope: Any = None) -> list[str]:
     """Link targets that a selector finds: attributes (`href` unless declared), texts, or JSON strings."""
     targets = []
-    for match in spread(find(content, where, scope)):
+    for match in spread(find(content, where, scope, hidden=True)):
         if isinstance(match, parsel.Selector) and hasattr(match.root, "attrib"):
             attr = where.attr or "href"
             # A selector may match the link's parent: `li.next` for `li.next a`.

@@ -14,7 +14,8 @@ from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.spiders.selecting.visibility import visible_first, without_hidden_copies
+from almanac.spiders.selecting.matches import kept, why_unseen
+from almanac.spiders.selecting.visibility import shown_copy
 
 # Block elements: text on either side is separate for a reader, so it is separated by a space.
 _BLOCKS = frozenset(
@@ -32,25 +33,36 @@ _RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 
 
-def select(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> list[Any]:
+def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden: bool = False) -> list[Any]:
     """The matches of a selector in `scope`, in page order: parsel selectors on markup, at most one plain value in JSON.
 
-    Hidden copies of visible matches are left out. Without `many`, visible matches come before hidden ones, and a selector for all text nodes of an
-    element returns the element, because its first text is meant to be the whole text.
+    Matches that no visitor sees are left out, except attributes. With `hidden`, those that repeat no other match are kept too. Without `many`, matches
+    that are also read aloud come before those hidden from screen readers, and a selector for all text nodes of an element returns the element, because
+    its first text is meant to be the whole text.
     """
     if where.json_ is not None:
         found = search_json(where.json_, scope)
         return [] if found is None else [found]
     if not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
         return []
+    matches, xpath = _matches(scope, where, many)
+    return kept(matches, scope, xpath, many=many, hidden=hidden)
+
+
+def unseen(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> str | None:
+    """How the first match of a selector on markup that has a text is hidden from visitors: `display: none`; None if no match is."""
+    if where.json_ is not None or not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
+        return None
+    matches, xpath = _matches(scope, where, many)
+    return why_unseen(matches, scope, xpath)
+
+
+def _matches(scope: parsel.Selector, where: Selector | FieldRule, many: bool) -> tuple[list[parsel.Selector], str]:
     xpath = _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=not many)
     try:
-        matches = list(scope.xpath(xpath))
+        return list(scope.xpath(xpath)), xpath
     except ValueError:  # valid, but cannot be evaluated, such as an unknown function
-        return []
-    if len(matches) < 2:
-        return matches
-    return without_hidden_copies(matches, scope, xpath) if many else visible_first(matches, scope, xpath)
+        return [], xpath
 
 
 @lru_cache(maxsize=1024)
@@ -79,10 +91,10 @@ def _compiled(expression: str) -> ParsedResult:
     return jmespath.compile(expression)
 
 
-def text_of(found: Any, attr: str | None = None, *, lines: bool = False) -> Any:
+def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden: bool = False) -> Any:
     """The text of a match, or of its attribute `attr`, with white space normalised; None if the attribute is missing.
 
-    With `lines`, line breaks and block elements become line ends. JSON values are returned unchanged.
+    With `lines`, line breaks and block elements become line ends; with `hidden`, what no visitor sees is read too. JSON values are returned unchanged.
     """
     if not isinstance(found, parsel.Selector):
         return found
@@ -92,12 +104,30 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False) -> Any:
         return None if value is None else normal_space(value)
     if not hasattr(found.root, "iter"):
         return normal_space(str(found.get()))
-    return element_lines(found.root) if lines else element_text(found.root)
+    element = as_read(found.root, hidden=hidden)
+    if element is None:
+        return ""
+    return element_lines(element) if lines else element_text(element)
 
 
-def markup_of(found: Any) -> str:
-    """The outer HTML of a match, serialised so that parsing it again gives the same content."""
-    return _RAW_TEXT.sub(r"<\1pre", str(found.get())) if isinstance(found, parsel.Selector) else str(found)
+def markup_of(found: Any, *, hidden: bool = False) -> str:
+    """The outer HTML of a match, serialised so that parsing it again gives the same content; without what no visitor sees, unless `hidden`."""
+    if not isinstance(found, parsel.Selector):
+        return str(found)
+    if hasattr(found.root, "iter"):
+        element = as_read(found.root, hidden=hidden)
+        if element is None:
+            return ""
+        found = found if element is found.root else parsel.Selector(root=element, type=found.type)
+    return _RAW_TEXT.sub(r"<\1pre", str(found.get()))
+
+
+def as_read(element: Any, *, hidden: bool = False) -> Any:
+    """The element as it is read: what a visitor sees of it, in a copy where that differs; None if it is hidden. With `hidden`, all of it.
+
+    The one place through which fields, bodies, titles, and questions with their answers pass on the way from the parsed page to text.
+    """
+    return shown_copy(element, hidden=hidden)
 
 
 def element_text(element: Any) -> str:

@@ -1,100 +1,177 @@
-"""Tells visible matches from those that a browser hides, so that hidden copies neither replace nor repeat what a reader sees."""
+"""Tells what a visitor of a page can see, so that hidden text is neither read as a field nor as part of a document.
 
-import re
+Judged by attributes, style attributes and the page's own `style` elements, as a browser on a desktop screen would. Sheets in other files are not fetched.
+What a control opens counts as seen (`controls.py`). Not believed is hiding that scripts undo: of the whole page or nearly all its text, and fading in.
+"""
+
+import copy
+import logging
+from functools import lru_cache
 from typing import Any
 
-import parsel
-from lxml import etree
+from lxml import etree, html
 
-_UNSHOWN_TAGS = frozenset({"template", "noscript"})
-_UNSHOWN_STYLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-# `_is_unshown` as XPath, for text and attribute nodes, which have no reference to their element.
-_SHOWN_XPATH = (
-    "[not(ancestor-or-self::*[@hidden or @aria-hidden='true' or self::template or self::noscript"
-    " or contains(translate(@style, 'DISPLAYNOE ', 'displaynoe'), 'display:none')"
-    " or contains(translate(@style, 'VISBLTYHDEN ', 'visbltyhden'), 'visibility:hidden')])]"
+from almanac.spiders.selecting.cascade import Cascade, TooCostly, Winners
+from almanac.spiders.selecting.controls import opened
+from almanac.spiders.selecting.hiding import NO_TEXT, PICTURES, fades_in, hides_itself, is_inside, is_marked, not_believed, shown_by, size_of
+from almanac.spiders.selecting.styles import sheets_of
+
+_CANDIDATES = etree.XPath(
+    "boolean(//*[self::style or @style or @hidden or @aria-hidden='true' or @popover or self::noscript or self::template or self::dialog[not(@open)]])"
 )
+_log = logging.getLogger("almanac.spiders")
 
 
-def visible_first(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:
-    """Matches of `xpath` in `scope`, visible ones before hidden ones, each in page order."""
-    shown = _shown(found, scope, xpath)
-    return [match for match, is_shown in zip(found, shown, strict=True) if is_shown] + [m for m, is_shown in zip(found, shown, strict=True) if not is_shown]
+class Visibility:
+    """What is hidden on one page.
 
-
-def without_hidden_copies(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:
-    """Matches without hidden ones that repeat a visible one: the same text, or links that a visible one has too (a leftover card).
-
-    Where anything visible is found, matches in a <template> are dropped too, since scripts fill them in.
+    Attributes:
+        cut: the elements that are hidden with all that is in them, and how: `display: none`.
+        muted: elements whose own text is hidden, though not what all their children show.
+        openly: elements that are shown although their attributes hide them: a control opens them, a sheet shows them, or the hiding is not believed.
+        silent: elements that are hidden from screen readers only.
     """
-    shown = _shown(found, scope, xpath)
-    if all(shown) or not any(shown):
-        return found
-    visible = [match for match, is_shown in zip(found, shown, strict=True) if is_shown]
-    texts = {_text(match) for match in visible} - {""}
-    links = [_links(match) for match in visible]
 
-    def is_copy(match: parsel.Selector) -> bool:
-        if isinstance(match.root, etree._Element) and _is_in_template(match.root):
-            return True
-        own = _links(match)
-        return _text(match) in texts or (bool(own) and any(own <= others for others in links))
+    def __init__(self, root: Any) -> None:
+        self.cut: dict[Any, str] = {}
+        self.muted: dict[Any, str] = {}
+        self.openly: set[Any] = set()
+        self.silent: frozenset[Any] = frozenset()
+        if not isinstance(root, html.HtmlElement) or not _CANDIDATES(root):
+            return
+        self.silent = frozenset(root.xpath("//*[@aria-hidden='true']"))
+        self._judge(root)
 
-    return [match for match, is_shown in zip(found, shown, strict=True) if is_shown or not is_copy(match)]
+    @property
+    def hides(self) -> bool:
+        """Whether anything on the page is hidden."""
+        return bool(self.cut or self.muted)
+
+    def reason(self, element: Any) -> str | None:
+        """How an element is hidden, by itself or by one around it; None if it is shown, or no text for readers (a script)."""
+        if element is not None and element.tag in NO_TEXT:
+            return None
+        while element is not None and self.cut:
+            if element in self.cut:
+                return self.cut[element]
+            element = element.getparent()
+        return None
+
+    def reason_of_text(self, element: Any) -> str | None:
+        """How the text directly inside an element is hidden; None if it is shown."""
+        return self.muted.get(element) or self.reason(element)
+
+    def is_silent(self, element: Any) -> bool:
+        """Whether the element is hidden from screen readers."""
+        while element is not None and self.silent:
+            if element in self.silent:
+                return True
+            element = element.getparent()
+        return False
+
+    def _judge(self, root: Any) -> None:
+        marked = root.xpath("//*[@hidden or @popover or self::dialog[not(@open)]]")
+        sheets = sheets_of(root, anyhow=bool(marked))
+        try:
+            cascade = Cascade(root, sheets, frozenset({"display"} if marked else ()))
+            winners, later = cascade.winners(), cascade.after_deeds()
+        except TooCostly:
+            _log.warning("the style sheets of a page are too costly to judge: nothing counts as hidden by them")
+            cascade = Cascade(root, [])
+            winners, later = cascade.winners(), {}
+        own = {element: reason for element in {*marked, *winners} if (reason := hides_itself(element, winners.get(element, {}))) is not None}
+        own = {element: reason for element, reason in own.items() if element.tag not in ("html", "head", "body", *NO_TEXT) and element.find(".//math") is None}
+        shown = {element for element in own if fades_in(element, own[element], winners.get(element, {})) or shown_by(later.get(element, []), own[element])}
+        shown |= opened(own.keys() - shown - {e for e, reason in own.items() if reason == "clipped"}, root, is_inside=is_inside)
+        own = {element: reason for element, reason in own.items() if element not in shown}
+        own |= {element: element.tag for element in root.iter("noscript")}
+        shown |= not_believed(root, own)
+        self._settle(root, {element: reason for element, reason in own.items() if element not in shown}, winners)
+        styled = {element for element in {*marked, *cascade.styled} if element not in self.cut and element not in self.muted}
+        self.openly = shown | {element for element in styled if is_marked(element)}
+
+    def _settle(self, root: Any, own: dict[Any, str], winners: dict[Any, Winners]) -> None:
+        """Turns what hides itself into what is hidden: `visibility` and `font-size` are inherited, and children may undo them."""
+        inherited = {element: reason for element, reason in own.items() if reason in ("visibility: hidden", "font-size: 0")}
+        self.cut = {element: reason for element, reason in own.items() if element not in inherited}
+        self.cut |= {element: element.tag for element in root.iter("template")}
+        outside = bool(root.xpath("boolean(//link[contains(translate(@rel, 'STYLEH', 'styleh'), 'stylesheet')])"))
+        for element, reason in inherited.items():
+            self._mute(element, reason, winners, outside)
+
+    def _mute(self, top: Any, reason: str, winners: dict[Any, Winners], outside: bool) -> None:
+        """Mutes `top` and what inherits from it; what has nothing shown inside is cut."""
+        is_size = reason == "font-size: 0"
+        shows: set[Any] = set()
+        walk = etree.iterwalk(top, events=("start", "end"))
+        for event, element in walk:
+            if event == "start":
+                said = winners.get(element, {})
+                again = (size_of(said) if is_size else said.get("visibility")) if element is not top else None
+                by_another_sheet = is_size and outside and element is not top and ("class" in element.attrib or "id" in element.attrib)
+                if by_another_sheet or again not in (None, "hidden", "collapse", "inherit", "unset"):
+                    shows.update((element, *element.iterancestors()))
+                    walk.skip_subtree()
+                elif is_size and element.tag in PICTURES:
+                    shows.update(element.iterancestors())
+                else:
+                    self.muted[element] = reason
+            elif element in self.muted and element not in shows:
+                self.cut[element] = reason
 
 
-def _shown(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[bool]:
-    """For each match, whether a browser shows it; True where that cannot be determined."""
-    if not found or isinstance(found[0].root, etree._Element):
-        memo: dict[Any, bool] = {}
-        return [not isinstance(match.root, etree._Element) or not _is_hidden(match.root, memo) for match in found]
-    if not isinstance(found[0].root, str):  # a number or a boolean
-        return [True] * len(found)
-    visible = [match.root for match in scope.xpath(f"({xpath}){_SHOWN_XPATH}")]
-    flags, position = [], 0
-    for match in found:  # visible matches are a subsequence of all matches
-        is_next = position < len(visible) and visible[position] == match.root
-        flags.append(is_next)
-        position += is_next
-    return flags
+@lru_cache(maxsize=2)  # a page, and the piece of markup that is read from it
+def _visibility_of(root: Any) -> Visibility:
+    """What is hidden on the page with this root element; computed once per page."""
+    return Visibility(root)
 
 
-def _is_hidden(element: Any, memo: dict[Any, bool]) -> bool:
-    """Whether the element or an ancestor is hidden. `memo` caches results by element."""
-    path = []
-    hidden = False
-    while element is not None:
-        if element in memo:
-            hidden = memo[element]
-            break
-        path.append(element)
-        if _is_unshown(element):
-            hidden = True
-            break
-        element = element.getparent()
-    memo.update(dict.fromkeys(path, hidden))
-    return hidden
+def visibility_around(element: Any) -> Visibility:
+    """What is hidden on the page that an element is part of."""
+    return _visibility_of(element.getroottree().getroot())
 
 
-def _is_unshown(element: Any) -> bool:
-    attributes = element.attrib
-    return (
-        element.tag in _UNSHOWN_TAGS
-        or "hidden" in attributes
-        or attributes.get("aria-hidden") == "true"
-        or ("style" in attributes and _UNSHOWN_STYLE.search(attributes["style"]) is not None)
-    )
+def shown_copy(element: Any, *, hidden: bool = False) -> Any:
+    """The element as a visitor sees it: a copy without what is hidden; the element itself if nothing in it is; None if it is hidden.
+
+    With `hidden`, what is hidden is in it too. Attributes that hide are left out where they do not, so that nothing that reads the copy takes them at
+    their word.
+    """
+    page = visibility_around(element)
+    if not (page.hides or page.openly):
+        return element
+    if not hidden and page.reason(element) is not None:
+        return None
+    if not any(inner in known for inner in element.iter() for known in (page.cut, page.muted, page.openly)):
+        return element
+    twin = copy.deepcopy(element)
+    for original, inner in list(zip(element.iter(), twin.iter(), strict=True)):
+        if original in page.openly or (hidden and (original in page.cut or original in page.muted)):
+            for name in ("hidden", "style", "aria-hidden", "popover"):
+                inner.attrib.pop(name, None)
+            inner.tag = "div" if inner.tag in ("noscript", "template") else inner.tag
+        elif original in page.cut:
+            _remove(inner)
+        elif original in page.muted:
+            emptied(inner)
+    return twin
 
 
-def _is_in_template(element: Any) -> bool:
-    return element.tag == "template" or next(element.iterancestors("template"), None) is not None
+def _remove(element: Any) -> None:
+    """Removes an element, with what is in it, but not the text that follows it."""
+    above = element.getparent()
+    if above is None:  # in an element that was removed
+        return
+    before = element.getprevious()
+    if before is None:
+        above.text = (above.text or "") + (element.tail or "") or None
+    else:
+        before.tail = (before.tail or "") + (element.tail or "") or None
+    above.remove(element)
 
 
-def _text(match: parsel.Selector) -> str:
-    return " ".join("".join(match.root.itertext()).split()) if isinstance(match.root, etree._Element) else " ".join(str(match.root).split())
-
-
-def _links(match: parsel.Selector) -> frozenset[str]:
-    if not isinstance(match.root, etree._Element):
-        return frozenset()
-    return frozenset(href for href in match.root.xpath("descendant-or-self::a/@href") if not href.startswith("#"))
+def emptied(element: Any) -> None:
+    """Removes the text directly inside an element."""
+    element.text = None
+    for child in element:
+        child.tail = None

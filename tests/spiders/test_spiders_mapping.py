@@ -81,13 +81,13 @@ def test_page_order_does_not_matter_to_cards() -> None:
 
 
 def test_hidden_copy_of_a_card_does_not_stand_in_for_the_visible_one() -> None:
-    """A stale card that a script left behind, and one in a template, are on many pages; a card that is only hidden counts."""
+    """A stale card that a script left behind, and one in a template, are on many pages. A hidden card leads to its page, and nothing in it is read."""
     stale = "<div style='display:none'><li><a href=/a>A</a><b class=d>01/01/2020</b><i class=p>old</i></li></div>"
     form = "<template><li><a href='/{id}'>x</a></li></template>"
     shown = "<li><a href=/a>A</a><b class=d>05/06/2025</b></li><li hidden><a href=/b>B</a><b class=d>07/06/2025</b></li>"
     pages = [html("http://x.test/tours", stale + form + shown), html("http://x.test/a", "<h1>A</h1>"), html("http://x.test/b", "<h1>B</h1>")]
     drafts = [draft for extraction in map_pages(pages, TOURS, "en") for draft in extraction.drafts]
-    assert [d.fields for d in drafts] == [{"date": "2025-06-05", "place": None, "name": "A"}, {"date": "2025-06-07", "place": None, "name": "B"}]
+    assert [d.fields for d in drafts] == [{"date": "2025-06-05", "place": None, "name": "A"}, {"date": None, "place": None, "name": "B"}]
 
 
 def test_an_address_is_where_the_page_says_and_a_list_of_texts_is_one_text() -> None:

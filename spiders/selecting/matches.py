@@ -1,0 +1,108 @@
+"""Keeps the matches of a selector that a visitor sees, and puts those aside that are copies of others."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import parsel
+from lxml import etree
+
+from almanac.spiders.selecting.visibility import Visibility, emptied, visibility_around
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A match, and the element that it is or lies in; None for a number. `is_text` is False for attributes."""
+
+    found: parsel.Selector
+    place: Any
+    is_text: bool = True
+
+    def hidden(self, page: Visibility) -> str | None:
+        """How the match is hidden as a text; None if it is seen, or no text."""
+        if self.place is None or not self.is_text:
+            return None
+        return page.reason(self.place) if self.place is self.found.root else page.reason_of_text(self.place)
+
+    def is_aside(self, page: Visibility) -> bool:
+        """Whether the match is hidden, be it from screen readers only, as a carousel's copies of its slides are."""
+        return self.place is not None and (page.reason(self.place) is not None or page.is_silent(self.place))
+
+
+def kept(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, *, many: bool, hidden: bool) -> list[parsel.Selector]:
+    """Of the matches of `xpath` in `scope`, those that a visitor sees, and attributes; with `hidden`, all.
+
+    With `many` in page order, without those aside that repeat another one; otherwise those aside come last. Texts that XPath puts together
+    (`normalize-space(…)`) are made of what is seen.
+    """
+    page = visibility_around(scope.root)
+    if not found or not (page.hides or page.silent):
+        return found
+    placed = _placed(found, scope, xpath)
+    if placed is None:
+        return found if hidden or not page.hides else list(_emptied(scope, page).xpath(xpath))
+    matches = placed if hidden else [match for match in placed if match.hidden(page) is None]
+    aside = [match.is_aside(page) for match in matches]
+    plain = [match for match, is_aside in zip(matches, aside, strict=True) if not is_aside]
+    if many:
+        matches = _without_copies(matches, plain, aside) if plain else matches
+    else:
+        matches = plain + [match for match, is_aside in zip(matches, aside, strict=True) if is_aside]
+    return [match.found for match in matches]
+
+
+def why_unseen(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> str | None:
+    """How the first of the matches that are hidden and have a text is hidden; None if there is none."""
+    page = visibility_around(scope.root)
+    placed = _placed(found, scope, xpath) if found and page.hides else None
+    return next((reason for match in placed or [] if (reason := match.hidden(page)) is not None and _text(match.found)), None)
+
+
+def _without_copies(matches: list[_Match], plain: list[_Match], aside: list[bool]) -> list[_Match]:
+    """The matches without those aside that repeat one of the others: the same text, or links that it has too (a leftover card); nor any in a <template>."""
+    texts = {_text(match.found) for match in plain} - {""}
+    links = [_links(match.found) for match in plain]
+
+    def is_copy(match: _Match) -> bool:
+        if next((True for _ in match.place.iterancestors("template")), False):
+            return True
+        own = _links(match.found)
+        return _text(match.found) in texts or (bool(own) and any(own <= others for others in links))
+
+    return [match for match, is_aside in zip(matches, aside, strict=True) if not is_aside or not is_copy(match)]
+
+
+def _placed(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[_Match] | None:
+    """The matches with their places; None where they are texts that XPath put together."""
+    if isinstance(found[0].root, etree._Element):
+        return [_Match(match, match.root) for match in found]
+    if not isinstance(found[0].root, str):
+        return [_Match(match, None) for match in found]
+    texts = scope.root.xpath(xpath, namespaces=scope.namespaces, smart_strings=True)
+    if not isinstance(texts, list):
+        return None
+    places = [text.getparent().getparent() if text.is_tail else text.getparent() for text in texts]
+    return [_Match(match, place, not text.is_attribute) for match, place, text in zip(found, places, texts, strict=True)]
+
+
+def _emptied(scope: parsel.Selector, page: Visibility) -> parsel.Selector:
+    """The scope in a copy of the page in which everything stands in its place, and hidden text is missing."""
+    root = scope.root.getroottree().getroot()
+    twin = copy.deepcopy(root)
+    place = twin
+    for original, inner in list(zip(root.iter(), twin.iter(), strict=True)):
+        if original is scope.root:
+            place = inner
+        if page.reason_of_text(original) is not None:
+            emptied(inner)
+    return parsel.Selector(root=place, type=scope.type, namespaces=scope.namespaces)
+
+
+def _text(match: parsel.Selector) -> str:
+    return " ".join("".join(match.root.itertext()).split()) if isinstance(match.root, etree._Element) else " ".join(str(match.root).split())
+
+
+def _links(match: parsel.Selector) -> frozenset[str]:
+    if not isinstance(match.root, etree._Element):
+        return frozenset()
+    return frozenset(href for href in match.root.xpath("descendant-or-self::a/@href") if not href.startswith("#"))
