@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.source import SiteSource
@@ -31,6 +31,11 @@ class FieldReport(BaseModel):
     rule: str
     matched: bool = False
     note: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_an_empty_note(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written: dict[str, Any] = write(self)
+        return written if self.note is not None else {key: value for key, value in written.items() if key != "note"}
 
 
 class ItemReport(BaseModel):

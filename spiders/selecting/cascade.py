@@ -11,7 +11,7 @@ from almanac.spiders.selecting.styles import GROUPS, Declared, Rule, Sheet, inli
 
 Winners = dict[str, str]  # the winning value by property
 
-_MAX_STEPS = 2_000_000  # elements looked at while matching: about 1 s
+_MAX_STEPS = 1_000_000  # elements looked at while matching: about 1 s
 _MAX_SELECTORS = 5_000
 _UNLAYERED = 1_000_000
 

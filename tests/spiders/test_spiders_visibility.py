@@ -344,6 +344,7 @@ def test_only_markup_can_be_hidden(rule: dict[str, Any]) -> None:
         site(yields="records", fields={"f": rule})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "markup",
     [
