@@ -2,7 +2,7 @@
 
 import pytest
 
-from almanac.transforms.html.page import html_to_markdown
+from almanac.transforms.html.page import Part, html_to_markdown
 from almanac.transforms.html.simplify import parse_page, simplify
 from almanac.transforms.html.writer import write_tree
 
@@ -193,3 +193,9 @@ def test_blocks_are_written_as_they_are_set(html: str, written: str) -> None:
     root = parse_page(html)
     simplify(root)
     assert write_tree(root) == written
+
+
+@pytest.mark.parametrize("part", ["main", "all"])
+def test_a_page_whose_text_the_parser_puts_into_its_head_is_read(part: Part) -> None:
+    text = html_to_markdown(f"<!doctype html><title>Locks</title><main><p>{'</p><p>'.join(_PROSE)}</p></main>", part)
+    assert text == "\n\n".join(_PROSE)

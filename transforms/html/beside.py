@@ -8,7 +8,7 @@ from almanac.transforms.html.letters import letters
 from almanac.transforms.html.simplify import parse_page
 from almanac.transforms.html.writer import write_tree
 
-_SKIPPED = BESIDE | {"head", "select", "datalist", "button", "svg", "canvas", "iframe", "object", "audio", "video"}
+_SKIPPED = BESIDE | {"title", "select", "datalist", "button", "svg", "canvas", "iframe", "object", "audio", "video"}
 # Noncharacters around the text of links, which no page may use.
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")

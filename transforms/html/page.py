@@ -16,7 +16,7 @@ _MAX_ELEMENTS = 30_000
 _MAX_CHARACTERS = 5_000_000
 _TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
 
-_NEVER = frozenset({"script", "style", "noscript", "template", "head"})
+_NEVER = frozenset({"script", "style", "noscript", "template", "title"})
 _log = logging.getLogger("almanac.transforms")
 
 
