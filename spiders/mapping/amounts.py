@@ -4,10 +4,11 @@ import re
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 
-from almanac.spiders.mapping.currencies import ANY_CURRENCY, currency_beside, currency_mark
+from almanac.spiders.mapping.currencies import currency_mark
 from almanac.spiders.mapping.locales import decimal_mark
 from almanac.spiders.mapping.multipliers import AmbiguousMultiplier, split_multiplier
 from almanac.spiders.mapping.numbers import NUMBER, RANGE, to_decimal
+from almanac.spiders.reading.currencies import ANY_CURRENCY, currency_beside
 
 _BETWEEN = re.compile(r"\b(?:between|entre|zwischen|tra|fra|tussen|mellan|między|giữa|между|בין)\s*$", re.IGNORECASE)
 _AND = re.compile(r"\s+(?:and|et|und|e|y|en|och|i|và|и|ל-?|ו-?)\s*", re.IGNORECASE)

@@ -151,7 +151,7 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterabl
         spread = wants_list or rule.type is not None or rule.pattern is not None
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
-        return (markup_of(match, hidden=rule.hidden) for match in matches)
+        return (markup_of(match, hidden=rule.hidden, asked_for=True) for match in matches)
     return (text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden) for match in matches)
 
 

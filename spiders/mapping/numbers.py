@@ -5,8 +5,8 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
-from almanac.core.invisible import INVISIBLE
 from almanac.spiders.mapping.locales import decimal_mark
+from almanac.spiders.reading.currencies import UNSEEN
 
 # Digits grouped by threes with a space or an apostrophe, or with points and commas, which `to_decimal` interprets.
 NUMBER = re.compile(
@@ -20,7 +20,6 @@ RANGE = re.compile(r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _MAX_DIGITS = 100
-UNSEEN = INVISIBLE | dict.fromkeys(map(ord, "\u200c\u200d"))
 _MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})
 
 

@@ -5,8 +5,9 @@ import unicodedata
 from functools import lru_cache
 
 from almanac.spiders.mapping.amounts import Amount, find_amounts, in_full, is_range, is_share, power_of
-from almanac.spiders.mapping.currencies import currency_beside, price_mark
+from almanac.spiders.mapping.currencies import price_mark
 from almanac.spiders.mapping.numbers import plain_digits, shown, to_decimal
+from almanac.spiders.reading.currencies import currency_beside
 
 _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
 _FREE = frozenset({"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "חינם", "無料", "免费"})

@@ -9,6 +9,7 @@ from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 
 from almanac.spiders.reading.markup import parse_markup
+from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting.selectors import as_read, normal_space
 
 # Inscriptis treats these as inline.
@@ -24,7 +25,7 @@ def readable_text(markup: str) -> str:
     """The text with lines, lists, tables and code kept; at most one empty line in a row. Nested list items are indented by two spaces per level."""
     if not markup.strip():
         return ""
-    tree = as_read(parse_markup(markup).root)
+    tree = rewritten(as_read(parse_markup(markup).root), asked_for=True)
     _make_plain(tree)
     lines = map(_tidied, Inscriptis(tree, _CONFIG).get_text().split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip().replace(_KEPT_SPACE, " ")
@@ -39,10 +40,12 @@ def _make_plain(tree: Any) -> None:
     for inner in [table for table in tree.iter("table") if next(table.iterancestors("td", "th"), None) is not None]:
         for part in inner.iter(*_TABLE_PARTS):
             part.tag = "div"
-    for code in tree.iter("pre"):
-        for element in code.iter():
-            element.text = (element.text or "").replace(" ", _KEPT_SPACE)
-            element.tail = (element.tail or "").replace(" ", _KEPT_SPACE) if element is not code else element.tail
+    for code in list(tree.iter("pre")):
+        for line_break in code.iter("br"):
+            line_break.tail = "\n" + (line_break.tail or "")
+        text = "".join(code.itertext())  # Inscriptis keeps line breaks of a <pre> only directly inside it
+        del code[:]
+        code.text = text.replace(" ", _KEPT_SPACE)
     for element in tree.iter():
         if element.tag in _UNKNOWN_BLOCKS:
             element.tag = "div"

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from almanac.spiders.reading.rewritten import rewritten
+
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BOLD = frozenset({"strong", "b", "button"})
 _BLOCKS = frozenset(
@@ -46,7 +48,7 @@ class Line:
 def outline(root: Any, *, line_feeds: bool = False) -> list[Line]:
     """The lines of an lxml element. With `line_feeds`, a line feed in running text separates lines, as in Markdown source."""
     writer = _Writer(line_feeds)
-    writer.read(root, 0)
+    writer.read(rewritten(root), 0)
     writer.end_block()
     return writer.lines
 

@@ -14,6 +14,9 @@ from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
+from almanac.spiders.reading.rewritten import rewritten
+from almanac.spiders.selecting.current import current_first, current_only
 from almanac.spiders.selecting.matches import kept, why_unseen
 from almanac.spiders.selecting.visibility import shown_copy
 
@@ -36,9 +39,9 @@ _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden: bool = False) -> list[Any]:
     """The matches of a selector in `scope`, in page order: parsel selectors on markup, at most one plain value in JSON.
 
-    Matches that no visitor sees are left out, except attributes. With `hidden`, those that repeat no other match are kept too. Without `many`, matches
-    that are also read aloud come before those hidden from screen readers, and a selector for all text nodes of an element returns the element, because
-    its first text is meant to be the whole text.
+    Matches that no visitor sees are left out, except attributes; with `hidden`, those that repeat no other match are kept. For numbers and prices, struck
+    ones beside others are left out. Without `many`, matches that are also read aloud come before those hidden from screen readers, prices come before
+    struck ones, and a selector for all text nodes of an element returns the element, because its first text is meant to be the whole text.
     """
     if where.json_ is not None:
         found = search_json(where.json_, scope)
@@ -46,7 +49,12 @@ def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden
     if not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
         return []
     matches, xpath = _matches(scope, where, many)
-    return kept(matches, scope, xpath, many=many, hidden=hidden)
+    found = kept(matches, scope, xpath, many=many, hidden=hidden)
+    if len(found) < 2:
+        return found
+    if not many:
+        return current_first(found, scope, xpath)
+    return current_only(found, scope, xpath) if isinstance(where, FieldRule) and where.type in ("price", "number", "integer") else found
 
 
 def unseen(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> str | None:
@@ -110,14 +118,18 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden:
     return element_lines(element) if lines else element_text(element)
 
 
-def markup_of(found: Any, *, hidden: bool = False) -> str:
-    """The outer HTML of a match, serialised so that parsing it again gives the same content; without what no visitor sees, unless `hidden`."""
+def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False) -> str:
+    """The outer HTML of a match as `rewritten` writes it, serialised so that parsing it again gives the same content.
+
+    It is without what no visitor sees, unless `hidden`.
+    """
     if not isinstance(found, parsel.Selector):
         return str(found)
     if hasattr(found.root, "iter"):
         element = as_read(found.root, hidden=hidden)
         if element is None:
             return ""
+        element = rewritten(element, asked_for=asked_for)
         found = found if element is found.root else parsel.Selector(root=element, type=found.type)
     return _RAW_TEXT.sub(r"<\1pre", str(found.get()))
 
@@ -127,11 +139,15 @@ def as_read(element: Any, *, hidden: bool = False) -> Any:
 
     The one place through which fields, bodies, titles, and questions with their answers pass on the way from the parsed page to text.
     """
-    return shown_copy(element, hidden=hidden)
+    return shown_copy(element, hidden=hidden, styled=dict.fromkeys(struck_by_sheet(element.getroottree().getroot()), STRUCK_STYLE))
 
 
 def element_text(element: Any) -> str:
-    """All text inside an element: inline elements join, block elements and line breaks separate, scripts and styles are left out."""
+    """All text inside an element, as `rewritten` writes it: inline elements join, block elements and line breaks separate, scripts and styles are left out.
+
+    An image gives its text only where there is no other.
+    """
+    element = rewritten(element, images=False, asked_for=True)
     if not len(element) and element.tag not in _UNREAD:
         return normal_space(element.text or "")
     return normal_space("".join(_pieces(element, " ")))
@@ -139,6 +155,7 @@ def element_text(element: Any) -> str:
 
 def element_lines(element: Any) -> str:
     """The text of `element_text` with one line per block."""
+    element = rewritten(element, images=False, asked_for=True)
     blocks = "".join(piece if piece == "\0" else _SPACES.sub(" ", piece) for piece in _pieces(element, "\0"))
     return "\n".join(line for block in blocks.split("\0") if (line := normal_space(block)))
 

@@ -6,7 +6,9 @@ What a control opens counts as seen (`controls.py`). Not believed is hiding that
 
 import copy
 import logging
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from lxml import etree, html
@@ -20,6 +22,7 @@ _CANDIDATES = etree.XPath(
     "boolean(//*[self::style or @style or @hidden or @aria-hidden='true' or @popover or self::noscript or self::template or self::dialog[not(@open)]])"
 )
 _log = logging.getLogger("almanac.spiders")
+EMPTY: Mapping[Any, str] = MappingProxyType({})
 
 
 class Visibility:
@@ -131,11 +134,11 @@ def visibility_around(element: Any) -> Visibility:
     return _visibility_of(element.getroottree().getroot())
 
 
-def shown_copy(element: Any, *, hidden: bool = False) -> Any:
+def shown_copy(element: Any, *, hidden: bool = False, styled: Mapping[Any, str] = EMPTY) -> Any:
     """The element as a visitor sees it: a copy without what is hidden; the element itself if nothing in it is; None if it is hidden.
 
     With `hidden`, what is hidden is in it too. Attributes that hide are left out where they do not, so that nothing that reads the copy takes them at
-    their word.
+    their word; `styled` gives elements a style attribute in the copy, for what follows from the page's sheets, which the copy is without.
     """
     page = visibility_around(element)
     if not (page.hides or page.openly):
@@ -154,6 +157,8 @@ def shown_copy(element: Any, *, hidden: bool = False) -> Any:
             _remove(inner)
         elif original in page.muted:
             emptied(inner)
+        if original in styled:
+            inner.set("style", styled[original])
     return twin
 
 

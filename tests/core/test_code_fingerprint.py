@@ -87,7 +87,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("spiders/mapping/prices.py", "\nimport ", "\n# A comment.\n\nimport ", set()),
         ("schemas/declaration/fields.py", 'description="', 'description="Reworded: ', set()),
         ("spiders/selecting/pagination.py", "return None", "return 0", {"mapping"}),
-        ("spiders/mapping/currencies.py", "return None", "return 0", {"mapping"}),
+        ("spiders/reading/currencies.py", "return None", "return 0", {"mapping"}),
         ("spiders/store/raw.py", "return None", "return 0", set()),
         ("transforms/clean.py", '"NFC"', '"NFD"', {"cleaning"}),
         ("transforms/chunking/windows.py", "limits.overlap", "limits.size", {"chunker"}),

@@ -1,0 +1,105 @@
+"""The content of an element as a reader sees it: the one place where a page's markup is rewritten before text is taken from it.
+
+Selectors run on the page as parsed. What they find is rewritten as a copy, for bodies, fields, titles, and questions with their answers alike:
+formulas as one line of text, raised and lowered numbers as characters, ruby without its annotation, code without line numbers, images as their `alt`,
+and prices without the ones that are struck.
+"""
+
+import copy
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from lxml import etree
+
+from almanac.spiders.reading.formulas import write_formulas
+from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
+from almanac.spiders.reading.listings import write_listings
+from almanac.spiders.reading.price_marks import STRUCK_STYLE, said_by_class, struck_by_sheet
+from almanac.spiders.reading.raised import write_raised
+from almanac.spiders.reading.rewriting import drop_controls, local_name
+from almanac.spiders.reading.ruby import write_ruby
+from almanac.spiders.reading.struck import drop_struck_prices
+
+# In the order in which they run, after struck prices are gone and before images are written.
+_STEPS: dict[str, Callable[[Any], None]] = {
+    "formulas": write_formulas,
+    "ruby": write_ruby,
+    "raised": write_raised,
+    "listings": write_listings,
+    "media": drop_fallbacks,
+}
+_TAGS = {
+    **dict.fromkeys(("math", "mjx-container", "math-renderer"), "formulas"),
+    **dict.fromkeys(("ruby", "rt"), "ruby"),
+    **dict.fromkeys(("sup", "sub"), "raised"),
+    **dict.fromkeys(("del", "s", "strike"), "prices"),
+    **dict.fromkeys(("img", "area", "input", "svg"), "images"),
+    **dict.fromkeys(("video", "audio"), "media"),
+    "pre": "listings",
+}
+_RAW = frozenset({"script", "style"})
+_CLASSES = {
+    "formulas": re.compile(r"katex|MathJax|mjx|(?<![a-z])math|latex|(?<![a-z])tex(?![a-z])|texrender|equation", re.IGNORECASE),
+    "listings": re.compile(r"line-?num|lineno|gutter|blob-|lntable|hljs-ln|CodeMirror|cm-|view-line|ace_|fragment"),
+}
+
+
+def rewritten(element: Any, *, images: bool = True, asked_for: bool = False) -> Any:
+    """The element, rewritten as a copy without a parent where there is something to rewrite, else itself.
+
+    Without `images`, an image gives its text only if the element has no other, as in a title. `asked_for` says that a declared selector chose the
+    element, so that it is read even if it is a struck price.
+    """
+    if not isinstance(element, etree._Element) or not isinstance(element.tag, str):
+        return element
+    work = _work(element)
+    struck = struck_by_sheet(element.getroottree().getroot())
+    if struck and not struck.isdisjoint(element.iter()):
+        work.add("prices")
+    if not work or (work == {"images"} and not images and any(map(str.strip, element.itertext()))):
+        return element
+    copied = copy.copy(element)
+    copied.tail = None
+    drop_controls(copied)
+    for original, inner in zip(element.iter(), copied.iter(), strict=True) if struck else ():
+        if original in struck:
+            inner.set("style", STRUCK_STYLE)
+    if "prices" in work:
+        drop_struck_prices(copied, asked_for=asked_for)
+    for name, step in _STEPS.items():
+        if name in work:
+            step(copied)
+    if images and "images" in work:
+        write_images(copied)
+    elif "images" in work and not any(map(str.strip, copied.itertext())):
+        copied.text = alt_text(copied)
+    return copied
+
+
+def _work(element: Any) -> set[str]:
+    """What there is to rewrite in an element."""
+    work: set[str] = set()
+    for inner in element.iter(etree.Element):
+        tag, text, tail = inner.tag, inner.text, inner.tail
+        if tag in _TAGS:
+            work.add(_TAGS[tag])
+        elif (tag == "script" and (inner.get("type") or "").startswith("math/")) or (":" in tag and local_name(inner) == "math"):
+            work.add("formulas")
+        if (text is not None and ("\\" in text or "$$" in text) and tag not in _RAW) or (tail is not None and ("\\" in tail or "$$" in tail)):
+            work.add("formulas")
+        names, style = inner.get("class"), inner.get("style")
+        if names is not None:
+            work |= _named_by(names)
+        if "data-line-number" in inner.attrib:
+            work.add("listings")
+        if style is not None and "through" in style:
+            work.add("prices")
+    return work
+
+
+@lru_cache(maxsize=16384)
+def _named_by(names: str) -> frozenset[str]:
+    found = {kind for kind, pattern in _CLASSES.items() if pattern.search(names)}
+    return frozenset(found | ({"prices"} if said_by_class(names) else set()))

@@ -1,0 +1,185 @@
+"""What of a page's markup is read differently from how it is written: raised numbers, ruby, code listings, images."""
+
+import time
+from typing import Any
+
+import pytest
+
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.items import Draft, Page
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.mapping.readable import readable_text
+from almanac.spiders.reading.markup import parse_markup
+from almanac.spiders.reading.outline import outline
+from almanac.spiders.reading.rewritten import rewritten
+from almanac.spiders.selecting.selectors import element_text, markup_of
+from almanac.transforms.partition import html_to_markdown
+
+
+def _draft(markup: str, **keys: Any) -> Draft:
+    source = SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys})
+    page = Page(url="http://x.test/a", body=markup.encode(), content_type="text/html; charset=utf-8")
+    return next(draft for extraction in map_pages([page], source, "en") for draft in extraction.drafts)
+
+
+def _read(markup: str) -> str:
+    return readable_text(markup_of(parse_markup(markup)))
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("x<sup>2</sup>, 10<sup>-3</sup>, 10<sup>−3</sup>", "x², 10⁻³, 10⁻³"),
+        ("H<sub>2</sub>O, SO<sub>4</sub><sup>2-</sup>, <sup>14</sup>C", "H₂O, SO₄²⁻, ¹⁴C"),
+        ("x<sup><i>n</i></sup>, x<sub>i</sub>, 2<sup>n-1</sup>, x<sup>a/b</sup>", "xⁿ, xᵢ, 2ⁿ⁻¹, x^(a/b)"),
+        ("1<sup>er</sup>, 2<sup>nd</sup>, X<sup>e</sup> siècle, n<sup>o</sup> 5, M<sup>me</sup>, V<sub>max</sub>", "1er, 2nd, Xe siècle, no 5, Mme, Vmax"),
+        ("Acme<sup>TM</sup>", "Acme™"),
+        ("<sup>1</sup>/<sub>2</sub> cup, 2<sup>1</sup>&frasl;<sub>3</sub>", "1/2 cup, 2 1/3"),
+        ('said<sup><a href="#fn1">1</a></sup>, it<sup id="r" class="reference"><a href="#cite-1">[1]</a></sup>, so<sup>[2]</sup>', "said, it, so"),
+        ('said<a href="#fn1"><sup>1</sup></a>, it<sup><a href="/x#note" role="doc-noteref">a</a></sup>', "said, it"),
+        ("$19<sup>99</sup>, 12<sup>50</sup> €", "$19.99, 12.50 €"),
+    ],
+)
+def test_raised_and_lowered_numbers_are_characters(markup: str, text: str) -> None:
+    assert _read(f"<p>{markup}</p>") == element_text(parse_markup(f"<p>{markup}</p>").root) == text
+
+
+def test_area_is_a_number_with_a_unit() -> None:
+    draft = _draft("<h1>Flat</h1><p>52 m<sup>2</sup></p>", yields="records", fields={"area": {"css": "p", "type": "number"}})
+    assert draft.fields == {"area": 52.0}
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<ruby>漢字<rt>かんじ</rt></ruby>です", "漢字です"),
+        ("<ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rp>(</rp><rt>きょう</rt><rp>)</rp></ruby>", "東京"),
+        ("<ruby><rb>中<rt>ㄓㄨㄥ<rb>文<rt>ㄨㄣˊ</ruby>", "中文"),
+        ("<ruby>\n 漢\n <rt>かん</rt>\n</ruby>字", "漢字"),
+        ("<ruby><rb>漢</rb><rb>字</rb><rtc><rt>かん</rt><rt>じ</rt></rtc></ruby>", "漢字"),
+    ],
+)
+def test_ruby_keeps_its_base_everywhere(markup: str, text: str) -> None:
+    draft = _draft(f"<h1>{markup}</h1><dl><dt>{markup}</dt><dd>x</dd></dl>", yields="documents", body="all", fields={"name": {"css": "dt"}})
+    assert (draft.title, draft.fields) == (text, {"name": text})
+    assert html_to_markdown(draft.body or "", "all") == f"# {text}\n\n- {text}: x"
+    assert [line.text for line in outline(parse_markup(f"<p>{markup}</p>").root)] == [text]
+
+
+_HIGHLIGHTED = "<span class='k'>def</span> f():\n    <span>return</span> 1\n"
+_LISTINGS = {
+    "pygments-table": '<table class="highlighttable"><tr><td class="linenos"><div class="linenodiv"><pre>'
+    '<span class="normal">1</span>\n<span class="normal">2</span>'
+    f'</pre></div></td><td class="code"><div class="highlight"><pre><span></span><code>{_HIGHLIGHTED}</code></pre></div></td></tr></table>',
+    "pygments-inline": '<div class="highlight"><pre><span></span>'
+    '<span class="linenos">1</span>def f():\n<span class="linenos">2</span>    return 1\n</pre></div>',
+    "rouge": '<div class="highlight"><pre class="highlight"><code><table class="rouge-table"><tbody><tr><td class="rouge-gutter gl">'
+    '<pre class="lineno">1\n2\n</pre>'
+    f'</td><td class="rouge-code"><pre>{_HIGHLIGHTED}</pre></td></tr></tbody></table></code></pre></div>',
+    "chroma-table": '<div class="chroma"><table class="lntable"><tr><td class="lntd"><pre class="chroma"><code><span class="lnt">1\n</span>'
+    '<span class="lnt">2\n</span>'
+    f'</code></pre></td><td class="lntd"><pre class="chroma"><code>{_HIGHLIGHTED}</code></pre></td></tr></table></div>',
+    "chroma-inline": '<pre class="chroma"><code><span class="line"><span class="ln">1</span><span class="cl">def f():\n</span></span>'
+    '<span class="line"><span class="ln">2'
+    '</span><span class="cl">    return 1\n</span></span></code></pre>',
+    "github": '<table class="highlight"><tbody><tr><td id="L1" class="blob-num" data-line-number="1"></td><td class="blob-code">'
+    "<span>def</span> f():</td></tr><tr>"
+    '<td class="blob-num" data-line-number="2">2</td><td class="blob-code">    return 1</td></tr></tbody></table>',
+    "highlight.js": '<pre><code class="hljs"><table class="hljs-ln"><tr><td class="hljs-ln-line hljs-ln-numbers" data-line-number="1">'
+    '<div class="hljs-ln-n">1</div></td>'
+    '<td class="hljs-ln-line hljs-ln-code">def f():</td></tr><tr><td class="hljs-ln-numbers"><div>2</div></td><td>    return 1</td></tr></table></code></pre>',
+    "prism": '<div class="code-toolbar"><pre class="line-numbers"><code>def f():\n    return 1\n<span class="line-numbers-rows"><span></span>'
+    "<span></span></span></code>"
+    '</pre><div class="toolbar"><div class="toolbar-item"><button class="copy-to-clipboard-button"><span>Copy</span></button></div></div></div>',
+    "syntaxhighlighter": '<div class="syntaxhighlighter"><table><tr><td class="gutter"><div class="line number1">1</div><div class="line number2">2</div></td>'
+    '<td class="code"><div class="container"><div class="line number1"><code>def</code> <code>f():</code></div><div class="line number2">'
+    "<code>&nbsp;&nbsp;&nbsp;&nbsp;</code><code>return 1</code></div></div></td></tr></table></div>",
+    "codemirror": '<div class="CodeMirror-code"><div><div class="CodeMirror-gutter-wrapper"><div class="CodeMirror-linenumber">1</div></div>'
+    '<pre class=" CodeMirror-line ">'
+    'def f():</pre></div><div><div class="CodeMirror-linenumber">2</div><pre class=" CodeMirror-line ">    return 1</pre></div></div>',
+    "vitepress": '<div class="language-js line-numbers-mode"><button title="Copy Code" class="copy"></button><pre><code><span class="line">def f():</span>\n'
+    '<span class="line">    return 1</span></code></pre><div class="line-numbers-wrapper"><span class="line-number">1</span><br>'
+    '<span class="line-number">2</span></div></div>',
+    "sphinx-copybutton": '<div class="highlight"><pre id="codecell0">def f():\n    return 1\n</pre>'
+    '<button class="copybtn" data-tooltip="Copier">Copier</button></div>',
+}
+
+
+@pytest.mark.parametrize("listing", _LISTINGS)
+def test_code_is_one_block_without_line_numbers_and_buttons(listing: str) -> None:
+    markup = f"<main><h1>Code</h1><p>It is written in two lines like these, which return one:</p>{_LISTINGS[listing]}<p>After that the program ends.</p></main>"
+    page = parse_markup(markup)
+    code = "```\ndef f():\n    return 1\n```"
+    expected = f"# Code\n\nIt is written in two lines like these, which return one:\n\n{code}\n\nAfter that the program ends."
+    assert html_to_markdown(markup_of(page), "main") == html_to_markdown(markup_of(page), "all") == expected
+    assert "\ndef f():\n    return 1\n\n" in readable_text(markup_of(page))
+
+
+def test_tables_of_numbers_and_other_buttons_stay() -> None:
+    assert _read("<table><tr><td class='ln'>1</td><td>Apple</td><td>2</td></tr></table><p>Copy the file.</p><button>Copy link</button>").endswith("Copy link")
+    assert _read("<table><tr><td class='number'>1</td><td>Apple</td></tr></table>") == "1 | Apple"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>Before.</p><img src=a alt='A chart of sales'><p>After.</p>", "Before.\n\nA chart of sales\n\nAfter."),
+        ("<p>Press <img src=a alt='the red button'> now.</p>", "Press the red button now."),
+        ("<p><img src=a alt='A chart of sales'> Sales rose.</p>", "A chart of sales\n\nSales rose."),
+        ("<h2><img src=a alt='Our team'></h2>", "Our team"),
+        ("<figure><img src=a alt='A cat'><figcaption>A cat</figcaption></figure>", "A cat"),
+        ("<figure><picture><source srcset=b><img src=a alt='A dog in snow'></picture><figcaption>Rex</figcaption></figure>", "A dog in snow\n\nRex"),
+        ("<a href=/lamp><img src=a alt='Red lamp'> Red lamp</a>", "Red lamp"),
+        ("<a href=/lamp><img src=a alt='Red lamp'></a>", "Red lamp"),
+        ("<a href=/><img src=a alt='Acme, the shop'></a><p>Text</p>", "Text"),
+        ("<p>Hi <img class=emoji width=16 height=16 src=a alt='😀'></p>", "Hi 😀"),
+        ("<table><tr><td>Wifi</td><td><img width=16 height=16 src=a alt='Yes'></td></tr></table>", "Wifi | Yes"),
+        ("<svg role=img><title>Flow of water</title></svg><p>Text</p>", "Flow of water\n\nText"),
+        ("<map name=m><area alt='The north' href=/n></map>", "The north"),
+        ("<input type=image alt='Search'>", "Search"),
+        ("<video src=a>Your browser cannot play this</video><p>Text</p>", "Text"),
+        *[
+            (f"<p>Text</p><img src=photos/IMG_2034.jpg {attributes}>", "Text")
+            for attributes in (
+                "alt=''", "alt=IMG_2034", "alt='IMG_2034.jpg'", "alt='DSC00012'", "alt=image", "alt='Acme logo'", "alt='A dot' width=1 height=1",
+                "alt='A line' role=presentation", "alt='A bell' class=icon-bell", "alt='A bell' aria-hidden=true", "alt='my_holiday_photo'",
+            )
+        ],
+    ],
+)  # fmt: skip
+def test_image_gives_its_text(markup: str, text: str) -> None:
+    assert _read(f"<div>{markup}</div>") == text
+
+
+def test_images_are_read_in_bodies_and_only_where_nothing_else_is_in_texts() -> None:
+    page = "<main><h1>Sales</h1><p>They rose in all of the regions last year.</p><img src=a alt='A chart of sales'><p class=b><img src=l alt='Nike'></p></main>"
+    draft = _draft(page, yields="documents", body="main", fields={"brand": {"css": ".b"}, "all": {"css": "main"}})
+    assert draft.fields == {"brand": "Nike", "all": "Sales They rose in all of the regions last year."}
+    assert "\n\nA chart of sales\n\n" in html_to_markdown(draft.body or "", "main")
+
+
+def test_selectors_run_on_the_page_as_parsed() -> None:
+    """Rewriting makes a copy: what is counted or chosen by its place stays where it is."""
+    fields = {"marks": {"css": "sup", "many": True}, "second": {"css": "td:nth-child(2)"}}
+    page = "<p>x<sup>2</sup><sup>3</sup></p><table><tr><td class=linenos>1</td><td>x</td></tr></table>"
+    assert _draft(page, yields="records", fields=fields).fields == {"marks": ["2", "3"], "second": "x"}
+
+
+def test_a_page_without_anything_to_rewrite_is_not_copied() -> None:
+    page = parse_markup("<body><p class=intro>Text <b>here</b></p></body>")
+    assert rewritten(page.root) is page.root
+
+
+def test_control_characters_do_not_break_a_page() -> None:
+    page = parse_markup("<p>x<sup>2</sup>\x01 & y<img src=a alt='a\x02 picture'>\x0bz</p>")
+    assert readable_text(markup_of(page)) == "x² & y a picture z"
+
+
+@pytest.mark.parametrize(
+    "markup", ["<sup>1</sup>/<sub>2</sub>", "<p class=old-price>$5</p>", "<button>Copy</button><pre>x</pre>", "\\(x\\)", "<img src=a alt='a b'>"]
+)
+def test_many_of_a_kind_take_linear_time(markup: str) -> None:
+    page = parse_markup(f"<body>{markup * 4000}</body>")
+    start = time.process_time()
+    markup_of(page)
+    assert time.process_time() - start < 1.0
