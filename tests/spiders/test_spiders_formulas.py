@@ -8,7 +8,7 @@ from almanac.spiders.reading.formulas import tex_text
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.mathml import formula_text
 from almanac.spiders.selecting.selectors import element_text, markup_of
-from almanac.transforms.partition import html_to_markdown
+from almanac.transforms.html.page import html_to_markdown
 
 _MATHML = '<math xmlns="http://www.w3.org/1998/Math/MathML"'
 _SQUARE = f"{_MATHML}><msup><mi>x</mi><mn>2</mn></msup></math>"

@@ -13,7 +13,7 @@ from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.outline import outline
 from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting.selectors import element_text, markup_of
-from almanac.transforms.partition import html_to_markdown
+from almanac.transforms.html.page import html_to_markdown
 
 
 def _draft(markup: str, **keys: Any) -> Draft:

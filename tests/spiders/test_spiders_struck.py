@@ -9,7 +9,7 @@ from almanac.schemas.items import Page
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.selecting.selectors import markup_of
-from almanac.transforms.partition import html_to_markdown
+from almanac.transforms.html.page import html_to_markdown
 
 
 def _fields(markup: str, fields: dict[str, Any], language: str = "en") -> dict[str, Any]:
