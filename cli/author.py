@@ -105,6 +105,8 @@ def test_url(
     say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
     if (left := describe_unfollowed(chosen, report.links.unfollowed, "on this page")) is not None:
         say(left)
+    if report.withheld is not None:
+        say(f"a run takes no item from this page: {report.withheld}")
     for item in report.items:
         rows = [(name, field.rule, "yes" if field.matched else "nothing", _short(field.value)) for name, field in item.fields.items()]
         heading = item.document_id or "an item without an id"

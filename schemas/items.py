@@ -23,6 +23,8 @@ class Page:
     etag: str | None = None
     last_modified: str | None = None
     canonical: str | None = None  # canonical URL as stated by the page itself
+    robots: str = ""  # values of X-Robots-Tag, one a line
+    noindex: str = ""  # where the page asks not to be indexed, as of the crawl; empty if it does not
     aliases: tuple[str, ...] = ()  # other URLs that redirect to this page
 
     @property

@@ -23,7 +23,7 @@ class PageCounts(BaseModel):
     failed: int = 0  # carried over from the previous crawl
     gone: int = 0  # answered 404 or 410
     vanished: int = 0  # in the last run's crawl, but not reachable by any link any more
-    refused: int = 0  # excluded by the declaration or a limit, with the reason among the failures
+    refused: int = 0  # excluded by the declaration, a limit or the page itself, with the reason among the failures
 
     @property
     def present(self) -> int:
@@ -64,7 +64,8 @@ class FailedPage(BaseModel):
     """A page or sitemap that could not be fetched, or a page whose links could not be read.
 
     `reason` is one of gone, server_error, timeout, unreachable and error, or, for a page excluded by the declaration or a limit, refused_by_robots, denied,
-    off_site, private_address, forgotten, too_large, not_text or "unsupported format .xyz" (files).
+    off_site, private_address, forgotten, too_large, not_text or "unsupported format .xyz" (files). A page that arrived and yields no item, while its links are
+    followed, is noindex (it asks not to be indexed), feed or sitemap (a list of links).
     """
 
     url: str
@@ -104,6 +105,7 @@ class CrawlOutcome(SourceTexts):
     kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
     vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
     failures: list[FailedPage] = []
+    nofollow: int = 0  # pages whose plain links were not followed because they ask for that
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0
     unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`

@@ -7,7 +7,7 @@ would embed every text anew, for vectors that are the same to the sixth digit.
 from almanac.core.code_fingerprint import code_fingerprint
 from almanac.index.lexical.facts import analyzer_fingerprint
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 
@@ -24,7 +24,8 @@ _HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
 def mapping_of(source: Source, language: str) -> str:
     """How a source's pages become items."""
     declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
-    return short_hash([declared, language, code_fingerprint(*MAPPING)])
+    noindex = source.politeness.noindex if isinstance(source, SiteSource) else None
+    return short_hash([declared, noindex, language, code_fingerprint(*MAPPING)])
 
 
 def cleaning_of(declaration: Declaration) -> str:

@@ -93,6 +93,11 @@ class Politeness(DeclaredModel):
     """How a crawl behaves towards a host. Secret values never appear in a report, log or manifest."""
 
     robots: bool = Field(True, description="obey robots.txt")
+    noindex: bool = Field(
+        True,
+        description="obey what pages ask of crawlers in `<meta name=robots>` and X-Robots-Tag: a page with noindex, none or an unavailable_after in the past "
+        "yields no item, and its links are followed; of one with nofollow or none, only cards, next pages and its canonical address are",
+    )
     delay_s: float = Field(
         0.5, ge=0, allow_inf_nan=False, description="pause between requests to a host, in seconds; none on loopback. A longer Crawl-delay of robots.txt is kept"
     )

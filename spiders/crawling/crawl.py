@@ -27,6 +27,7 @@ from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import canonical_url, is_on_domains
+from almanac.spiders.selecting.withheld import WITHHELD
 from almanac.spiders.store.journal import storage_errors
 from almanac.spiders.store.raw import RawStore
 
@@ -208,10 +209,13 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     For a crawl of named pages only, a page that is gone or refused is a sufficient result.
     """
     is_partial = outcome.finish == "partial"
+    withheld = [failure for failure in outcome.failures if failure.reason in WITHHELD]
+    if withheld and outcome.pages.failed:  # the site answers, and what failed is kept
+        return
     if outcome.pages.present or (is_partial and outcome.pages.gone + outcome.pages.refused):
         return
     starts = {canonical_url(url, source.ignore_parameters) for url in source.start_urls}
-    failures = [failure for failure in outcome.failures if source.sitemaps or is_partial or failure.url in starts]
+    failures = [failure for failure in outcome.failures if source.sitemaps or is_partial or failure.url in starts or failure in withheld]
     where, first = f"source {source.name}", (source.start_urls or source.sitemaps)[0]
     if not failures and outcome.finish == "finished" and source.sitemaps:
         hint = f"curl {first}: are its URLs on {', '.join(source.domains)}, and do follow.allow and follow.deny let them pass?"
@@ -224,6 +228,9 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
     if is_partial:
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=f"almanac test-url KB {failures[0].url}")
+    if len(withheld) == len(failures):
+        hint = "declare politeness: {noindex: false} if you may index them" if withheld[0].reason == "noindex" else "declare each: for the entries of a feed"
+        raise NoRecords(f"no page that arrived may yield items: {findings}", where=where, hint=hint)
     what = "start URL or sitemap" if source.sitemaps else "start URL"
     raise NoRecords(f"no {what} gives a page: {findings}", where=where, hint=f"almanac test-url KB {first}" if source.start_urls else f"curl -I {first}")
 

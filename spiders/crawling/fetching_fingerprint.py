@@ -18,5 +18,5 @@ def fetching_of(source: Source) -> str:
     # A pagination ends where a page adds nothing (see `chain.marks_of`), which depends on `each` or `match` unless there is a listing.
     adds = ("each",) if source.each is not None else ("match",)
     ends = {key: declared[key] for key in adds} if source.pagination.is_declared and source.listing is None else {}
-    manners = {key: declared["politeness"][key] for key in ("robots", "allow_private")}
+    manners = {key: declared["politeness"][key] for key in ("robots", "allow_private", "noindex")}
     return short_hash({"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}})

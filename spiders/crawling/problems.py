@@ -33,6 +33,11 @@ def header(response: Response, name: str) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
+def robots_header(response: Response) -> str:
+    """The values of the X-Robots-Tag headers, one a line."""
+    return "\n".join(" ".join(value.decode("latin-1").split()) for value in response.headers.getlist("X-Robots-Tag"))
+
+
 def problem_of(response: Response) -> tuple[str, str] | None:
     """(reason, detail) why a response is not a page; None if it is one."""
     if response.status in (404, 410):

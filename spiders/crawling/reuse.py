@@ -6,6 +6,7 @@ from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls, is_fresh
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.stats import read_stats
+from almanac.spiders.selecting.withheld import WITHHELD
 from almanac.spiders.store.raw import RawStore
 
 
@@ -29,7 +30,9 @@ def reusable_crawl(source: Source, raw: RawStore, previous: PreviousCrawls) -> s
 def pages_of(source: Source, raw: RawStore, crawl: str) -> CrawlOutcome:
     """The outcome of reusing `crawl`: all of its pages, unchanged. What it did not follow counts if the source was declared then as it is now."""
     index, stats = raw.index(crawl), read_stats(raw, crawl)
+    failures = [one for one in (stats.failures if stats is not None else ()) if one.reason in WITHHELD]
     unfollowed = stats.unfollowed if stats is not None and index.head.fetching == fetching_of(source) else 0
-    pages = PageCounts(unchanged=len(index.urls) - index.kept)
+    pages = PageCounts(unchanged=len(index.urls) - index.kept - len(failures), refused=len(failures))
     sizes = sum(entry.size for entry in index.in_order() if not entry.kept)
-    return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, kept=index.kept, bytes=sizes, unfollowed=unfollowed)
+    counts = {"kept": index.kept, "bytes": sizes, "unfollowed": unfollowed}
+    return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, failures=failures, **counts)

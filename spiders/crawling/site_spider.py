@@ -26,7 +26,7 @@ from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
-from almanac.spiders.crawling.problems import header, problem_of, reason_of
+from almanac.spiders.crawling.problems import header, problem_of, reason_of, robots_header
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
 from almanac.spiders.crawling.sitemaps import MAX_BYTES
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
@@ -34,6 +34,7 @@ from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.urls import is_on_domains
+from almanac.spiders.selecting.withheld import rules_for, withheld
 from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import Journal
 
@@ -54,6 +55,8 @@ class _Read:
         chain: the pagination that the page belongs to; None if none.
         canonical: the canonical URL that the page declares.
         adds: whether the page has anything new to its pagination.
+        noindex: as in `Page`.
+        nofollow: whether its plain links are left because it asks for that.
         problem: why its links could not be read; empty if they could.
         unfollowed: of a start page, the keys of pages that it links to and the policy does not lead on to.
     """
@@ -62,6 +65,8 @@ class _Read:
     chain: Chain | None
     canonical: str | None = None
     adds: bool = True
+    noindex: str = ""
+    nofollow: bool = False
     problem: str = ""
     unfollowed: set[str] = field(default_factory=set)
 
@@ -98,6 +103,7 @@ class SiteSpider(scrapy.Spider):
         self._forgotten = {self._key(url) for url in forgotten}
         self._unfollowed: set[str] = set()
         self._in_flight = 0
+        self._withheld = 0  # pages that arrived and yield no item
         self._deadline = time.monotonic() + source.limits.seconds
 
     @classmethod
@@ -189,7 +195,7 @@ class SiteSpider(scrapy.Spider):
 
     @property
     def _done(self) -> int:
-        return self._counts["fetched"] + self._counts["unchanged"]
+        return self._counts["fetched"] + self._counts["unchanged"] + self._withheld
 
     @property
     def _is_heavy(self) -> bool:
@@ -230,7 +236,8 @@ class SiteSpider(scrapy.Spider):
         """Stores a page, counts it, and queues its links. A guessed page that adds nothing ends its pagination and is not stored."""
         stored: Entry | None = response.meta.get("stored")
         page = stored.page(response.body) if stored else self._page(response, waiting)
-        read = self._read(Content(page), waiting)
+        content = Content(page)
+        read = self._read(content, waiting)
         if not response.meta.get("from_disk"):
             self._fallback_pages.site_is_alive()
         if self._is_guess(waiting) and not read.adds:
@@ -243,10 +250,17 @@ class SiteSpider(scrapy.Spider):
             for failure in waiting.chain.doubtful:
                 self._count(failure)
             waiting.chain.doubtful.clear()
-        self._store(replace(page, canonical=read.canonical), stored, list(response.meta.get("redirect_urls", [])), waiting.card)
+        content.page = page = replace(page, canonical=read.canonical, noindex=read.noindex)
+        self._store(page, stored, list(response.meta.get("redirect_urls", [])), waiting.card)
         if read.problem:
             self.stats.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
-        self._counts["unchanged" if stored and stored.unchanged else "fetched"] += 1
+        why = withheld(content, self.source) if self.policy.yields_items(page.url, in_chain=waiting.chain is not None) else None
+        if why is not None:
+            self._withheld += 1
+            self._count(FailedPage(url=page.url, reason=why[0], status=page.status, detail=why[1]))
+        else:
+            self._counts["unchanged" if stored and stored.unchanged else "fetched"] += 1
+        self.stats.nofollow += read.nofollow
         self.stats.bytes += len(page.body)
         if not self._only:
             self._frontier.add_links(read.links, waiting, read.chain, page)
@@ -257,16 +271,18 @@ class SiteSpider(scrapy.Spider):
         """The links and the canonical URL of a page. Malformed markup may cost the links of a page, never the page itself."""
         try:
             canonical = self.policy.stated_address(content)
+            noindex, nofollow = rules_for(content, self.source).noindex, self.policy.asks_nofollow(content)
             links = self.policy.links(content, in_chain=waiting.chain is not None)
             unfollowed = self.policy.unfollowed(content) if self._leads_on(waiting) else set()
             if waiting.chain is None and not any(link.role == "next" for link in links):
-                return _Read(links, None, canonical, unfollowed=unfollowed)
+                return _Read(links, None, canonical, True, noindex, nofollow, unfollowed=unfollowed)
             chain = waiting.chain or Chain()
             adds = chain.adds(marks_of(content, self.policy))
         except Exception as error:
             return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
         goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
-        return _Read(links if goes_on else [link for link in links if link.role != "next"], chain, canonical, adds, unfollowed=unfollowed)
+        links = links if goes_on else [link for link in links if link.role != "next"]
+        return _Read(links, chain, canonical, adds, noindex, nofollow, unfollowed=unfollowed)
 
     def _leads_on(self, waiting: Waiting) -> bool:
         """Whether the URL is a start URL whose links the declared depth lets through."""
@@ -276,7 +292,7 @@ class SiteSpider(scrapy.Spider):
         if stored is None:
             self._guarded(lambda: self._journal.add(page, redirects=redirects, card=card))
         elif not self.previous.is_own(stored):
-            self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical, card=card or stored.card)))
+            self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical, noindex=page.noindex, card=card or stored.card)))
 
     def _guarded(self, write: Callable[[], None]) -> None:
         """Runs a write to the journal; a StorageError ends the crawl."""
@@ -296,6 +312,7 @@ class SiteSpider(scrapy.Spider):
             requested_url=waiting.url,
             etag=header(response, "ETag"),
             last_modified=header(response, "Last-Modified"),
+            robots=robots_header(response),
             canonical=self.policy.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
         )
 

@@ -7,8 +7,9 @@ from scrapy.http import Response
 from almanac.schemas.reports import FailedPage
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.problems import header
-from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, MAX_URLS, Sitemap, read_sitemap
+from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, read_sitemap
 from almanac.spiders.crawling.stats import CrawlStats
+from almanac.spiders.reading.link_lists import MAX_URLS, LinkList
 from almanac.spiders.selecting.links import UrlPolicy
 
 
@@ -45,7 +46,7 @@ class SitemapQueue:
         self._stats.sitemaps_failed.append(url)
         self._tell(url, reason, detail, status)
 
-    def _queue(self, found: Sitemap, sitemap: Waiting) -> None:
+    def _queue(self, found: LinkList, sitemap: Waiting) -> None:
         for url in self._policy.sitemap_pages(found.pages):
             self._frontier.add(Waiting(url))
         for url in found.sitemaps:

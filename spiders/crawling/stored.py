@@ -11,7 +11,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Request, Response
 
 from almanac.core.clock import utc_now
-from almanac.spiders.crawling.problems import header
+from almanac.spiders.crawling.problems import header, robots_header
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.store.journal import Entry
 
@@ -56,7 +56,9 @@ class StoredPages:
         if response.status != 304 or known is None:
             return response
         body = self._crawler.spider.previous.body(known)  # type: ignore[union-attr]  # SiteSpider has it
-        if body is None:
+        robots = robots_header(response)
+        # Without the header, a 304 does not say whether the page still has the one that kept it from being indexed.
+        if body is None or (known.noindex and known.robots and not robots):
             return request.replace(meta={**request.meta, "unconditional": True}, dont_filter=True)
         unchanged = replace(
             known,
@@ -64,6 +66,7 @@ class StoredPages:
             redirects=list(request.meta.get("redirect_urls", [])),
             etag=header(response, "ETag") or known.etag,
             last_modified=header(response, "Last-Modified") or known.last_modified,
+            robots=robots or known.robots,
             checked_at=utc_now(),
             unchanged=True,
             kept="",

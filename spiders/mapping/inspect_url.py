@@ -11,7 +11,7 @@ from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page
-from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.crawl import fetch_site, require_pages
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.mapping.fields import FieldReading
 from almanac.spiders.mapping.items import Card, map_page
@@ -19,6 +19,7 @@ from almanac.spiders.mapping.pages import read_cards
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
+from almanac.spiders.selecting.withheld import withheld
 from almanac.spiders.store.raw import RawStore
 
 _SHOWN_LINKS = 10
@@ -58,25 +59,28 @@ class LinksReport(BaseModel):
 
 
 class PageReport(BaseModel):
-    """What `almanac test-url` prints: the response, the page's role, its links, items and rejects."""
+    """What `almanac test-url` prints: the response, the page's role, its links, items and rejects. `withheld` says why a run takes no item from it."""
 
     url: str
     final_url: str
     status: int
     content_type: str
     role: Literal["listing", "item", "other"]
+    withheld: str | None = None
     links: LinksReport
     items: list[ItemReport]
     rejects: list[dict[str, Any]]
 
 
 def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
-    """Fetches one page as a crawl would and maps it; stores nothing. Raises the errors of `crawl_site`, and UsageError for a private address."""
+    """Fetches one page as a crawl would and maps it; stores nothing. Raises the errors of `fetch_site` and `require_pages`, and UsageError for a private address."""
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
-        crawl_site(_only(source, url), raw, "inspect")
+        only = _only(source, url)
+        outcome = fetch_site(only, raw, "inspect")
         page = next(raw.pages("inspect"), None)
     if page is None:
+        require_pages(only, outcome)
         raise NoRecords("the page was fetched and could not be read back", where=url, hint="is there space in the temporary folder?")
     return report_page(page, source, url, language)
 
@@ -87,13 +91,15 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
     role = _role(page, source, policy)
     links = [link.url for link in policy.links(content)]
     unfollowed = policy.unfollowed(content) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}
-    items, rejects = _items(content, source, policy, language, role)
+    why = withheld(content, source) if policy.yields_items(page.url) else None
+    items, rejects = _items(content, source, policy, language, role) if why is None else ([], [])
     return PageReport(
         url=url,
         final_url=page.url,
         status=page.status,
         content_type=page.content_type,
         role=role,
+        withheld=None if why is None else ": ".join(why),
         links=LinksReport(count=len(links), first=links[:_SHOWN_LINKS], unfollowed=len(unfollowed)),
         items=items,
         rejects=rejects,

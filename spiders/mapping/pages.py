@@ -16,6 +16,7 @@ from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import language_of
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
+from almanac.spiders.selecting.withheld import withheld
 from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import RawStore
 
@@ -81,8 +82,12 @@ def pages_to_map(pages: Iterable[StoredPage], source: Source, language: str) -> 
         return
     yields_items = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
     for stored in pages:
-        if yields_items(stored.page.url):
+        if yields_items(stored.page.url) and not _is_noindex(stored.page, source):
             yield _work(stored, source, language, None)
+
+
+def _is_noindex(page: Page, source: Source) -> bool:
+    return bool(page.noindex) and isinstance(source, SiteSource) and source.politeness.noindex
 
 
 def _work(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
@@ -98,7 +103,7 @@ def _extractions(stored: StoredPage, source: Source, language: str, card: Card |
         reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
         yield Extraction(rejects=[Reject(source.name, stored.page.url, None, "map", reason)], whole=False)
         return
-    items = map_parts(content, source, language, card)
+    items = iter(()) if withheld(content, source) else map_parts(content, source, language, card)
     while True:
         batch = list(islice(items, _BATCH))
         yield _extraction(batch, source)
@@ -131,7 +136,7 @@ def _pages_behind_listing(held: list[StoredPage], source: SiteSource, language: 
     for stored in held:
         card = _card_of(stored.page, cards, policy)
         is_item = matches(stored.page.url) if source.match else card is not None and stored.page.url not in listings
-        if is_item:
+        if is_item and not _is_noindex(stored.page, source):
             yield _work(stored, source, language, card)
 
 

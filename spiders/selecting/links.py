@@ -16,10 +16,12 @@ from w3lib.url import safe_url_string
 from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.link_lists import kind_of_list, links_of_list
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of
 from almanac.spiders.selecting.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
+from almanac.spiders.selecting.withheld import rules_for
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
 _LINKED = re.compile(r"""<([^<>]*)>((?:[^<,"]|"[^"]*")*)""")  # <target>; name=value; name="value", …
@@ -117,13 +119,21 @@ class UrlPolicy:
             found += [(url, "next") for url in self.next_pages(content)]
         if (stated := self.stated_address(content)) is not None:
             found.append((stated, "canonical"))
-        if self._is_free:
+        if self._is_free and not self.asks_nofollow(content):
             found += [(url, "link") for url in self._absolute(_hrefs(content), content)]
         links: dict[str, Link] = {}
         for url, role in found:
             if url not in links and self.may_follow(url, role):
                 links[url] = Link(url, role)
         return list(links.values())
+
+    def asks_nofollow(self, content: Content) -> bool:
+        """Whether the page asks that its links are not followed, and the declaration obeys. What is declared, such as cards, is followed all the same."""
+        return self.source.politeness.noindex and rules_for(content, self.source).nofollow
+
+    def yields_items(self, url: str, *, in_chain: bool = False) -> bool:
+        """Whether items are taken from a page of that URL: by `match` or, with a declared listing, where it is no page of that."""
+        return self._is_item(url) if self.source.match else self.source.listing is None or not (in_chain or self.is_listing(url))
 
     def is_start(self, url: str) -> bool:
         """Whether a canonical URL is one of the declared start URLs."""
@@ -250,6 +260,8 @@ def _targets(content: Content, where: Selector, scope: Any = None) -> list[str]:
 
 
 def _hrefs(content: Content) -> list[str]:
+    if kind_of_list(content) is not None:
+        return links_of_list(content)
     if content.form != "html":
         return []
     hrefs: list[str] = content.selector.xpath(

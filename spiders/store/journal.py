@@ -50,7 +50,7 @@ class Entry:
         fetched_at: when the body arrived (ISO 8601).
         checked_at: when the server last confirmed the page; later than `fetched_at` after a 304.
         unchanged: whether this crawl's request was answered with 304.
-        canonical: as in `Page`.
+        canonical, robots, noindex: as in `Page`.
         redirects: the URLs that redirected to the page.
         kept: why the page is carried over without being fetched: the reason of its failure, `missed` (no link led to it) or `not_asked`. Empty if fetched.
         misses: how many complete crawls in a row found no link to the page.
@@ -75,6 +75,8 @@ class Entry:
     misses: int = 0
     links_only: bool = False
     card: list[str] = field(default_factory=list)
+    robots: str = ""
+    noindex: str = ""
 
     @classmethod
     def of(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
@@ -87,7 +89,7 @@ class Entry:
         return Page(body=body, **{name: getattr(self, name) for name in _OF_PAGE})
 
 
-_OF_PAGE = ("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical")
+_OF_PAGE = ("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical", "robots", "noindex")
 _KNOWN = frozenset(one.name for one in fields(Entry))
 _NEEDED = _KNOWN - {one.name for one in fields(Entry) if one.default is not MISSING or one.default_factory is not MISSING}
 
@@ -174,7 +176,8 @@ class CrawlIndex:
         for entry in self.in_order():
             ways = sorted({entry.requested_url, *self.aliases(entry)} - {entry.url})
             card = entry.card if entry.kept else []  # its card may be on none of the stored pages any more
-            whole.update(canonical_json([entry.url, entry.sha256, entry.status, entry.content_type, entry.canonical, ways, card]).encode() + b"\n")
+            values = [entry.url, entry.sha256, entry.status, entry.content_type, entry.canonical, ways, card, bool(entry.noindex)]
+            whole.update(canonical_json(values).encode() + b"\n")
         return whole.hexdigest()
 
     def find(self, url: str) -> Entry | None:

@@ -16,7 +16,7 @@ class Answer:
     body: bytes | str = b""
     status: int = 200
     content_type: str | None = "text/html; charset=utf-8"
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)  # a value of several lines is sent as several headers
     delay_s: float = 0.0
 
 
@@ -58,8 +58,9 @@ def loopback_site() -> Iterator[Site]:
             self.send_response(answer.status)
             if answer.content_type:
                 self.send_header("Content-Type", answer.content_type)
-            for name, value in answer.headers.items():
-                self.send_header(name, value)
+            for name, values in answer.headers.items():
+                for value in values.split("\n"):
+                    self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -14,6 +14,7 @@ from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.sitemaps import read_sitemap
+from almanac.spiders.reading import link_lists
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.store.raw import RawStore
 from tests.reference.journey import CONTENT
@@ -141,7 +142,8 @@ def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sitemaps, "MAX_BYTES", 1 << 20)
     with pytest.raises(ValueError, match="larger than 1 MiB"):
         pages(gzip.compress(b"<urlset>" + b" " * (4 << 20)))
-    monkeypatch.setattr(sitemaps, "MAX_URLS", 2)
+    for module in (sitemaps, link_lists):
+        monkeypatch.setattr(module, "MAX_URLS", 2)
     for body in (urlset("http://x.test/1", "http://x.test/2", "http://x.test/3"), "http://x.test/1\nhttp://x.test/2\nhttp://x.test/3"):
         found = read_sitemap(body.encode(), _BASE)
         assert (found.pages, found.left) == (["http://x.test/1", "http://x.test/2"], 1)

@@ -1,0 +1,50 @@
+"""Pages of a site that yield no item whatever the rules find on them: those that ask not to be indexed, and lists of links."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+import parsel
+from lxml import etree
+
+from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.source import SiteSource, Source
+from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.link_lists import kind_of_list
+from almanac.spiders.reading.robots_rules import RobotsRules, robots_rules
+from almanac.spiders.selecting.embedded import find
+
+WITHHELD = frozenset({"noindex", "feed", "sitemap"})
+_OF_LISTS = re.compile(r"(?<![\w.#-])(?:rss|channel|item|feed|entry|rdf|urlset|url|loc|sitemapindex|sitemap)\b", re.IGNORECASE)
+
+
+def withheld(content: Content, source: Source) -> tuple[str, str] | None:
+    """(reason, detail) why a page yields no item; None if it may. Files are the user's own, so none of them is withheld."""
+    if not isinstance(source, SiteSource):
+        return None
+    if source.politeness.noindex and content.page.noindex:
+        return "noindex", content.page.noindex
+    kind = kind_of_list(content)
+    return None if kind is None or _reads_list(content, source) else (kind, "a list of links, which are followed")
+
+
+def rules_for(content: Content, source: SiteSource, now: datetime | None = None) -> RobotsRules:
+    """What the page asks of this source's crawler, whether or not that is obeyed."""
+    return robots_rules(content, source.politeness.user_agent, now)
+
+
+def _reads_list(content: Content, source: SiteSource) -> bool:
+    """Whether the declared rules are about lists of links: they find something here, and take an entry or name an element that only lists have."""
+    rules: list[Selector | FieldRule] = [source.each] if source.each is not None else [*source.fields.values()] if source.yields == "records" else []
+    for rule in rules:
+        if rule.css is None and rule.xpath is None and not rule.reads_body:
+            continue
+        found = find(content, rule)
+        if found and (rule.json_ is not None or _OF_LISTS.search(rule.css or rule.xpath or "") or any(map(_is_entry, found))):
+            return True
+    return False
+
+
+def _is_entry(match: Any) -> bool:
+    element = match.root if isinstance(match, parsel.Selector) else None
+    return isinstance(element, etree._Element) and etree.QName(element).localname.lower() in ("item", "entry", "url", "sitemap")
