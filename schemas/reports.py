@@ -91,6 +91,17 @@ class SourceTexts(BaseModel):
     little_kept: list[str] = []  # their URLs
 
 
+class UnknownUrl(BaseModel):
+    """A made-up URL that a site answers with a page, as if it had it. `pages` were dropped as gone because they show the same.
+
+    `shows` is the start page that it is a copy of, which stays; None if it shows something else.
+    """
+
+    url: str
+    shows: str | None = None
+    pages: int = 0
+
+
 class CrawlOutcome(SourceTexts):
     """Outcome of the acquisition of one source, and what became of the texts of its pages.
 
@@ -105,6 +116,7 @@ class CrawlOutcome(SourceTexts):
     kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
     vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
     failures: list[FailedPage] = []
+    unknown_urls: list[UnknownUrl] = []  # at most one of each host
     nofollow: int = 0  # pages whose plain links were not followed because they ask for that
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0

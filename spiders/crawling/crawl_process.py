@@ -18,6 +18,7 @@ from almanac.spiders.crawling.job import STORAGE_FAILED, Job
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.site_spider import SiteSpider
+from almanac.spiders.crawling.stats import read_stats
 from almanac.spiders.store.journal import Head
 from almanac.spiders.store.raw import RawStore
 
@@ -46,7 +47,8 @@ def crawl(job: Job) -> int:
     with raw.journal(job.run_id, head) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
-        process.crawl(crawler, source=source, journal=journal, previous=pages, progress=Progress(), only=job.only, forgotten=job.forgotten)
+        asked = {"only": job.only, "forgotten": job.forgotten, "shown_for_unknown": _shown_for_unknown(raw, job)}
+        process.crawl(crawler, source=source, journal=journal, previous=pages, progress=Progress(), **asked)
         process.start()
     spider = crawler.spider
     if not isinstance(spider, SiteSpider):
@@ -60,6 +62,11 @@ def crawl(job: Job) -> int:
         return 1
     write_file(raw.stats_path(job.run_id), spider.finished(reason).model_dump_json(indent=1))
     return 0
+
+
+def _shown_for_unknown(raw: RawStore, job: Job) -> dict[str, str]:
+    stats = read_stats(raw, job.previous.concluded) if job.previous.concluded else None
+    return {} if stats is None else stats.shown_for_unknown
 
 
 if __name__ == "__main__":

@@ -100,19 +100,20 @@ class DeclaredRedirects(RedirectMiddleware):
             if request.meta.get("redirect_times", 0) >= _ROBOTS_REDIRECTS:
                 raise Refusal("error", f"robots.txt redirects more than {_ROBOTS_REDIRECTS} times", int(reason))
         else:
-            self._check(redirected.url, [*request.meta.get("redirect_urls", []), request.url], int(reason))
+            self._check(redirected.url, request, int(reason))
         if request.meta.get("redirect_times", 0) >= self.max_redirect_times:
             raise Refusal("error", f"more than {self.max_redirect_times} redirects", int(reason))
         return super()._redirect(redirected, request, reason)
 
-    def _check(self, target: str, way: list[str], status: int) -> None:
+    def _check(self, target: str, request: Request, status: int) -> None:
         spider: Any = self.crawler.spider
+        way = [*request.meta.get("redirect_urls", []), request.url]
         if target in way:
             raise Refusal("error", f"redirects in a circle, back to {target}", status)
         refusal = spider.refusal_of(target)
         if refusal is not None:
             raise Refusal(refusal, f"redirects to {target}", status)
-        if not spider.claim(target, way):
+        if "made_up" not in request.cb_kwargs and not spider.claim(target, way):
             raise Refusal(None)
 
 

@@ -6,9 +6,10 @@ already, and guessed page numbers beyond the end of a pagination.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import scrapy
@@ -30,6 +31,7 @@ from almanac.spiders.crawling.problems import header, problem_of, reason_of, rob
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
 from almanac.spiders.crawling.sitemaps import MAX_BYTES
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
+from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
@@ -84,9 +86,13 @@ class SiteSpider(scrapy.Spider):
         progress: Callable[[int, int], None],
         only: Collection[str] = (),
         forgotten: Collection[str] = (),
+        shown_for_unknown: Mapping[str, str] = MappingProxyType({}),
         **kwargs: Any,
     ) -> None:
-        """`progress(done, queued)` is called after each page. With `only`, just these URLs are fetched; `forgotten` ones are never requested."""
+        """`progress(done, queued)` is called after each page. With `only`, just these URLs are fetched; `forgotten` ones are never requested.
+
+        `shown_for_unknown` is that of the last crawl's stats.
+        """
         super().__init__(**kwargs)
         self.source = source
         self.policy = UrlPolicy(source)
@@ -99,6 +105,7 @@ class SiteSpider(scrapy.Spider):
         self._frontier = Frontier(self.policy)
         self._fallback_pages = FallbackPages(self.policy, previous, self._frontier)
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
+        self._unknown = UnknownUrls(self.policy, shown_for_unknown)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
         self._unfollowed: set[str] = set()
@@ -143,16 +150,34 @@ class SiteSpider(scrapy.Spider):
     def stop_unwanted(self, headers: Any, body_length: int | None, request: scrapy.Request) -> None:
         """Ends the download of a large binary file as soon as its headers have arrived."""
         kind = (headers.get(b"Content-Type") or b"").decode("latin-1")
-        is_page = not kind or is_text_type(kind) or b"Location" in headers or "waiting" not in request.cb_kwargs
+        is_page = not kind or is_text_type(kind) or b"Location" in headers or not {"waiting", "made_up"} & request.cb_kwargs.keys()
         if not is_page and not 0 < (body_length or 0) < _WORTH_STOPPING:
             raise StopDownload
 
     def arrive(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
-        """Handles the response to a page request, whatever its status: stores or counts it and queues its links."""
-        problem = problem_of(response)
+        """Handles the response to a page request, whatever its status: stores or counts it and queues its links.
+
+        The page may have to wait until its host has answered a made-up URL.
+        """
+        asking = self._unknown.ask_before(response, waiting) if problem_of(response) is None else None
+        if asking is None:
+            yield from self._arrived(response, waiting)
+            return
+        for request in asking:
+            self._in_flight += 1
+            yield request.replace(callback=self.arrive_made_up, errback=self.fail, dont_filter=True)
+
+    def arrive_made_up(self, response: Response | None, made_up: str) -> Iterator[scrapy.Request]:
+        """Handles what a host answers to a made-up URL, or that it does not, and then the pages that waited for it."""
+        for page, waiting in self._unknown.take(made_up, response):
+            yield from self._arrived(page, waiting)
+        yield from self._go_on()
+
+    def _arrived(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
+        problem = problem_of(response) or self._unknown.problem_of(response, waiting)
         if problem is None:
             self._take(response, waiting)
-        elif self._is_guess(waiting) and response.status in _NO_SUCH_NUMBER:
+        elif self._is_guess(waiting) and (response.status in _NO_SUCH_NUMBER or (response.status == 200 and problem[0] == "gone")):
             self.stats.ended.append(waiting.url)
         else:
             self._fail(waiting, *problem, status=response.status, request=response.request)
@@ -171,6 +196,9 @@ class SiteSpider(scrapy.Spider):
         reason, detail, status = reason_of(failure.value)
         if "sitemap" in asked and reason is not None:
             self._sitemaps.fail(asked["sitemap"].url, reason, detail, status=status)
+        elif "made_up" in asked:
+            yield from self.arrive_made_up(None, asked["made_up"])
+            return
         elif "waiting" in asked:
             if reason is not None:
                 self._fail(asked["waiting"], reason, detail, status=status, request=request)
@@ -189,6 +217,8 @@ class SiteSpider(scrapy.Spider):
             "beyond_depth": self._frontier.beyond_depth,
             "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
             "unqueued": self._frontier.unqueued,
+            "unknown_urls": self._unknown.reports,
+            "shown_for_unknown": self._unknown.shown,
             "fallbacks_used": self._fallback_pages.fallbacks_used,
         }
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
@@ -237,6 +267,8 @@ class SiteSpider(scrapy.Spider):
         stored: Entry | None = response.meta.get("stored")
         page = stored.page(response.body) if stored else self._page(response, waiting)
         content = Content(page)
+        if self.policy.is_start(waiting.url):
+            self._unknown.note_start(content)
         read = self._read(content, waiting)
         if not response.meta.get("from_disk"):
             self._fallback_pages.site_is_alive()

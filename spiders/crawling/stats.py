@@ -18,6 +18,7 @@ class CrawlStats(CrawlOutcome):
         landed: redirect target that yielded no page → the URL that was requested.
         ended: guessed page numbers beyond the end of a pagination.
         sitemaps: sitemaps read by this crawl, or by the last one where they merely failed now.
+        shown_for_unknown: host → hash of what it shows for a made-up URL; without the hosts that answer with no page.
         sitemaps_failed: sitemaps that were not read.
     """
 
@@ -25,6 +26,7 @@ class CrawlStats(CrawlOutcome):
     landed: dict[str, str] = Field(default_factory=dict)
     ended: list[str] = Field(default_factory=list)
     sitemaps: list[str] = Field(default_factory=list)
+    shown_for_unknown: dict[str, str] = Field(default_factory=dict)
     sitemaps_failed: list[str] = Field(default_factory=list)
 
     def outcome(self) -> CrawlOutcome:

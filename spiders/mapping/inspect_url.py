@@ -73,7 +73,10 @@ class PageReport(BaseModel):
 
 
 def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
-    """Fetches one page as a crawl would and maps it; stores nothing. Raises the errors of `fetch_site` and `require_pages`, and UsageError for a private address."""
+    """Fetches one page as a crawl would and maps it; stores nothing.
+
+    Raises the errors of `fetch_site` and `require_pages`, and UsageError for a private address.
+    """
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
         only = _only(source, url)

@@ -10,7 +10,7 @@ import parsel
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.schemas.declaration.source import FilesSource, Source
+from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields, told_hidden
 from almanac.spiders.mapping.parts import Part, read_parts
@@ -18,6 +18,7 @@ from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import AUTO, language_of
 from almanac.spiders.reading.outline import outline, text_of_lines
+from almanac.spiders.reading.walls import wall_of
 from almanac.spiders.selecting.embedded import find, why_hidden
 from almanac.spiders.selecting.selectors import markup_of
 
@@ -56,6 +57,9 @@ def map_page(content: Content, source: Source, language: str, card: Card | None 
 
 def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
     """Maps a page one part at a time, in page order; yields a Reject for a part that could not be read at all."""
+    if isinstance(source, SiteSource) and (wall := wall_of(content)) is not None:
+        yield Reject(source.name, content.url, content.url if source.id == "url" else None, "map", f"the page shows a wall and no content: {wall}")
+        return
     mapper = _Mapper(content, source, language, card or {})
     for part in read_parts(content, source):
         yield part if isinstance(part, Reject) else mapper.map(part)

@@ -1,9 +1,11 @@
 """Runs on a site with pages that are none: those that ask not to be indexed, lists of links, pages for whatever is not there, consent walls."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +18,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.spiders.mapping.inspect_url import inspect_url
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
+from tests.spiders.conftest import Answer
 from tests.spiders.test_spiders_crawl import links
 
 if TYPE_CHECKING:
@@ -172,6 +175,123 @@ def test_a_feed_may_be_where_a_crawl_starts(base: Base, start: str, kind: str) -
         body = json.dumps({"version": "https://jsonfeed.org/version/1", "items": [{"url": url}]})
     base.site.page("/feed", body, content_type="application/json" if kind == "JSON Feed" else "text/xml")
     base.site.page("/a", text("a"))
-    base.declare(**{"start_urls": [], start: [f"{base.site.base}/feed"]})
+    keys: dict[str, Any] = {"start_urls": [], start: [f"{base.site.base}/feed"]}
+    base.declare(**keys)
     report = base.run()
     assert (report["outcome"], base.items(), base.lost(report)) == ("published", ["/a"], {"/feed": "feed"} if start == "start_urls" else {})
+
+
+def _soft(made: Callable[[str], str]) -> Callable[[str], Answer]:
+    return lambda path: Answer("no robots", 404) if path == "/robots.txt" else Answer(made(path), headers={"ETag": f'"{path}"'})
+
+
+def _not_found(path: str) -> str:
+    now, nonce = datetime.now(UTC), uuid4().hex
+    nav = "<nav>Tours · Hotels · a b c</nav>"
+    return f"<title>{path}</title>{nav}<h1>Nicht gefunden</h1><p>„{path}“ gibt es nicht ({now:%H:%M:%S.%f}).</p><script>x='{nonce}'</script><i>{nonce}</i>"
+
+
+def test_pages_that_show_what_a_made_up_url_shows_are_gone(base: Base) -> None:
+    site = base.site
+    site.otherwise = _soft(_not_found)
+    site.page("/", text("home") + links("/a", "/b", "/tours/c.html", "/d?id=7"))
+    for path in ("/a", "/b", "/tours/c.html", "/d?id=7"):
+        site.page(path, text(path), headers={"ETag": f'"real {path}"'})
+    first = base.run()
+    assert (first["pages"]["fetched"], first["pages"]["gone"], len(base.items())) == (5, 0, 5)
+    made_up = first["sources"][0]["unknown_urls"][0]
+    assert made_up["shows"] is None and site.asked[made_up["url"].removeprefix(site.base)] == 1
+    assert base.run()["outcome"] == "unchanged"
+
+    for path in ("/a", "/tours/c.html", "/d?id=7"):
+        del site.answers[path]
+    base.declare(gate={"max_lost": 0.5})
+    refused = base.run()
+    assert (refused["outcome"], refused["pages"]["gone"], refused["items"]["removed"]) == ("gate_refused", 3, 3)
+    base.declare()
+    lost = base.run()
+    assert (base.items(), base.lost(lost)) == (["/", "/b"], dict.fromkeys(("/a", "/tours/c.html", "/d?id=7"), "gone"))
+    assert lost["sources"][0]["unknown_urls"][0]["pages"] == 3
+    assert base.run()["outcome"] == "unchanged"
+
+
+@pytest.mark.parametrize("start", ["/", "/shop"])
+def test_a_site_that_shows_its_home_page_for_every_url_keeps_that_page(base: Base, start: str) -> None:
+    site = base.site
+    home = text("home") + links("/", "/a", "/dead", "/dead/too")
+    site.otherwise = _soft(lambda _: home)
+    site.page("/", home)
+    site.page("/shop", text("shop") + links("/"))
+    site.page("/a", text("a"))
+    base.declare(start_urls=[f"{site.base}{start}"])
+    report = base.run()
+    assert (base.items(), base.lost(report)) == (sorted({"/", "/a", start}), {"/dead": "gone", "/dead/too": "gone"})
+    assert report["sources"][0]["unknown_urls"][0]["shows"] == (f"{site.base}/" if start == "/" else None)
+
+
+def test_a_real_404_says_all(base: Base) -> None:
+    base.site.page("/", text("home") + links("/a", "/b"))
+    base.site.page("/a", text("same"))
+    base.site.page("/b", text("same"))
+    report = base.run()
+    assert (report["pages"]["fetched"], report["items"]["deduplicated"], report["sources"][0]["unknown_urls"]) == (3, 1, [])
+    assert sorted(set(base.site.asked) - {"/", "/a", "/b", "/robots.txt"})[0].startswith("/no-such-page-")
+    assert sum(count for path, count in base.site.asked.items() if "no-such-page" in path) == 1
+
+
+def test_where_a_host_does_not_answer_the_made_up_url_what_it_said_last_holds(base: Base) -> None:
+    site = base.site
+    site.otherwise = _soft(_not_found)
+    site.page("/", text("home") + links("/a", "/dead"))
+    site.page("/a", text("a"))
+    first = base.run()
+    assert (base.items(), base.lost(first)) == (["/", "/a"], {"/dead": "gone"})
+    site.otherwise = lambda path: Answer("down", 503 if "no-such-page" in path else 404) if path != "/dead" else Answer(_not_found(path))
+    second = base.run()
+    assert (second["outcome"], base.lost(second)) == ("unchanged", {"/dead": "gone"})
+
+
+def test_pages_that_differ_in_what_the_rules_read_are_not_the_same(base: Base) -> None:
+    """A page that scripts draw shows nothing else of its own."""
+
+    def page(path: str) -> str:
+        name = {"/item/1": "A chair", "/item/2": "A table"}.get(path, "?")
+        return f"<h1>Our shop</h1><p>Please wait a moment.</p><script>var data = {{'name': '{name}'}};</script>"
+
+    site = base.site
+    site.otherwise = _soft(page)
+    site.page("/", links("/item/1", "/item/2", "/item/3"))
+    rules: dict[str, Any] = {"match": "/item/", "yields": "records", "text": "{name}"}
+    base.declare(fields={"name": {"json": "name", "from": {"script": "data"}}}, **rules)
+    report = base.run()
+    made_up = report["sources"][0]["unknown_urls"][0]["url"]
+    assert "/item/" in made_up
+    assert (base.items(RECORDS), base.lost(report)) == (["/item/1", "/item/2"], {"/item/3": "gone"})
+
+
+def test_the_made_up_url_is_asked_for_as_the_declaration_allows(base: Base) -> None:
+    site = base.site
+    site.otherwise = _soft(_not_found)
+    site.page("/robots.txt", "User-agent: *\nDisallow: /private/\n", content_type="text/plain")
+    site.page("/docs/", text("docs") + links("/docs/a", "/docs/dead", "/blog/b"))
+    site.page("/docs/a", text("a"))
+    base.declare(start_urls=[f"{site.base}/docs/"], follow={"allow": ["/docs/"], "deny": ["secret"]})
+    report = base.run()
+    assert (base.items(), base.lost(report)) == (["/docs/", "/docs/a"], {"/docs/dead": "gone"})
+    assert all(path.startswith("/docs/") for path in set(site.asked) - {"/robots.txt"})
+
+
+def test_unknown_urls_that_redirect_are_told_by_where_they_lead(base: Base) -> None:
+    """The page that they lead to stays; what is moved to a not-found page of its own does not."""
+    site = base.site
+
+    def answer(path: str) -> Answer:
+        if path.startswith("/error"):
+            return Answer(f"<h1>Sorry</h1><p>We do not have {path.partition('=')[2]}.</p>")
+        return Answer(status=404 if path == "/robots.txt" else 302, headers={"Location": f"/error?from={path[1:]}"})
+
+    site.otherwise = answer
+    site.page("/", text("home") + links("/a", "/dead"))
+    site.page("/a", text("a"))
+    report = base.run()
+    assert (base.items(), base.lost(report)) == (["/", "/a"], {"/dead": "gone"})

@@ -108,7 +108,11 @@ def test_rules_that_are_about_a_list_read_it(body: str, content_type: str, rules
 
 @pytest.mark.parametrize("rules", [{}, {"each": {"css": "article"}}, {"each": {"css": "div.item, li.entry"}}])
 def test_rules_for_pages_find_no_record_in_a_feed(rules: dict[str, Any]) -> None:
-    declared = {"fields": {"name": {"css": "title", "required": True}, "price": {"css": ".price", "type": "price", "required": True}}, "yields": "records", **rules}
+    declared = {
+        "fields": {"name": {"css": "title", "required": True}, "price": {"css": ".price", "type": "price", "required": True}},
+        "yields": "records",
+        **rules,
+    }
     (mapped,) = map_pages([content(RSS, "text/xml").page], site(**declared), "en")
     assert (mapped.drafts, mapped.rejects) == ([], [])
 

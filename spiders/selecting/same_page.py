@@ -1,0 +1,87 @@
+"""Compares what two pages show: their visible text and what the declared rules read, without what differs each time a page is sent.
+
+Bytes would not do: the same not-found page names the URL that was asked for, the time and the id of the request.
+"""
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import parsel
+
+from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.hashing import sha256
+from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.embedded import find
+
+_SHOWN = "//text()[normalize-space() and not(ancestor::script or ancestor::style or ancestor::noscript or ancestor::template or ancestor::head)]"
+_TITLE = "//head/title/text()"
+# Times of day, ids of requests, nonces, durations and epochs. Dates are not: both pages are of the same day. Nor are short numbers, which may be all that
+# tells two pages apart.
+_VOLATILE = re.compile(
+    r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d\S*|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?[ap]\.?m\b\.?)?|\b0[.,]\d{3,}\b|\b\d{9,}\b"
+    r"|\b(?=[a-f-]{0,40}\d)[0-9a-f](?:-?[0-9a-f]){7,}+\b|\b(?=\w*\d)(?=\w*[a-z])\w{16,}+\b"
+)
+
+
+def what_is_shown(content: Content, source: SiteSource) -> list[str]:
+    """Hashes of what a page shows, one for each way to leave out its own URL, the most thorough first; empty if it shows no text.
+
+    Of two pages that show the same, a hash of each is the same: the first one of a page whose URL says nothing, such as a made-up one, is among those of
+    the other.
+    """
+    text = _visible(content)
+    if not text.strip():
+        return []
+    text = _folded("\n".join([text, *content.selector.xpath(_TITLE).getall()[:1], *_read(content, source)] if content.form == "html" else [text]))
+    url, path, words = _names(content)
+    without_path = _without(text, [url, path])
+    return list(dict.fromkeys(sha256(_settled(one)) for one in (_without(without_path, words, whole=True), without_path, text)))
+
+
+def _visible(content: Content) -> str:
+    return " ".join(content.selector.xpath(_SHOWN).getall()) if content.form == "html" else content.text
+
+
+def _read(content: Content, source: SiteSource) -> Iterator[str]:
+    """What declared rules find beside visible text: attributes, and data in scripts. A page that scripts draw may show nothing else of its own."""
+    rules: list[Selector | FieldRule] = [source.each] if source.each is not None else []
+    for rule in [*rules, *source.declared_fields().values()]:
+        where = rule.each if isinstance(rule, FieldRule) and rule.each is not None else rule
+        if where.css is None and where.xpath is None and where.json_ is None:
+            continue
+        for match in find(content, where):
+            yield _plain(match)
+
+
+def _plain(match: Any) -> str:
+    return str(match.get()) if isinstance(match, parsel.Selector) else json.dumps(match, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _names(content: Content) -> tuple[str, str, list[str]]:
+    """The page's URL, its path, and its own part of the path and the query as they may be written on the page, the longest first."""
+    url = _folded(unquote(content.page.requested_url or content.url))
+    parts = urlsplit(url)
+    path = parts.path + (f"?{parts.query}" if parts.query else "")
+    words = {path.rstrip("/").rpartition("/")[2], parts.path.rstrip("/").rpartition("/")[2], *re.split(r"[&=]", parts.query)} - {""}
+    words |= {re.sub(r"[-_+]+", " ", word).strip() for word in words} | {word.rpartition(".")[0] for word in words if "." in word}
+    return url, path, sorted(words - {""}, key=lambda word: (-len(word), word))
+
+
+def _without(text: str, names: list[str], *, whole: bool = False) -> str:
+    for name in names:
+        if len(name) > 1 or (whole and name):
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
+    return text
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())
+
+
+def _settled(text: str) -> str:
+    return " ".join(_VOLATILE.sub("", text).split())
