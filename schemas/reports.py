@@ -21,7 +21,7 @@ class PageCounts(BaseModel):
     fetched: int = 0  # received now, or earlier in a crawl that was interrupted
     unchanged: int = 0  # not sent again by the server (304)
     failed: int = 0  # carried over from the previous crawl
-    gone: int = 0  # answered 404 or 410
+    gone: int = 0  # answered 404 or 410, or with what the site shows for a made-up URL
     vanished: int = 0  # in the last run's crawl, but not reachable by any link any more
     refused: int = 0  # excluded by the declaration, a limit or the page itself, with the reason among the failures
 

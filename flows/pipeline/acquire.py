@@ -87,6 +87,8 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         log.warning("crawl cut short", **where, limit=outcome.finish, pages=outcome.pages.present)
     if outcome.kept:
         log.warning("pages that could not be fetched are kept as they were", **where, pages=outcome.kept)
+    if outcome.nofollow:
+        log.info("pages ask that their links are not followed", **where, pages=outcome.nofollow)
     for one in outcome.unknown_urls:
         shown = f"the page of {one.shows}" if one.shows else "a page"
         log.warning(f"the site answers a made-up URL with {shown}: pages that show the same count as gone", **where, url=one.url, pages=one.pages)

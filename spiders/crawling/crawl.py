@@ -54,6 +54,7 @@ def fetch_site(
     previous: PreviousCrawls = _NONE,
     only: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
+    spares_starts: bool = True,
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
     """Fetches a site into `raw` and carries pages over from the last concluded crawl. A killed crawl of the same `run_id` is resumed.
@@ -62,6 +63,7 @@ def fetch_site(
         previous: crawls whose pages need not be fetched again, and the concluded one whose pages are carried over unless known to be gone.
         only: fetch just these URLs and follow no link.
         forgotten: URLs that were taken down and are never requested.
+        spares_starts: as in `Job`.
         on_page: called as `on_page(done, seen)` while pages arrive.
 
     Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, StorageError if pages cannot
@@ -85,6 +87,7 @@ def fetch_site(
         fetching=fetching_of(source),
         only=asked,
         forgotten=sorted(forgotten),
+        spares_starts=spares_starts,
     )
     with _running(job) as process:
         errors = _follow(process, on_page, source.limits.seconds + GRACE_S)

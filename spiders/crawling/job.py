@@ -20,6 +20,7 @@ class Job(BaseModel):
         fetching: fingerprint of the fetching rules.
         only: fetch just these URLs and follow no link; empty crawls the whole site.
         forgotten: URLs that are never requested.
+        spares_starts: a start URL is a page, even if it shows what the site shows for a made-up URL.
     """
 
     source: dict[str, Any]
@@ -30,3 +31,4 @@ class Job(BaseModel):
     fetching: str = ""
     only: list[str] = []
     forgotten: list[str] = []
+    spares_starts: bool = True

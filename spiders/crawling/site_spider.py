@@ -87,11 +87,12 @@ class SiteSpider(scrapy.Spider):
         only: Collection[str] = (),
         forgotten: Collection[str] = (),
         shown_for_unknown: Mapping[str, str] = MappingProxyType({}),
+        spares_starts: bool = True,
         **kwargs: Any,
     ) -> None:
         """`progress(done, queued)` is called after each page. With `only`, just these URLs are fetched; `forgotten` ones are never requested.
 
-        `shown_for_unknown` is that of the last crawl's stats.
+        `shown_for_unknown` is that of the last crawl's stats; `spares_starts` is as in `Job`.
         """
         super().__init__(**kwargs)
         self.source = source
@@ -105,7 +106,7 @@ class SiteSpider(scrapy.Spider):
         self._frontier = Frontier(self.policy)
         self._fallback_pages = FallbackPages(self.policy, previous, self._frontier)
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
-        self._unknown = UnknownUrls(self.policy, shown_for_unknown)
+        self._unknown = UnknownUrls(self.policy, shown_for_unknown, spares_starts=spares_starts)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
         self._unfollowed: set[str] = set()

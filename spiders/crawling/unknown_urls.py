@@ -50,9 +50,10 @@ class _Host:
 class UnknownUrls:
     """What the hosts of a crawl answer to made-up URLs. `known` are the hashes that the last crawl found, by host: used where a host gives no answer."""
 
-    def __init__(self, policy: UrlPolicy, known: Mapping[str, str]) -> None:
+    def __init__(self, policy: UrlPolicy, known: Mapping[str, str], *, spares_starts: bool = True) -> None:
         self._policy = policy
         self._known = known
+        self._spares_starts = spares_starts
         self._hosts: dict[str, _Host] = {}
         self._starts: dict[str, tuple[str, list[str]]] = {}  # host → its first start page, and what it shows
 
@@ -127,7 +128,7 @@ class UnknownUrls:
         if response.meta.get("from_disk") or (stored is not None and stored.unchanged):
             return False
         url = self._policy.canonical(response.url)
-        is_start = self._policy.is_start(url) or self._policy.is_start(waiting.url)
+        is_start = self._spares_starts and (self._policy.is_start(url) or self._policy.is_start(waiting.url))
         is_home = urlsplit(url).path == "/" and not urlsplit(url).query
         return not (is_start or is_home) and self._policy.yields_items(url, in_chain=waiting.chain is not None)
 
@@ -148,6 +149,12 @@ def _host(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
+def made_up_names(host: str) -> tuple[str, str]:
+    """The word and the number that stand in made-up URLs of a host (`https://x.test`)."""
+    digest = sha256(host)
+    return f"no-such-page-{digest[:12]}", str(100_000_000 + int(digest[:8], 16) % 899_999_999)
+
+
 def _beside(url: str) -> str:
     """A made-up URL in the place of another: a number where that has one, else a word, with the same suffix."""
     parts = urlsplit(url)
@@ -157,6 +164,6 @@ def _beside(url: str) -> str:
         path, ending = _INDEX.sub("", path).rstrip("/"), f"/{index[0] if index is not None else ''}"
     folder, _, name = path.rpartition("/")
     suffix = re.search(r"\.\w{1,5}$", name)
-    digest = sha256(_host(url))
-    word = f"{1 + int(digest[:8], 16) % 899_999_999}" if name.isdigit() else f"no-such-page-{digest[:12]}"
+    word, number = made_up_names(_host(url))
+    word = number if name.isdigit() else word
     return urlunsplit((*parts[:2], f"{folder}/{word}{suffix[0] if suffix else ''}{ending}", "", ""))

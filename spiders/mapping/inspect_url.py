@@ -80,7 +80,8 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
         only = _only(source, url)
-        outcome = fetch_site(only, raw, "inspect")
+        policy = UrlPolicy(source)
+        outcome = fetch_site(only, raw, "inspect", spares_starts=policy.is_start(policy.canonical(url)))
         page = next(raw.pages("inspect"), None)
     if page is None:
         require_pages(only, outcome)

@@ -51,7 +51,7 @@ _GO_ON = re.compile(
     re.IGNORECASE,
 )
 _CONSENT = re.compile(
-    r"cookie|kakor|\bkaker|sušenk|ciasteczk|ciastecz[ek]|куки|файлы c|עוגיות|קוקי|クッキー|쿠키|ملفات تعريف|คุกกี้|çerez|consent|privacy|personal data|datenschutz|einwillig"
+    r"cookie|kakor|\bkaker|sušenk|ciastecz[ek]|куки|עוגיות|קוקי|クッキー|쿠키|ملفات تعريف|คุกกี้|çerez|consent|privacy|personal data|datenschutz|einwillig"
     r"|personenbezogen|vie privée|données personnelles|confidentialité|consentement|privacidad|datos personales|dati personali|riêng tư|dữ liệu cá nhân|פרטיות"
     r"|persoonsgegevens|dados pessoais|prywatno|danych osobowych|персональн|隐私|個人|プライバシー|개인정보|الخصوصية",
     re.IGNORECASE,
@@ -67,12 +67,13 @@ _POLICY = re.compile(
     re.IGNORECASE,
 )
 _CHECK = re.compile(
-    r"checking (?:your|the|if)|just a moment|verif\w+ (?:that )?you(?:'re| are)|(?:a|not a) robot|security (?:check|verification)|ddos protection|attention required"
-    r"|(?:enable|activate|turn on|allow|requires?|needs?)\W+(?:\w+\W+){0,3}(?:javascript|cookies)|(?:javascript|cookies)\W+(?:\w+\W+){0,3}(?:disabled|required|off|enabled)\b"
-    r"|javascript[^.]{0,40}(?:aktiv|einschalt|désactiv|activ|desactiv|habilit|disabilit|abilit|inschakel|uitgeschakeld|ativ|włącz|wyłącz|מופעל|לאפשר|הפעל|включ|有効|启用|활성)"
+    r"checking (?:your|the|if)|just a moment|verif\w+ (?:that )?you(?:'re| are)|(?:a|not a) robot"
+    r"|security (?:check|verification)|ddos protection|attention required"
+    r"|(?:enable|activate|turn on|allow|requires?|needs?)\W+(?:\w+\W+){0,3}(?:javascript|cookies)"
+    r"|(?:javascript|cookies)\W+(?:\w+\W+){0,3}(?:disabled|required|off|enabled)\b|javascript[^.]{0,40}(?:aktiv|einschalt|désactiv|activ|desactiv|habilit|disabilit|abilit|inschakel|uitgeschakeld|ativ|włącz|wyłącz|מופעל|לאפשר|הפעל|включ|有効|启用|활성)"
     r"|(?:aktiv|activ|désactiv|habilit|abilit|schakel|ativ|włącz|bật|kích hoạt|הפעל|לאפשר|включ|启用|启动)[^.]{0,40}(?:javascript|cookies)"
     r"|(?:überprüf|prüf|vérifi|compro|verific|controll|kiểm tra|xác minh|sprawdz|controle|בודק|מוודא|בדיק|провер|検証|验证|확인)[^.]{0,40}"
-    r"(?:browser|navig|navegador|trình duyệt|przeglądark|דפדפן|браузер|浏览器|ブラウザ|브라우저|mensch|humain|human|umano|con người|אנוש|אדם|człowiek|mens\b|人)",
+    r"(?:browser|navig|navegador|trình duyệt|przeglądark|דפדפן|браузер|浏览器|ブラウザ|브라우저|mens|huma|umano|con người|אנוש|אדם|człowiek|人)",
     re.IGNORECASE,
 )
 _CHECKER = re.compile(

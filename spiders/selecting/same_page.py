@@ -20,6 +20,15 @@ from almanac.spiders.selecting.embedded import find
 
 _SHOWN = "//text()[normalize-space() and not(ancestor::script or ancestor::style or ancestor::noscript or ancestor::template or ancestor::head)]"
 _TITLE = "//head/title/text()"
+# A short word or a number of the URL may be all that tells two pages apart, unless they say that something is not there.
+_TELLING = re.compile(r"\d+|\w{1,3}")
+_NOT_THERE = re.compile(
+    r"not? (?:be )?found|\b404\b|\b410\b|(?:not|n.t) (?:exist|available)|no longer|no such|nicht (?:gefunden|vorhanden|verfügbar)|existiert nicht|introuvable"
+    r"|n.existe|n.est plus|no (?:se )?(?:ha )?(?:encontrad|existe|disponible)|non (?:è )?(?:stat\w )?(?:trovat|esiste|disponibil)"
+    r"|không (?:tìm thấy|tồn tại|có)"
+    r"|לא (?:נמצא|קיימ)|niet (?:gevonden|beschikbaar)|bestaat niet|não (?:foi )?(?:encontrad|existe)|nie (?:znaleziono|istnieje)|nenalezen|neexistuj"
+    r"|не (?:найден|существу)|hittades inte|ikke f[ua]n|ei löyd|nem található|bulunamadı|存在しません|見つかりません|不存在|未找到|찾을 수 없|غير موجود"
+)
 # Times of day, ids of requests, nonces, durations and epochs. Dates are not: both pages are of the same day. Nor are short numbers, which may be all that
 # tells two pages apart.
 _VOLATILE = re.compile(
@@ -38,9 +47,9 @@ def what_is_shown(content: Content, source: SiteSource) -> list[str]:
     if not text.strip():
         return []
     text = _folded("\n".join([text, *content.selector.xpath(_TITLE).getall()[:1], *_read(content, source)] if content.form == "html" else [text]))
-    url, path, words = _names(content)
-    without_path = _without(text, [url, path])
-    return list(dict.fromkeys(sha256(_settled(one)) for one in (_without(without_path, words, whole=True), without_path, text)))
+    url, path, words = _names(content, may_be_short=_NOT_THERE.search(text) is not None)
+    without_path = _without(text, [url, *([path] if path != "/" else [])])
+    return list(dict.fromkeys(sha256(_settled(one)) for one in (_without(without_path, words), without_path, text)))
 
 
 def _visible(content: Content) -> str:
@@ -62,20 +71,20 @@ def _plain(match: Any) -> str:
     return str(match.get()) if isinstance(match, parsel.Selector) else json.dumps(match, sort_keys=True, ensure_ascii=False, default=str)
 
 
-def _names(content: Content) -> tuple[str, str, list[str]]:
+def _names(content: Content, *, may_be_short: bool) -> tuple[str, str, list[str]]:
     """The page's URL, its path, and its own part of the path and the query as they may be written on the page, the longest first."""
     url = _folded(unquote(content.page.requested_url or content.url))
     parts = urlsplit(url)
     path = parts.path + (f"?{parts.query}" if parts.query else "")
     words = {path.rstrip("/").rpartition("/")[2], parts.path.rstrip("/").rpartition("/")[2], *re.split(r"[&=]", parts.query)} - {""}
-    words |= {re.sub(r"[-_+]+", " ", word).strip() for word in words} | {word.rpartition(".")[0] for word in words if "." in word}
-    return url, path, sorted(words - {""}, key=lambda word: (-len(word), word))
+    words |= {word.rpartition(".")[0] for word in words if "." in word}
+    words |= {re.sub(r"[-_+]+", " ", word).strip() for word in words}
+    return url, path, sorted((word for word in words if word and (may_be_short or not _TELLING.fullmatch(word))), key=lambda word: (-len(word), word))
 
 
-def _without(text: str, names: list[str], *, whole: bool = False) -> str:
+def _without(text: str, names: list[str]) -> str:
     for name in names:
-        if len(name) > 1 or (whole and name):
-            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
     return text
 
 

@@ -15,6 +15,7 @@ from almanac.core.tables import DOCUMENTS, RECORDS, read_table
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
+from almanac.schemas.errors import NoRecords
 from almanac.spiders.mapping.inspect_url import inspect_url
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
@@ -24,6 +25,7 @@ from tests.spiders.test_spiders_crawl import links
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
 
+pytestmark = pytest.mark.slow  # whole runs
 _ALL = {"max_lost": None, "max_failed": None, "max_added": None}
 
 
@@ -193,14 +195,14 @@ def _not_found(path: str) -> str:
 
 def test_pages_that_show_what_a_made_up_url_shows_are_gone(base: Base) -> None:
     site = base.site
-    site.otherwise = _soft(_not_found)
+    site.otherwise = site.unknown = _soft(_not_found)
     site.page("/", text("home") + links("/a", "/b", "/tours/c.html", "/d?id=7"))
     for path in ("/a", "/b", "/tours/c.html", "/d?id=7"):
         site.page(path, text(path), headers={"ETag": f'"real {path}"'})
     first = base.run()
     assert (first["pages"]["fetched"], first["pages"]["gone"], len(base.items())) == (5, 0, 5)
     made_up = first["sources"][0]["unknown_urls"][0]
-    assert made_up["shows"] is None and site.asked[made_up["url"].removeprefix(site.base)] == 1
+    assert made_up["shows"] is None and site.made_up == {made_up["url"].removeprefix(site.base): 1}
     assert base.run()["outcome"] == "unchanged"
 
     for path in ("/a", "/tours/c.html", "/d?id=7"):
@@ -219,7 +221,7 @@ def test_pages_that_show_what_a_made_up_url_shows_are_gone(base: Base) -> None:
 def test_a_site_that_shows_its_home_page_for_every_url_keeps_that_page(base: Base, start: str) -> None:
     site = base.site
     home = text("home") + links("/", "/a", "/dead", "/dead/too")
-    site.otherwise = _soft(lambda _: home)
+    site.otherwise = site.unknown = _soft(lambda _: home)
     site.page("/", home)
     site.page("/shop", text("shop") + links("/"))
     site.page("/a", text("a"))
@@ -229,24 +231,42 @@ def test_a_site_that_shows_its_home_page_for_every_url_keeps_that_page(base: Bas
     assert report["sources"][0]["unknown_urls"][0]["shows"] == (f"{site.base}/" if start == "/" else None)
 
 
+def test_test_url_tells_a_page_that_is_gone(base: Base) -> None:
+    base.site.otherwise = base.site.unknown = _soft(_not_found)
+    base.site.page("/a", text("a"))
+    assert [item.title for item in base.inspected("/a").items] == [f"{base.site.base}/a"]
+    with pytest.raises(NoRecords, match=r"/b: gone \(status 200\), it shows what the site shows for http"):
+        base.inspected("/b")
+
+
+def test_a_wall_is_refused_with_its_reason(base: Base) -> None:
+    base.site.page("/", text("home") + links("/a"))
+    base.site.page("/a", "<form><p>We use cookies to measure our traffic and to show advertisements.</p><button>Accept all</button></form>")
+    report = base.run()
+    assert (report["outcome"], report["items"]["quarantined"], base.items()) == ("published_with_rejects", 1, ["/"])
+    (reject,) = map(json.loads, Path(report["rejects_file"]).read_text().splitlines())
+    assert reject["url"] == f"{base.site.base}/a" and reject["reason"].startswith("the page shows a wall and no content")
+    planned = plan(load_declaration(str(base.declared), ""), base.data)
+    assert [one["reason"] for one in planned.rejects] == [reject["reason"]] == [one["reason"] for one in base.inspected("/a").rejects]
+
+
 def test_a_real_404_says_all(base: Base) -> None:
     base.site.page("/", text("home") + links("/a", "/b"))
     base.site.page("/a", text("same"))
     base.site.page("/b", text("same"))
     report = base.run()
     assert (report["pages"]["fetched"], report["items"]["deduplicated"], report["sources"][0]["unknown_urls"]) == (3, 1, [])
-    assert sorted(set(base.site.asked) - {"/", "/a", "/b", "/robots.txt"})[0].startswith("/no-such-page-")
-    assert sum(count for path, count in base.site.asked.items() if "no-such-page" in path) == 1
+    assert list(base.site.made_up.values()) == [1]
 
 
 def test_where_a_host_does_not_answer_the_made_up_url_what_it_said_last_holds(base: Base) -> None:
     site = base.site
-    site.otherwise = _soft(_not_found)
+    site.otherwise = site.unknown = _soft(_not_found)
     site.page("/", text("home") + links("/a", "/dead"))
     site.page("/a", text("a"))
     first = base.run()
     assert (base.items(), base.lost(first)) == (["/", "/a"], {"/dead": "gone"})
-    site.otherwise = lambda path: Answer("down", 503 if "no-such-page" in path else 404) if path != "/dead" else Answer(_not_found(path))
+    site.unknown = lambda _: Answer("down", 503)
     second = base.run()
     assert (second["outcome"], base.lost(second)) == ("unchanged", {"/dead": "gone"})
 
@@ -259,7 +279,7 @@ def test_pages_that_differ_in_what_the_rules_read_are_not_the_same(base: Base) -
         return f"<h1>Our shop</h1><p>Please wait a moment.</p><script>var data = {{'name': '{name}'}};</script>"
 
     site = base.site
-    site.otherwise = _soft(page)
+    site.otherwise = site.unknown = _soft(page)
     site.page("/", links("/item/1", "/item/2", "/item/3"))
     rules: dict[str, Any] = {"match": "/item/", "yields": "records", "text": "{name}"}
     base.declare(fields={"name": {"json": "name", "from": {"script": "data"}}}, **rules)
@@ -271,14 +291,14 @@ def test_pages_that_differ_in_what_the_rules_read_are_not_the_same(base: Base) -
 
 def test_the_made_up_url_is_asked_for_as_the_declaration_allows(base: Base) -> None:
     site = base.site
-    site.otherwise = _soft(_not_found)
+    site.otherwise = site.unknown = _soft(_not_found)
     site.page("/robots.txt", "User-agent: *\nDisallow: /private/\n", content_type="text/plain")
     site.page("/docs/", text("docs") + links("/docs/a", "/docs/dead", "/blog/b"))
     site.page("/docs/a", text("a"))
     base.declare(start_urls=[f"{site.base}/docs/"], follow={"allow": ["/docs/"], "deny": ["secret"]})
     report = base.run()
     assert (base.items(), base.lost(report)) == (["/docs/", "/docs/a"], {"/docs/dead": "gone"})
-    assert all(path.startswith("/docs/") for path in set(site.asked) - {"/robots.txt"})
+    assert all(path.startswith("/docs/") for path in {*site.asked, *site.made_up} - {"/robots.txt"})
 
 
 def test_unknown_urls_that_redirect_are_told_by_where_they_lead(base: Base) -> None:
@@ -290,8 +310,22 @@ def test_unknown_urls_that_redirect_are_told_by_where_they_lead(base: Base) -> N
             return Answer(f"<h1>Sorry</h1><p>We do not have {path.partition('=')[2]}.</p>")
         return Answer(status=404 if path == "/robots.txt" else 302, headers={"Location": f"/error?from={path[1:]}"})
 
-    site.otherwise = answer
+    site.otherwise = site.unknown = answer
     site.page("/", text("home") + links("/a", "/dead"))
     site.page("/a", text("a"))
     report = base.run()
     assert (base.items(), base.lost(report)) == (["/", "/a"], {"/dead": "gone"})
+
+
+def test_pages_that_only_differ_by_the_number_in_their_url_are_pages(base: Base) -> None:
+    """A site that has a page for each number shows one for a made-up number, too."""
+    site = base.site
+    site.otherwise = site.unknown = lambda path: Answer(f"<h1>Tour {path[6:]}</h1><p>All about tour {path[6:]}.</p>", 200 if path[6:].isdigit() else 404)
+    site.page("/", links("/tour/1", "/tour/2"))
+    base.declare(match="/tour/")
+    report = base.run()
+    assert (report["outcome"], base.items(), len(site.made_up)) == ("published", ["/tour/1", "/tour/2"], 1)
+
+    site.otherwise = site.unknown = lambda path: Answer(f"<h1>Tour {path[6:]}</h1><p>không tìm thấy</p>", 200 if path[6:].isdigit() else 404)
+    site.page("/tour/1", "<h1>Tour 1</h1>" + text("one"))
+    assert base.lost(base.run()) == {"/tour/2": "gone"}

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from almanac.spiders.crawling.unknown_urls import made_up_names
+
 
 @dataclass
 class Answer:
@@ -23,13 +25,15 @@ class Answer:
 @dataclass
 class Site:
     """`answers` maps a path with its query to what is served there; of any other path, `otherwise` is asked. A page with an ETag or
-    a Last-Modified is not sent again to whoever has it."""
+    a Last-Modified is not sent again to whoever has it. What a crawl makes up to see what becomes of it is not counted with the others."""
 
     base: str
     answers: dict[str, Answer] = field(default_factory=dict)
     otherwise: Callable[[str], Answer] = lambda _: Answer("nothing here", 404)
     asked: Counter[str] = field(default_factory=Counter)
     sent: Counter[str] = field(default_factory=Counter)  # bodies
+    unknown: Callable[[str], Answer] = lambda _: Answer("nothing here", 404)  # what is made up
+    made_up: Counter[str] = field(default_factory=Counter)
 
     def page(self, path: str, body: bytes | str = "", **keys: Any) -> None:
         """Serves `body` at `path`; `keys` are the other fields of an Answer."""
@@ -45,8 +49,9 @@ def loopback_site() -> Iterator[Site]:
             return
 
         def do_GET(self) -> None:
-            site.asked[self.path] += 1
-            answer = site.answers.get(self.path) or site.otherwise(self.path)
+            is_made_up = any(name in self.path for name in made_up_names(site.base))
+            (site.made_up if is_made_up else site.asked)[self.path] += 1
+            answer = site.unknown(self.path) if is_made_up else site.answers.get(self.path) or site.otherwise(self.path)
             time.sleep(answer.delay_s)
             body = answer.body.encode() if isinstance(answer.body, str) else answer.body
             validators = {"If-None-Match": "ETag", "If-Modified-Since": "Last-Modified"}
@@ -54,7 +59,8 @@ def loopback_site() -> Iterator[Site]:
                 self.send_response(304)
                 self.end_headers()
                 return
-            site.sent[self.path] += 1
+            if not is_made_up:
+                site.sent[self.path] += 1
             self.send_response(answer.status)
             if answer.content_type:
                 self.send_header("Content-Type", answer.content_type)

@@ -73,7 +73,7 @@ def test_a_page_that_only_asks_for_consent_is_a_wall(language: str, markup: str,
     wall = {
         "form": f"<form method=post><h2>Voyago</h2><p>{said}</p><input type=submit value='{accept}'><input type=submit value='{reject}'></form>",
         "named": f"<div id='cookie-consent-banner'><div><p>{said}</p><p>{said}</p></div><div><button>{reject}</button><button>{accept}</button></div></div>",
-        "dialog": f"<div role=dialog aria-modal=true><h1>Voyago</h1><p>{said}</p><p><span class='btn'>{accept}</span> <span class='btn'>{reject}</span></p></div>",
+        "dialog": f"<div role=dialog aria-modal=true><h1>Voyago</h1><p>{said}</p><p><b class='btn'>{accept}</b> <b class='btn'>{reject}</b></p></div>",
         "links": f"<main><p>{said}</p><a href='/?consent=1'>{accept}</a> <a href='/?consent=0'>{reject}</a></main>",
     }[markup]
     found = wall_of(page(around.format(wall) if around else wall))
@@ -99,6 +99,8 @@ def test_a_page_that_only_checks_the_browser_is_a_wall(language: str) -> None:
     assert wall_of(page(f"{_NAV}<p class=hint>{said}</p>{_ARTICLE}<script></script>")) is None
 
 
+_CAR = "<p>The car is returned with a full tank, or we fill it.</p>"
+_RACK = "<p>Let them cool on a rack before you eat them.</p>"
 _COOKIES = "<p>A cookie is a small file that a server leaves with a browser, which sends it back each time that it asks for a page of the same site.</p>"
 
 
@@ -108,11 +110,11 @@ _COOKIES = "<p>A cookie is a small file that a server leaves with a browser, whi
         ("What cookies are", f"{_NAV}<article><h1>What cookies are</h1>{_COOKIES * 5}<p>You accept one without knowing.</p></article>"),
         ("Privacy policy", f"{_NAV}<main><h1>Privacy policy</h1>{_COOKIES * 4}<form><button>Accept cookies</button></form></main>"),
         ("Datenschutzerklärung", f"<main><h1>Datenschutzerklärung</h1><p>Wir verwenden Cookies.</p>{_COOKIES}<button>Akzeptieren</button></main>"),
-        ("Terms", f"{_NAV}<main><h1>Terms</h1><p>Guests must be 18 years old to rent a car.</p>{'<p>The car is returned with a full tank, or we fill it.</p>' * 6}</main>"),
-        ("Chocolate cookies", f"{_NAV}<main><h1>Chocolate cookies</h1><p>Bake the cookies for 12 minutes at 180 degrees.</p>{'<p>Let them cool on a rack.</p>' * 9}<button>Yes, save this</button></main>"),
-        ("Chocolate cookies", "<main><h1>Chocolate cookies</h1><p>Twelve cookies for 3.50, baked this morning in our own oven with butter.</p><button>Add to basket</button></main>"),
+        ("Terms", f"{_NAV}<main><h1>Terms</h1><p>Guests must be 18 years old to rent a car.</p>{_CAR * 6}</main>"),
+        ("Cookies", f"{_NAV}<main><h1>Chocolate cookies</h1><p>Bake the cookies for 12 minutes.</p>{_RACK * 5}<button>Yes, save this</button></main>"),
+        ("Cookies", "<main><h1>Chocolate cookies</h1><p>Twelve cookies, baked this morning in our own oven.</p><button>Add to basket</button></main>"),
         ("Sign in", "<form><p>Sign in to see your bookings.</p><input name=user><button>Continue</button></form>"),
-        ("How do I turn JavaScript on?", f"{_NAV}<h1>How do I turn JavaScript on?</h1><p>Open the settings and enable JavaScript.</p><p>{'Then load the page again. ' * 20}</p><script></script>"),
+        ("How to", f"{_NAV}<h1>How do I turn it on?</h1><p>Open the settings and enable JavaScript.</p>{_RACK * 9}<script></script>"),
         ("Empty", ""),
     ],
     ids=lambda value: value[:20],
