@@ -107,7 +107,7 @@ def _show_report(report: RunReport, handle: str) -> None:
     if report.error:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
     if lost := lost_rows(report.sources):
-        print_table("Pages that did not arrive or are gone", LOST_COLUMNS, lost)
+        print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
     _show_texts(report.sources, handle)
     if report.gate is not None and report.gate.verdict == "refused":
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
@@ -173,7 +173,7 @@ def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, da
     print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
     if lost := lost_pages(result.sources):
         more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
-        print_table(f"Pages that do not arrive or are gone{more}", ("page", "reason"), lost[:_SHOWN])
+        print_table(f"Pages that do not arrive, are gone or are left out{more}", ("page", "reason"), lost[:_SHOWN])
     _show_texts(result.sources, declaration.handle)
     _show_rejects(result.rejects)
 

@@ -44,7 +44,7 @@ def show_summary(report: RunReport) -> None:
     if report.gate is not None:
         _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
     if lost := lost_rows(report.sources):
-        _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive or are gone, by reason ({of})")
+        _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive, are gone or are left out, by reason ({of})")
     if texts := text_rows(report.sources):
         _table(report.kb, "texts", as_records(TEXT_COLUMNS, texts), f"Pages whose main text may not be found; {DECLARE_BODY} ({of})")
     if duplicates := duplicate_rows(report):
