@@ -91,7 +91,7 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         log.info("pages ask that their links are not followed", **where, pages=outcome.nofollow)
     for one in outcome.unknown_urls:
         shown = f"the page of {one.shows}" if one.shows else "a page"
-        log.warning(f"the site answers a made-up URL with {shown}: pages that show the same count as gone", **where, url=one.url, pages=one.pages)
+        log.warning(f"the site answers a made-up URL with {shown}; those that show the same are gone", **where, url=one.url, gone=one.pages)
     if outcome.beyond_depth:
         log.info("links lead beyond the declared depth", **where, links=outcome.beyond_depth)
     if outcome.unqueued:

@@ -175,6 +175,17 @@ class SiteSpider(scrapy.Spider):
         yield from self._go_on()
 
     def _arrived(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
+        if problem_of(response) is None and self._unknown.waits(response, waiting):
+            yield from self._decided()
+        else:
+            yield from self._handled(response, waiting)
+
+    def _decided(self) -> Iterator[scrapy.Request]:
+        """Handles the pages that wait until it is decided what they are: when enough of them do, or nothing else is under way."""
+        for response, waiting in self._unknown.decided(at_once=self._in_flight == self._unknown.doubtful):
+            yield from self._handled(response, waiting)
+
+    def _handled(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
         problem = problem_of(response) or self._unknown.problem_of(response, waiting)
         if problem is None:
             self._take(response, waiting)
@@ -242,6 +253,8 @@ class SiteSpider(scrapy.Spider):
         if not self._in_flight and self._frontier.is_empty:
             self._fallback_pages.probe()
         yield from self._released()
+        if self._in_flight and self._in_flight == self._unknown.doubtful:  # all that is under way waits
+            yield from self._decided()
 
     def _released(self) -> Iterator[scrapy.Request]:
         """Requests that the limits allow now."""

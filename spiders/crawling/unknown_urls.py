@@ -2,11 +2,16 @@
 
 Some sites answer status 200 whatever they are asked for, with a page that says so or with their home page. Each host is asked once a crawl, when the first
 page has arrived that may be such an answer; it is asked for as any page is, by the same robots.txt, pace and limits. The pages wait for what it says.
+
+Other sites have a page for whatever they are asked for. A page that shows the same but for its own URL, and does not say that something is not there, is
+doubtful: it waits until other pages tell whether the host has any of its own.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import scrapy
@@ -19,9 +24,11 @@ from almanac.spiders.crawling.frontier import Waiting
 from almanac.spiders.crawling.problems import header, problem_of
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.links import UrlPolicy
-from almanac.spiders.selecting.same_page import what_is_shown
+from almanac.spiders.selecting.same_page import Shown, what_is_shown
 
 _INDEX = re.compile(r"index\.\w+$")
+_MOST_DOUBTFUL = 100  # pages that wait
+_MANY = 4  # doubtful pages for each other one: more, and the host has a page for whatever it is asked for
 Arrived = tuple[Response, Waiting]
 
 
@@ -36,6 +43,9 @@ class _Host:
         lands: the URL that the made-up one redirects to; itself if it does not.
         right: the canonical URL that its page declares.
         waiting: pages that arrived before the answer.
+        doubtful: pages that show the same but for their URL.
+        others: number of pages that show something else, those known from before included.
+        has_all: whether the host has a page for whatever it is asked for; None until that is decided.
     """
 
     url: str
@@ -44,23 +54,27 @@ class _Host:
     lands: str = ""
     right: str | None = None
     waiting: list[Arrived] = field(default_factory=list)
+    doubtful: list[Arrived] = field(default_factory=list)
+    others: int = 0
+    has_all: bool | None = None
     report: UnknownUrl | None = None
 
 
 class UnknownUrls:
-    """What the hosts of a crawl answer to made-up URLs. `known` are the hashes that the last crawl found, by host: used where a host gives no answer."""
+    """What the hosts of a crawl answer to made-up URLs. `known` is `shown` of the last crawl."""
 
     def __init__(self, policy: UrlPolicy, known: Mapping[str, str], *, spares_starts: bool = True) -> None:
         self._policy = policy
         self._known = known
         self._spares_starts = spares_starts
         self._hosts: dict[str, _Host] = {}
-        self._starts: dict[str, tuple[str, list[str]]] = {}  # host → its first start page, and what it shows
+        self._others: Counter[str] = Counter()  # pages known from before, by host
+        self._starts: dict[str, tuple[str, Shown]] = {}  # host → its first start page, and what it shows
 
     @property
     def shown(self) -> dict[str, str]:
-        """Host → hash of what it shows for a made-up URL, of the hosts that show anything."""
-        return {name: host.shown for name, host in self._hosts.items() if host.shown}
+        """Host → hash of what it shows for a made-up URL, of the hosts that show anything; empty where a host has a page for whatever it is asked for."""
+        return {name: "" if host.has_all else host.shown for name, host in self._hosts.items() if host.shown or host.has_all}
 
     @property
     def reports(self) -> list[UnknownUrl]:
@@ -72,9 +86,10 @@ class UnknownUrls:
 
         Start URLs, the home page, pages that yield no item, and pages known from before need not.
         """
-        if not self._may_be_none(response, waiting):
-            return None
         name = _host(response.url)
+        if not self._may_be_none(response, waiting):
+            self._others[name] += _is_known(response) and self._is_item(response, waiting)
+            return None
         host = self._hosts.get(name)
         if host is None:
             made_up = self._made_up(self._policy.canonical(response.url))
@@ -96,37 +111,73 @@ class UnknownUrls:
         """Notes the answer of a host, None if it gave none, and yields the pages that waited for it."""
         host = self._hosts[name]
         host.is_answered = True
+        host.has_all = True if self._known.get(name) == "" else None
         if response is None or response.status >= 500 or response.status in (408, 429):
             host.shown, host.lands = self._known.get(name, ""), host.url
         elif problem_of(response) is None:
             url = self._policy.canonical(response.url)
             content = Content(Page(url, response.body, content_type=header(response, "Content-Type") or "", requested_url=host.url))
-            host.shown = next(iter(what_is_shown(content, self._policy.source)), "")
+            host.shown = what_is_shown(content, self._policy.source).bare
             host.lands, host.right = url, self._policy.stated_address(content)
-            start, shows = self._starts.get(name, ("", []))
-            host.report = UnknownUrl(url=host.url, shows=start if host.shown and host.shown in shows else None)
+            start, shows = self._starts.get(name, ("", Shown()))
+            host.report = UnknownUrl(url=host.url, shows=start if host.shown and host.shown in shows.ways else None)
         waited, host.waiting = host.waiting, []
         yield from waited
 
+    @property
+    def doubtful(self) -> int:
+        """Number of pages that wait until it is decided what they are."""
+        return sum(len(host.doubtful) for host in self._hosts.values())
+
+    def waits(self, response: Response, waiting: Waiting) -> bool:
+        """Whether the page is doubtful, and waits from now on."""
+        host, likeness = self._likeness(response, waiting)
+        if host is None or likeness != "doubtful" or host.has_all is not None:
+            return False
+        host.doubtful.append((response, waiting))
+        return True
+
+    def decided(self, *, at_once: bool) -> list[Arrived]:
+        """The pages that need to wait no longer, since it is decided what their host's doubtful pages are: `at_once` or when enough of them wait."""
+        decided = []
+        for name, host in self._hosts.items():
+            if host.doubtful and (at_once or len(host.doubtful) >= _MOST_DOUBTFUL):
+                host.has_all = len(host.doubtful) > _MANY * (host.others + self._others[name])
+                decided += host.doubtful
+                host.doubtful = []
+        return decided
+
     def problem_of(self, response: Response, waiting: Waiting) -> tuple[str, str] | None:
-        """(reason, detail) of a page that shows what its host shows for a made-up URL; None of any other."""
-        host = self._hosts.get(_host(response.url))
-        if host is None or not host.shown or not self._may_be_none(response, waiting):
+        """(reason, detail) of a page that shows what its host shows for a made-up URL; None of any other, which counts."""
+        host, likeness = self._likeness(response, waiting)
+        if host is None:
             return None
-        url = self._policy.canonical(response.url)
-        if url in (host.lands, host.right):  # the page itself that unknown URLs are given
-            return None
-        content = Content(Page(url, response.body, content_type=header(response, "Content-Type") or "", requested_url=waiting.url))
-        if host.shown not in what_is_shown(content, self._policy.source):
+        if likeness == "none" or (likeness == "doubtful" and host.has_all):
+            host.others += likeness == "none"
             return None
         if host.report is not None:
             host.report.pages += 1
         return "gone", f"it shows what the site shows for {host.url}, which is made up"
 
+    def _likeness(self, response: Response, waiting: Waiting) -> tuple[_Host | None, Literal["none", "doubtful", "same"]]:
+        """How much the page is like what its host shows for a made-up URL. The host is None where the page is not compared."""
+        host = self._hosts.get(_host(response.url))
+        if host is None or not host.shown or not self._may_be_none(response, waiting):
+            return None, "none"
+        url = self._policy.canonical(response.url)
+        if url in (host.lands, host.right):  # the page itself that unknown URLs are given
+            return None, "none"
+        content = Content(Page(url, response.body, content_type=header(response, "Content-Type") or "", requested_url=waiting.url))
+        shown = what_is_shown(content, self._policy.source)
+        if host.shown not in shown.ways:
+            return host, "none"
+        return host, "same" if shown.says_gone or shown.plain == host.shown else "doubtful"
+
     def _may_be_none(self, response: Response, waiting: Waiting) -> bool:
-        stored = response.meta.get("stored")
-        if response.meta.get("from_disk") or (stored is not None and stored.unchanged):
-            return False
+        return not _is_known(response) and self._is_item(response, waiting)
+
+    def _is_item(self, response: Response, waiting: Waiting) -> bool:
+        """Whether items may be taken from a page that is neither a start page nor the home page."""
         url = self._policy.canonical(response.url)
         is_start = self._spares_starts and (self._policy.is_start(url) or self._policy.is_start(waiting.url))
         is_home = urlsplit(url).path == "/" and not urlsplit(url).query
@@ -142,6 +193,12 @@ class UnknownUrls:
         tried = [*map(_beside, beside), _beside(urlunsplit((*urlsplit(url)[:2], "/", "", "")))]
         allowed = [one for one in tried if self._policy.may_follow(one, "sitemap") and not self._policy.is_start(one)]
         return next((one for one in allowed if self._policy.may_be_item(one)), next(iter(allowed), None))
+
+
+def _is_known(response: Response) -> bool:
+    """Whether the page was judged by an earlier crawl: it comes from disk, or has not changed since."""
+    stored = response.meta.get("stored")
+    return bool(response.meta.get("from_disk")) or (stored is not None and stored.unchanged)
 
 
 def _host(url: str) -> str:

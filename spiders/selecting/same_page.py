@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -23,7 +24,8 @@ _TITLE = "//head/title/text()"
 # A short word or a number of the URL may be all that tells two pages apart, unless they say that something is not there.
 _TELLING = re.compile(r"\d+|\w{1,3}")
 _NOT_THERE = re.compile(
-    r"not? (?:be )?found|\b404\b|\b410\b|(?:not|n.t) (?:exist|available)|no longer|no such|nicht (?:gefunden|vorhanden|verfügbar)|existiert nicht|introuvable"
+    r"not? (?:be )?found|gibt es nicht|\b404\b|\b410\b|(?:not|n.t) (?:exist|available)|no longer|no such"
+    r"|nicht (?:gefunden|vorhanden|verfügbar)|existiert nicht|introuvable"
     r"|n.existe|n.est plus|no (?:se )?(?:ha )?(?:encontrad|existe|disponible)|non (?:è )?(?:stat\w )?(?:trovat|esiste|disponibil)"
     r"|không (?:tìm thấy|tồn tại|có)"
     r"|לא (?:נמצא|קיימ)|niet (?:gevonden|beschikbaar)|bestaat niet|não (?:foi )?(?:encontrad|existe)|nie (?:znaleziono|istnieje)|nenalezen|neexistuj"
@@ -37,19 +39,42 @@ _VOLATILE = re.compile(
 )
 
 
-def what_is_shown(content: Content, source: SiteSource) -> list[str]:
-    """Hashes of what a page shows, one for each way to leave out its own URL, the most thorough first; empty if it shows no text.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Hashes of what a page shows, all empty if it shows no text.
 
-    Of two pages that show the same, a hash of each is the same: the first one of a page whose URL says nothing, such as a made-up one, is among those of
-    the other.
+    Attributes:
+        bare: without its own URL.
+        ways: as it stands, without its own URL, and without that URL's path alone: of two pages that show the same, one of these is the other's `bare`,
+            whatever words of a URL the page has for other reasons.
+        says_gone: whether the page says, in one of many languages, that something is not there.
     """
+
+    bare: str = ""
+    ways: tuple[str, ...] = ()
+    says_gone: bool = False
+
+    @property
+    def plain(self) -> str:
+        """The hash of the page as it stands."""
+        return self.ways[0] if self.ways else ""
+
+
+def what_is_shown(content: Content, source: SiteSource) -> Shown:
+    """What a page shows, and what the rules of its source read on it."""
     text = _visible(content)
     if not text.strip():
-        return []
+        return Shown()
     text = _folded("\n".join([text, *content.selector.xpath(_TITLE).getall()[:1], *_read(content, source)] if content.form == "html" else [text]))
-    url, path, words = _names(content, may_be_short=_NOT_THERE.search(text) is not None)
+    says_gone = _NOT_THERE.search(text) is not None
+    url, path, words = _names(content, may_be_short=says_gone)
     without_path = _without(text, [url, *([path] if path != "/" else [])])
-    return list(dict.fromkeys(sha256(_settled(one)) for one in (_without(without_path, words), without_path, text)))
+    bare = _hash(_without(without_path, words))
+    return Shown(bare, (_hash(text), bare, _hash(without_path)), says_gone)
+
+
+def _hash(text: str) -> str:
+    return sha256(_settled(text))
 
 
 def _visible(content: Content) -> str:
