@@ -16,7 +16,6 @@ _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 _PATH_SAFE = _UNRESERVED | frozenset("!$&'()*+,;=:@/")
 _QUERY_SAFE = _PATH_SAFE | frozenset("?")
 _SUFFIX = re.compile(r"(?<!^)\.[A-Za-z][A-Za-z0-9]{0,8}$")
-_NAMELESS = frozenset({"index", "_index", "readme"})
 _LETTERS = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
 _CHARACTER = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 # Browsers remove these anywhere in a URL.
@@ -150,11 +149,9 @@ def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[st
 
 
 def file_title(url: str) -> str:
-    """The name of a file without its suffix: `my notes` for `a/my notes.md`. Of index and readme files, which are called alike, the name of their folder.
+    """The name of a file without its suffix: `my notes` for `a/my notes.md`.
 
     `url` is the path of a file, or an http(s) URL, whose escapes are decoded.
     """
     path = unquote(urlsplit(url).path) if url.startswith(("http://", "https://")) else url
-    parts = [part for part in path.split("/") if part]
-    name = _SUFFIX.sub("", parts[-1]) if parts else ""
-    return parts[-2] if len(parts) > 1 and name.casefold() in _NAMELESS else name
+    return _SUFFIX.sub("", path.rstrip("/").rpartition("/")[2])

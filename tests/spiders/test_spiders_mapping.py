@@ -170,8 +170,8 @@ def test_first_level_heading_is_the_title_of_a_text(text: str, title: str) -> No
         ("v1.2 notes.md", "v1.2 notes"),
         ("Release 2.0", "Release 2.0"),
         ("README.md", "README"),
-        ("git/README.md", "git"),
-        ("posts/my-article/index.md", "my-article"),
+        ("git/README.md", "README"),
+        ("posts/my-article/index.md", "index"),
         ("https://x.test/a/C%23%20%C3%A9.md?raw=1", "C# é"),
     ],
 )
