@@ -163,6 +163,24 @@ def _count(text: str | None) -> int:
     return 0 if text is None else len("".join(text.split()))
 
 
+def is_formula(element: Any) -> bool:
+    """Whether nothing but formulas is in the element: they are hidden beside the glyphs that are drawn for them, and are what is read."""
+    found = False
+    walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
+    for event, inner in walk:
+        if event != "start":
+            if inner is not element and _count(inner.tail):
+                return False
+        elif inner.tag == "math" or (inner.tag == "script" and (inner.get("type") or "").startswith("math/")):
+            found = True
+            walk.skip_subtree()
+        elif inner.tag in NO_TEXT:
+            walk.skip_subtree()
+        elif _count(inner.text):
+            return False
+    return found
+
+
 def is_marked(element: Any) -> bool:
     """Whether an attribute says that the element is hidden."""
     style = element.get("style", "").replace(" ", "").lower()

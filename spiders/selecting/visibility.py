@@ -15,7 +15,7 @@ from lxml import etree, html
 
 from almanac.spiders.selecting.cascade import Cascade, TooCostly, Winners
 from almanac.spiders.selecting.controls import opened
-from almanac.spiders.selecting.hiding import NO_TEXT, PICTURES, fades_in, hides_itself, is_inside, is_marked, not_believed, shown_by, size_of
+from almanac.spiders.selecting.hiding import NO_TEXT, PICTURES, fades_in, hides_itself, is_formula, is_inside, is_marked, not_believed, shown_by, size_of
 from almanac.spiders.selecting.styles import sheets_of
 
 _CANDIDATES = etree.XPath(
@@ -83,7 +83,7 @@ class Visibility:
             cascade = Cascade(root, [])
             winners, later = cascade.winners(), {}
         own = {element: reason for element in {*marked, *winners} if (reason := hides_itself(element, winners.get(element, {}))) is not None}
-        own = {element: reason for element, reason in own.items() if element.tag not in ("html", "head", "body", *NO_TEXT) and element.find(".//math") is None}
+        own = {element: reason for element, reason in own.items() if element.tag not in ("html", "head", "body", *NO_TEXT) and not is_formula(element)}
         shown = {element for element in own if fades_in(element, own[element], winners.get(element, {})) or shown_by(later.get(element, []), own[element])}
         shown |= opened(own.keys() - shown - {e for e, reason in own.items() if reason == "clipped"}, root, is_inside=is_inside)
         own = {element: reason for element, reason in own.items() if element not in shown}

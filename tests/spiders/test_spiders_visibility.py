@@ -248,6 +248,19 @@ def test_hiding_that_scripts_undo_is_not_believed(markup: str) -> None:
     assert "about the hills" in shown(markup.format(LONG))
 
 
+@pytest.mark.parametrize("formula", ["<math><mi>x</mi></math>", '<script type="math/tex">x</script>', '<span class="katex">x</span>'])
+def test_a_formula_in_hidden_text_does_not_show_it(formula: str) -> None:
+    hiding = "<style>.n{position:absolute;width:1px;height:1px;overflow:hidden;clip:rect(0,0,0,0)}</style>"
+    for way in ("hidden", "style='display:none'", "class=n"):
+        assert shown(f"{hiding}<p>Seen.</p><div {way}><p>{formula}</p> costs 199 euros</div>") == "Seen."
+        assert shown(f"{hiding}<p>Seen.</p><div {way}>{formula}<!-- --> costs 199 euros</div>") == "Seen."
+
+
+def test_what_is_drawn_for_a_formula_does_not_hide_its_source() -> None:
+    for source in ("<math><mi>y</mi></math>", '<script type="math/tex">y</script>'):
+        assert shown(f"<p>So <span style='display:none'> {source} </span> is.</p>") == "So y is."
+
+
 def test_pictures_and_formulas_and_data_are_left_alone() -> None:
     tree = as_read(parse_markup("<p>x</p><style>.l{opacity:0}</style><img class=l alt=A><span style='display:none'><math><mi>y</mi></math></span>").root)
     assert tree.xpath("//img/@alt") == ["A"] and tree.xpath("//mi")
