@@ -1,6 +1,7 @@
 """Gives images their text: the `alt` of a picture, a map's area or an image button, and the title of a drawing."""
 
 import re
+from itertools import islice
 from typing import Any
 
 from lxml import etree
@@ -38,6 +39,7 @@ _ICON_CLASS = re.compile(r"(?:^|[-_])(?:icon|icons|ico|sprite|spacer|pixel|avata
 _WORDS = re.compile(r"\w+")
 _ICON_SIZE = 32  # pixels
 _MAX_ALT = 1000  # characters
+_MAX_SIBLINGS = 100  # of an image, that are looked at for text beside it
 _TEXTS = etree.XPath("descendant-or-self::*[not(self::script or self::style or (self::title and parent::svg))]/text()")
 
 
@@ -192,15 +194,19 @@ def _line_of(element: Any) -> Any:
 
 def _has_text_around(element: Any, block: Any) -> tuple[bool, bool]:
     """Whether there is text before the image in a block, and after it."""
-    sides = [False, False]
-    side = 0
-    for event, inner in etree.iterwalk(block, events=("start", "end")):
-        if inner is element:
-            side = 1
-        text = (inner.text if event == "start" else inner.tail if inner is not block else "") or ""
-        if text.strip() and not (inner is element and event == "start"):
-            sides[side] = True
-    return sides[0], sides[1]
+    return _has_text_beside(element, block, preceding=True), _has_text_beside(element, block, preceding=False)
+
+
+def _has_text_beside(element: Any, block: Any, *, preceding: bool) -> bool:
+    while element is not block:
+        parent = element.getparent()
+        if ((parent.text if preceding else element.tail) or "").strip():
+            return True
+        for sibling in islice(element.itersiblings(preceding=preceding), _MAX_SIBLINGS):
+            if (sibling.tail or "").strip() or (isinstance(sibling.tag, str) and any(map(str.strip, sibling.itertext(with_tail=False)))):
+                return True
+        element = parent
+    return False
 
 
 def _stands_between_blocks(element: Any) -> bool:

@@ -51,7 +51,15 @@ def write_listings(root: Any) -> None:
 def _is_line_number(element: Any) -> bool:
     names = class_names(element)
     is_marked = bool(names & _NUMBERS) or ("data-line-number" in element.attrib and element.tag in ("td", "span", "a", "div"))
-    return is_marked and _IS_NUMBER.fullmatch("".join(element.itertext())) is not None
+    return (is_marked or _links_to_line(element)) and _IS_NUMBER.fullmatch("".join(element.itertext())) is not None
+
+
+def _links_to_line(element: Any) -> bool:
+    """Whether an element in code is a link to the line whose number it shows, such as `<a href="#L12" id="L12">12</a>`."""
+    number, named = (element.text or "").strip(), element.get("id") or element.get("name") or ""
+    if element.tag != "a" or not number.isdecimal() or not named.endswith(number) or element.get("href") != f"#{named}":
+        return False
+    return next(element.iterancestors("pre"), None) is not None
 
 
 def _cell_is_number(element: Any) -> bool:

@@ -100,6 +100,8 @@ _LISTINGS = {
     "vitepress": '<div class="language-js line-numbers-mode"><button title="Copy Code" class="copy"></button><pre><code><span class="line">def f():</span>\n'
     '<span class="line">    return 1</span></code></pre><div class="line-numbers-wrapper"><span class="line-number">1</span><br>'
     '<span class="line-number">2</span></div></div>',
+    "rustdoc": '<div class="example-wrap digits-1"><pre class="rust"><code><a href=#1 id=1 data-nosnippet>1</a><span class="kw">def</span> f():\n'
+    "<a href=#2 id=2 data-nosnippet>2</a>    return 1\n</code></pre></div>",
     "sphinx-copybutton": '<div class="highlight"><pre id="codecell0">def f():\n    return 1\n</pre>'
     '<button class="copybtn" data-tooltip="Copier">Copier</button></div>',
 }
@@ -183,3 +185,10 @@ def test_many_of_a_kind_take_linear_time(markup: str) -> None:
     start = time.process_time()
     markup_of(page)
     assert time.process_time() - start < 1.0
+
+
+def test_images_of_one_paragraph_take_linear_time() -> None:
+    page = parse_markup(f"<p>{''.join(f'w{n}<img src=a alt={chr(39)}Cow number {n}{chr(39)}>' for n in range(4000))}</p>")
+    start = time.process_time()
+    markup_of(page)
+    assert time.process_time() - start < 2.0
