@@ -41,7 +41,8 @@ _MARKED = re.compile(
 _ACCEPT = re.compile(
     r"accept|agree|allow|consent|understood|\bgot it|akzept|zustimm|einverstanden|annehmen|zulassen|erlauben|autoris|acept|permitir|accett|consenti|đồng ý"
     r"|chấp nhận|cho phép|מסכי|מאשר|אישור|קבל|akkoord|toestaan|aceit|concord|akcept|zgad|zgod|přijm|souhlas|godk|tillåt|tillad|godta|hyväksy|elfogad|kabul"
-    r"|αποδοχ|αποδέχ|принят|принима|соглас|прийняти|погодж|同意|接受|許可|동의|허용|수락|أوافق|قبول|موافق|ยอมรับ",
+    r"|αποδοχ|αποδέχ|принят|принима|соглас|прийняти|погодж|同意|接受|許可|동의|허용|수락|أوافق|قبول|موافق|ยอมรับ"
+    r"|prihva|sprejm|súhlas|sutik|sutinku|piekr[iī]t|nõust|приема|прихват|setuju|terima|स्वीकार|می.?پذیر",
     re.IGNORECASE,
 )
 # What may also mean anything else: it counts in an element that is named for consent, or under a question for the visitor's age.
@@ -53,7 +54,8 @@ _GO_ON = re.compile(
 _CONSENT = re.compile(
     r"cookie|kakor|\bkaker|sušenk|ciastecz[ek]|куки|עוגיות|קוקי|クッキー|쿠키|ملفات تعريف|คุกกี้|çerez|consent|privacy|personal data|datenschutz|einwillig"
     r"|personenbezogen|vie privée|données personnelles|confidentialité|consentement|privacidad|datos personales|dati personali|riêng tư|dữ liệu cá nhân|פרטיות"
-    r"|persoonsgegevens|dados pessoais|prywatno|danych osobowych|персональн|隐私|個人|プライバシー|개인정보|الخصوصية",
+    r"|persoonsgegevens|dados pessoais|prywatno|danych osobowych|персональн|隐私|個人|プライバシー|개인정보|الخصوصية"
+    r"|eväste|\bsüti|kolačić|колачић|piškotk|бисквитк|slapuk|sīkdat|sīkfail|küpsis|informasjonskapsl|vafrakök|कुकी|کوکی",
     re.IGNORECASE,
 )
 _AGE = re.compile(

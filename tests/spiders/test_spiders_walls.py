@@ -43,6 +43,12 @@ CONSENT = {
         "拒否",
     ),
 }
+CONSENT |= {
+    "hu": ("Weboldalunk sütiket használ a felhasználói élmény javítása érdekében és statisztikai célból, partnereinkkel együtt.", "Elfogadom", "Nem"),
+    "fi": ("Käytämme evästeitä parantaaksemme käyttökokemustasi ja näyttääksemme sinulle sopivaa mainontaa.", "Hyväksy kaikki", "Hylkää"),
+    "hr": ("Koristimo kolačiće kako bismo mjerili posjećenost i prikazivali oglase koji su prilagođeni vama.", "Prihvaćam sve", "Odbij"),
+    "bg": ("Използваме бисквитки, за да измерваме посещенията и да показваме подходящи за вас реклами.", "Приемам всички", "Отказ"),
+}
 AGE = {
     "en": ("You must be 18 years or older to visit this shop. Please tell us your age before you go on to our wines.", "Yes, I am over 18"),
     "fr": ("La vente d'alcool est interdite aux mineurs. Vous devez avoir 18 ans pour entrer sur ce site de vins.", "Entrer"),
