@@ -34,7 +34,8 @@ _NOT_THERE = re.compile(
 # Times of day, ids of requests, nonces, durations and epochs. Dates are not: both pages are of the same day. Nor are short numbers, which may be all that
 # tells two pages apart.
 _VOLATILE = re.compile(
-    r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d\S*|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?[ap]\.?m\b\.?)?|\b0[.,]\d{3,}\b|\b\d{9,}\b"
+    r"\d{4}-\d\d-\d\d[t ]\d\d:\d\d\S*|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?(?:\s?[ap]\.?m\b\.?)?|\b0[.,]\d{3,}\b"
+    r"|\b\d{9,}(?:[.,]\d+)?\b|\b\d+[.,]\d+\s?(?:ms|sec|secs|seconds?|secondes?|sekunden|segundos|secondi)\b"
     r"|\b(?=[a-f-]{0,40}\d)[0-9a-f](?:-?[0-9a-f]){7,}+\b|\b(?=\w*\d)(?=\w*[a-z])\w{16,}+\b"
 )
 

@@ -190,7 +190,8 @@ def _soft(made: Callable[[str], str]) -> Callable[[str], Answer]:
 def _not_found(path: str) -> str:
     now, nonce = datetime.now(UTC), uuid4().hex
     nav = "<nav>Tours · Hotels · a b c</nav>"
-    return f"<title>{path}</title>{nav}<h1>Nicht gefunden</h1><p>„{path}“ gibt es nicht ({now:%H:%M:%S.%f}).</p><script>x='{nonce}'</script><i>{nonce}</i>"
+    told = f"<i>{nonce} {now.timestamp()} 1.{now.microsecond} ms</i>"
+    return f"<title>{path}</title>{nav}<h1>Nicht gefunden</h1><p>„{path}“ gibt es nicht ({now:%H:%M:%S.%f}).</p><script>x='{nonce}'</script>{told}"
 
 
 def test_pages_that_show_what_a_made_up_url_shows_are_gone(base: Base) -> None:
