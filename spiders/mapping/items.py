@@ -57,12 +57,20 @@ def map_page(content: Content, source: Source, language: str, card: Card | None 
 
 def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
     """Maps a page one part at a time, in page order; yields a Reject for a part that could not be read at all."""
-    if isinstance(source, SiteSource) and (wall := wall_of(content)) is not None:
+    if isinstance(source, SiteSource) and (wall := wall_of(content, lambda: _read(content, source))) is not None:
         yield Reject(source.name, content.url, content.url if source.id == "url" else None, "map", f"the page shows a wall and no content: {wall}")
         return
     mapper = _Mapper(content, source, language, card or {})
     for part in read_parts(content, source):
         yield part if isinstance(part, Reject) else mapper.map(part)
+
+
+def _read(content: Content, source: SiteSource) -> Iterator[Any]:
+    """What the declared rules find on a page: markup and data."""
+    rules: list[Selector | FieldRule] = [source.each] if source.each is not None else [*source.declared_fields().values()]
+    for rule in rules:
+        if rule.css is not None or rule.xpath is not None or rule.json_ is not None:
+            yield from find(content, rule)
 
 
 @dataclass(frozen=True, slots=True)

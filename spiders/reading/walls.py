@@ -5,18 +5,22 @@ not make one, since articles and policies are about cookies, too. A page with a 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+import parsel
 from lxml import etree
 
 from almanac.spiders.reading.content import Content
 
 _LITTLE = 200  # characters beside the wall and the page's navigation
 _LONGEST = 6000  # characters of a page that is a wall; lists of purposes and partners are long
-_LONGEST_UNMARKED = 1500  # without an element that is named for consent
-_LONGEST_CHECK, _LONGEST_MARKED_CHECK = 400, 1500
+_LONGEST_UNMARKED, _LONGEST_AGE = 1500, 500  # without an element that is named for consent
+_OFTEN = 400  # characters, in each of which a text about consent speaks of it
+_LONGEST_CHECK, _LONGEST_MARKED_CHECK = 250, 1500
+_SENTENCE = 20  # characters that a page with content has in paragraphs, lists, tables or its main part
+_FEW_WORDS = 2
 _FEW_LINKS = 5
 _LABEL = 60
 _LEAST = 40
@@ -29,6 +33,11 @@ _CHROME = etree.XPath(
     "ancestor-or-self::*[self::nav or self::header or self::footer or self::a or self::h1 or self::select"
     " or @role = 'navigation' or @role = 'banner' or @role = 'contentinfo']"
 )
+_CONTENT = etree.XPath(
+    "boolean(ancestor-or-self::*[self::p or self::li or self::td or self::dd or self::blockquote or self::pre or self::article or self::main])"
+    " and not(ancestor-or-self::*[contains(@class, 'foot') or contains(@id, 'foot') or contains(@class, 'copyright') or contains(@class, 'legal')])"
+)
+_ENTRIES = etree.XPath("boolean(.//textarea | .//input[@type = 'email' or @type = 'password' or @type = 'tel' or @type = 'text' or @type = 'search'])")
 _CONTROLS = etree.XPath(
     "//button | //input[@type = 'submit' or @type = 'button'] | //a"
     " | //*[@role = 'button' or @onclick or contains(@class, 'btn') or contains(@class, 'button')]"
@@ -64,6 +73,7 @@ _AGE = re.compile(
     r"|(?:over|under|über|unter|ab|trên|מעל|boven|ponad) (?:1[68]|2[01])\b",
     re.IGNORECASE,
 )
+_AGE_NUMBER = re.compile(r"1[68]|2[01]")
 _POLICY = re.compile(
     r"polic|notice|statement|richtlinie|erklärung|politique|declarac|política|informativa|chính sách|מדיניות|beleid|verklaring|polityka|политик|政策|方針|정책",
     re.IGNORECASE,
@@ -86,8 +96,11 @@ _CHECKER = re.compile(
 _RUNS = etree.XPath("boolean(//script or //form or //iframe or //noscript or //meta[translate(@http-equiv, 'REFSH', 'refsh') = 'refresh'])")
 
 
-def wall_of(content: Content) -> str | None:
-    """What a page asks of its visitors instead of showing its content, as the end of a sentence; None if it is no wall."""
+def wall_of(content: Content, read: Callable[[], Iterable[Any]] = tuple) -> str | None:
+    """What a page asks of its visitors instead of showing its content, as the end of a sentence; None if it is no wall.
+
+    `read` gives what declared rules find on the page, markup and data: a page where some of it is neither the wall nor navigation is none.
+    """
     if content.form != "html":
         return None
     root = content.selector.root
@@ -95,11 +108,11 @@ def wall_of(content: Content) -> str | None:
     shown = " ".join(text for _, text in texts)
     if not shown or len(shown) > _LONGEST:
         return None
-    if _is_check(root, content.text, shown):
+    if _is_check(root, content.text, shown) and all(isinstance(one, parsel.Selector) for one in read()):
         return f"it only checks the browser: {_quoted(shown)}"
     for control, label in islice(_accepting(root), _MOST_CONTROLS):
-        wall = _wall_around(control, root, is_plain=_ACCEPT.search(label) is not None)
-        if wall is not None and _stands_alone(wall, texts):
+        wall = _wall_around(control, label, root, is_plain=_ACCEPT.search(label) is not None)
+        if wall is not None and _stands_alone(wall, texts, read):
             return f"it only asks for consent ({_quoted(label)}): {_quoted(_text(wall))}"
     return None
 
@@ -118,7 +131,7 @@ def _is_check(root: Any, markup: str, shown: str) -> bool:
     return len(shown) <= limit and few and _CHECK.search(shown) is not None and bool(_RUNS(root))
 
 
-def _wall_around(control: Any, root: Any, *, is_plain: bool) -> Any | None:
+def _wall_around(control: Any, label: str, root: Any, *, is_plain: bool) -> Any | None:
     """The element that asks: the outermost one around the control that is named for consent, else the smallest one that says what is asked.
 
     `is_plain`: the control's label speaks of accepting.
@@ -129,20 +142,47 @@ def _wall_around(control: Any, root: Any, *, is_plain: bool) -> Any | None:
         return marked[-1]
     body = next(root.iter("body"), root)
     found = next((element for element in [*around, body] if len(said := _text(element)) >= _LEAST and _asks(said, is_plain=is_plain)), None)
-    if found is None or len(_text(found)) > _LONGEST_UNMARKED or len(list(found.iter("h2", "h3", "h4"))) > _HEADINGS:
+    if found is None or len(list(found.iter("h2", "h3", "h4"))) > _HEADINGS or not _is_only_about_it(found, is_plain=is_plain):
+        return None
+    if not is_plain and len(label.split()) > _FEW_WORDS and not _AGE_NUMBER.search(label):
         return None
     heads = " ".join(_text(head) for head in root.iter("h1", "title"))
     return None if _POLICY.search(heads) else found
+
+
+def _is_only_about_it(element: Any, *, is_plain: bool) -> bool:
+    """Whether a text asks for the visitor's age in a few sentences, or speaks of consent all through and takes no other entries."""
+    text = _text(element)
+    if _AGE.search(text) is not None and len(text) <= _LONGEST_AGE:
+        return True
+    return is_plain and len(text) <= _LONGEST_UNMARKED and len(_CONSENT.findall(text)) * _OFTEN >= len(text) and not _ENTRIES(element)
 
 
 def _asks(text: str, *, is_plain: bool) -> bool:
     return _AGE.search(text) is not None or (is_plain and _CONSENT.search(text) is not None)
 
 
-def _stands_alone(wall: Any, texts: list[tuple[Any, str]]) -> bool:
-    """Whether the page says next to nothing outside of the wall and its navigation."""
+def _stands_alone(wall: Any, texts: list[tuple[Any, str]], read: Callable[[], Iterable[Any]]) -> bool:
+    """Whether the page says next to nothing outside of the wall and its navigation, and declared rules find nothing there."""
     inside = set(wall.iter())
-    return sum(len(text) for parent, text in texts if parent not in inside and not _CHROME(parent)) <= _LITTLE
+    beside = [(parent, text) for parent, text in texts if parent not in inside and not _CHROME(parent)]
+    if sum(len(text) for _, text in beside) > _LITTLE:
+        return False
+    if sum(len(text) for parent, text in beside if not _asks(text, is_plain=True) and _CONTENT(parent)) > _SENTENCE:
+        return False
+    around = inside | set(wall.iterancestors())
+    return not any(_is_beside(one, around, beside) for one in read())
+
+
+def _is_beside(one: Any, around: set[Any], beside: list[tuple[Any, str]]) -> bool:
+    """Whether what a rule found is data, or text that stands beside the wall and the navigation."""
+    if not isinstance(one, parsel.Selector):
+        return bool(one)
+    if isinstance(one.root, str):
+        said = _clean(one.root)
+        return bool(said) and any(said in text for _, text in beside)
+    own = set(one.root.iter()) if isinstance(one.root, etree._Element) and one.root not in around else set()
+    return any(parent in own for parent, _ in beside)
 
 
 def _text(element: Any) -> str:

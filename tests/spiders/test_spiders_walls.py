@@ -121,12 +121,37 @@ _COOKIES = "<p>A cookie is a small file that a server leaves with a browser, whi
         ("Cookies", "<main><h1>Chocolate cookies</h1><p>Twelve cookies, baked this morning in our own oven.</p><button>Add to basket</button></main>"),
         ("Sign in", "<form><p>Sign in to see your bookings.</p><input name=user><button>Continue</button></form>"),
         ("How to", f"{_NAV}<h1>How do I turn it on?</h1><p>Open the settings and enable JavaScript.</p>{_RACK * 9}<script></script>"),
+        ("Cup", "<h1>Cup</h1><p>€ 9.90 A blue cup from clay.</p><div id=cookie-banner>We use cookies and measure visits. <button>Accept all</button></div>"),
+        ("Climbing", f"<main><h1>Climbing</h1><p>From 16 years. Bring shoes and water.</p>{_RACK * 10}<a class=btn>Continue</a></main>"),
+        ("Youth", "<h1>Youth club</h1><p>For guests from 16 years, on Mondays at 6 pm at the market.</p><a class=btn href=/b>Yes, I will come</a>"),
+        ("Contact", f"<main><h1>Write to us</h1><p>See our privacy notes.</p>{_RACK * 12}<button>Agree and send</button></main>"),
+        ("News", "<form><p>I agree to the privacy notes and to receive mails about wine.</p><input type=email name=m><button>I agree</button></form>"),
+        ("Player", f"<h1>Player</h1><p>This player requires JavaScript. It plays music.</p>{_RACK * 5}<script></script>"),
         ("Empty", ""),
     ],
     ids=lambda value: value[:20],
 )  # fmt: skip
 def test_pages_about_such_things_are_none(title: str, body: str) -> None:
     assert wall_of(page(body, title)) is None
+
+
+@pytest.mark.parametrize("banner", [f"<div class=cookie-banner>{CONSENT['en'][0]} <button>Accept all</button></div>"])
+@pytest.mark.parametrize(
+    ("content", "rule", "is_page"),
+    [
+        ("<div class=p>€ 9</div>", {"css": ".p"}, True),
+        ("<div class=p>€ 9</div>", {"css": ".p::text"}, True),
+        ('<script type="application/ld+json">{"@type": "Product", "price": 9}</script>', {"json": "[0].price", "from": "json-ld"}, True),
+        ("<div class=p></div>", {"css": ".p"}, False),
+        ("<header><h1 class=p>Shop</h1></header>", {"css": ".p"}, False),
+        ("", {"css": "div"}, False),
+        ("", {"css": "body"}, False),
+    ],
+)
+def test_a_banner_beside_what_rules_read_is_no_wall(banner: str, content: str, rule: dict[str, str], is_page: bool) -> None:
+    source = SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "yields": "records", "fields": {"p": rule}})
+    (mapped,) = map_pages([page(content + banner).page], source, "en")
+    assert (len(mapped.drafts), len(mapped.rejects)) == ((1, 0) if is_page else (0, 1))
 
 
 def test_a_wall_is_a_reject_with_its_reason() -> None:
