@@ -5,7 +5,7 @@ older price ("old-price", "Was") counts where another price stands beside it.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Any
 
@@ -21,6 +21,7 @@ from almanac.spiders.reading.price_marks import (
     is_price,
     is_spoken,
     is_struck,
+    struck_by_sheet,
     text_in,
 )
 from almanac.spiders.reading.rewriting import remove
@@ -34,7 +35,7 @@ def drop_struck_prices(root: Any, *, asked_for: bool = False) -> None:
 
     With `asked_for`, a declared selector chose the root: where nothing but a struck price is in it, the price stays.
     """
-    struck = [element for element in _outermost(root, is_struck) if is_price(text_in(element))]
+    struck = _struck_prices(root)
     if struck and asked_for and _is_nothing_but_label(_text_without(root, struck)):
         return
     for element in struck:
@@ -47,6 +48,16 @@ def drop_struck_prices(root: Any, *, asked_for: bool = False) -> None:
             if OLD_LABEL.fullmatch(text_in(element)):
                 _remove_announced(element, root)
             _part(element)
+
+
+def holds_only_struck_price(root: Any) -> bool:
+    """Whether the element has a struck price in it, and nothing else but its label."""
+    struck = _struck_prices(root, struck_by_sheet(root.getroottree().getroot()))
+    return bool(struck) and _is_nothing_but_label(_text_without(root, struck))
+
+
+def _struck_prices(root: Any, by_sheet: Collection[Any] = ()) -> list[Any]:
+    return [element for element in _outermost(root, lambda one: one in by_sheet or is_struck(one)) if is_price(text_in(element))]
 
 
 def _may_be_old(element: Any) -> bool:

@@ -7,6 +7,7 @@ import parsel
 from lxml import etree
 
 from almanac.spiders.reading.price_marks import CURRENT_XPATH, is_in_struck_price
+from almanac.spiders.reading.struck import holds_only_struck_price
 
 
 def current_first(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:
@@ -25,9 +26,10 @@ def _where(found: list[parsel.Selector], flags: list[bool], wanted: bool) -> lis
 
 
 def _struck(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[bool]:
-    """For each match, whether it is or is in a struck price. `found` may be in another order than that of the page."""
+    """For each match, whether it is, is in or only holds a struck price. `found` may be in another order than that of the page."""
     if isinstance(found[0].root, etree._Element):
-        return [isinstance(match.root, etree._Element) and is_in_struck_price(match.root) for match in found]
+        elements = [match.root for match in found]
+        return [isinstance(one, etree._Element) and (is_in_struck_price(one) or holds_only_struck_price(one)) for one in elements]
     if not isinstance(found[0].root, str) or not any(map(_has_digit, found)):
         return [False] * len(found)
     current = _counted(match.root for match in scope.xpath(f"({xpath}){CURRENT_XPATH}"))

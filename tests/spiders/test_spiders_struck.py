@@ -68,6 +68,10 @@ AMAZON = (
         ('<p class="p"><span class="sr-only">Was</span> <span>$20</span> <span class="sr-only">Now</span> <span>$15.00</span></p>', ".p"),
         ('<style>.sale .a { text-decoration: line-through }</style><p class="sale"><b class="a">$20</b> <b class="b">$15.00</b></p>', ".sale"),
         ('<style>.sale .a { text-decoration: line-through }</style><p class="sale"><b class="a">$20</b> <b class="b">$15.00</b></p>', ".sale b"),
+        ('<p><span class="p"><del>$20</del></span> <span class="p">$15.00</span></p>', ".p"),
+        ('<p><span class="p">Was <s>$20</s></span> <span class="p">$15.00</span></p>', ".p"),
+        ('<style>.a { text-decoration: line-through }</style><p><i class="p"><b class="a">$20</b></i> <i class="p">$15.00</i></p>', ".p"),
+        ('<div hidden><b class="p">$3</b></div><p><b class="p"><del>$20</del></b> <b class="p">$15.00</b></p>', ".p"),
     ],
 )
 def test_the_price_is_the_current_one(markup: str, css: str) -> None:
