@@ -55,13 +55,15 @@ def _opens_by_nature(element: Any) -> bool:
 
 def _pointers(root: Any) -> Iterator[tuple[Any, str, bool]]:
     """Yields (control, what it points at, whether that is a class rather than an id)."""
+    own = next(iter(root.xpath("//link[@rel='canonical' and @href]/@href")), "").partition("#")[0]
     for control in root.iter():
         if not isinstance(control.tag, str):
             continue
         for name, value in control.attrib.items():
             if name == "href":
-                if value.startswith("#") and len(value) > 1:
-                    yield control, unquote(value[1:]), False
+                page, mark, place = value.partition("#")
+                if mark and place and page in ("", own):
+                    yield control, unquote(place), False
                 elif value[:11].lower() == "javascript:":
                     yield from ((control, text, False) for text in _QUOTED.findall(value))
             elif name in _POINTING:
