@@ -126,9 +126,10 @@ def _accepting(root: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _is_check(root: Any, markup: str, shown: str) -> bool:
-    limit = _LONGEST_MARKED_CHECK if _CHECKER.search(markup) else _LONGEST_CHECK
+    if len(shown) > _LONGEST_MARKED_CHECK or _CHECK.search(shown) is None or not _RUNS(root):
+        return False
     few = len({link.get("href") for link in root.iter("a")}) <= _FEW_LINKS
-    return len(shown) <= limit and few and _CHECK.search(shown) is not None and bool(_RUNS(root))
+    return few and (len(shown) <= _LONGEST_CHECK or _CHECKER.search(markup) is not None)
 
 
 def _wall_around(control: Any, label: str, root: Any, *, is_plain: bool) -> Any | None:
