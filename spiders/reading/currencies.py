@@ -10,6 +10,7 @@ from almanac.core.invisible import INVISIBLE
 UNSEEN = INVISIBLE | dict.fromkeys(map(ord, "\u200c\u200d"))
 _MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
 _NAMES = {"Euro", "euros", "Euros", "dollar", "dollars", "Dollar", "Dollars", "rupees", "Rupees", "yen", "pesos", "reais", "francs", "baht", "บาท"}
+_OTHER_NAMES = {"euroa", "ευρώ", "ドル", "ユーロ", "ポンド", "美元", "欧元", "歐元", "달러", "유로"}
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # English words, and a dash used as a placeholder
 _SHORT = {"R", "kr", "Kr", "zł", "Zł", "Kč", "Rs", "RM", "Ft", "TL", "Tk", "kn", "SR", "KD", "JD", "QR", "Rp", "Bs", "Kz", "đ", "лв", "р."}
 
@@ -18,7 +19,7 @@ def _known_currencies() -> frozenset[str]:
     """price-parser's symbols and codes, without rare ones of one or two plain letters, which are also units (12 L, 5 m)."""
     known = {*CURRENCY_SYMBOLS, *SAFE_CURRENCY_SYMBOLS, *CURRENCY_CODES, *CURRENCY_NATIONAL_SYMBOLS}
     symbols = {s for symbol in known if (s := symbol.translate(UNSEEN).strip()) and (len(s) > 2 or not (s.isascii() and s.isalpha()))}
-    return frozenset((symbols | {s.rstrip(".") for s in symbols if not s.isascii()} | _MORE_SYMBOLS | _NAMES | _SHORT) - _NO_CURRENCIES)
+    return frozenset((symbols | {s.rstrip(".") for s in symbols if not s.isascii()} | _MORE_SYMBOLS | _NAMES | _OTHER_NAMES | _SHORT) - _NO_CURRENCIES)
 
 
 _CURRENCIES = _known_currencies()
@@ -29,9 +30,10 @@ ANY_CURRENCY = re.compile(rf"\s*(?:{'|'.join(map(re.escape, sorted(_CURRENCIES, 
 def currency_beside(before: str, after: str) -> str | None:
     """The currency at the end of the text before a number, or at the beginning of the text after it; None if there is none."""
     head = before.rstrip("+-").rstrip()
-    for length in range(min(_LONGEST, len(head)), 0, -1):
-        if head[-length:] in _CURRENCIES and not _is_in_word(head[-length - 1 : -length], head[-length]):
-            return head[-length:]
+    for written in (head, head.removesuffix(".")):  # kr. 1.299,00
+        for length in range(min(_LONGEST, len(written)), 0, -1):
+            if written[-length:] in _CURRENCIES and not _is_in_word(written[-length - 1 : -length], written[-length]):
+                return written[-length:]
     tail = re.sub(r"^[.,][-–—]", "", after).lstrip()
     for length in range(min(_LONGEST, len(tail)), 0, -1):
         if tail[:length] in _CURRENCIES and not _is_in_word(tail[length - 1], tail[length : length + 1]):
