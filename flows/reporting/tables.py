@@ -152,7 +152,8 @@ def rules_note(report: RunReport) -> str | None:
     changed = [stage for stage in ("mapping", "cleaning") if stage in report.stages_changed]
     if not changed or report.gate is None or report.gate.verdict != "refused":
         return None
-    return f"the rules of {' and '.join(changed)} differ from those of {report.previous}, which alone can shorten texts, change them and lose items"
+    reason = f"the rules of {' and '.join(changed)} differ from those of {report.previous}, by the declaration or by another release of Almanac"
+    return f"{reason}; that alone can shorten texts, change them and lose items"
 
 
 def summary_rows(report: RunReport) -> list[tuple[str, object]]:

@@ -183,7 +183,8 @@ def test_a_declaration_that_takes_less_of_a_page_is_refused_and_the_reason_is_na
     shop.declare("body: {css: h1}")
     report = shop.run()
     assert refused(report) == {"max_shrunk": 1.0} and report.stages_changed == ["mapping"]
-    note = "the rules of mapping differ from those of v0001, which alone can shorten texts, change them and lose items"
+    reason = "the rules of mapping differ from those of v0001, by the declaration or by another release of Almanac"
+    note = f"{reason}; that alone can shorten texts, change them and lose items"
     assert rules_note(report) == note and note in describe_run(report)
     _show_report(report, "shop")
     told = capsys.readouterr().out
