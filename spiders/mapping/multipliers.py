@@ -16,9 +16,9 @@ _WORDS: dict[int, str] = {
     "млн миллион миллиона миллионов мільйон мільйонів милион милиона милиони εκατ εκατομμύρια מיליון مليون ملايين میلیون ล้าน",
     7: "crore crores cr करोड़",
     8: "億 亿 억",
-    9: "b bn mrd mld md mds mia mlrd milliard milliards milliarde milliarden miliardo miliardi miljard miljarden miljarder milliarder miliard miliardy miliardů "
-    "miliardów miliárd miliardă miliarde milijarda milijardi milliárd miljardi miljardia milyar miliar bilhão bilhões tỷ tỉ млрд миллиард миллиарда миллиардов "
-    "мільярд милиард милиарда δισ δισεκατομμύρια מיליארד مليار میلیارد",
+    9: "b bn mrd mld md mds mia mlrd milliard milliards milliarde milliarden miliardo miliardi miljard miljarden miljarder milliarder miliard miliardy "
+    "miliardů miliardów miliárd miliardă miliarde milijarda milijardi milliárd miljardi miljardia milyar miliar bilhão bilhões tỷ tỉ млрд миллиард миллиарда "
+    "миллиардов мільярд милиард милиарда δισ δισεκατομμύρια מיליארד مليار میلیارد",
     12: "tn trn billionen billón billones biljoen biljoner billioner bilion biliony bilionů bilionów trilhão trilhões трлн триллион триллионов 兆 조",
 }
 _POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}

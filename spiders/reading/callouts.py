@@ -19,7 +19,7 @@ _OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?$")
 _INDENTING = re.compile(r"([ \t]*)(?:!!!|\?\?\?\+?)[ \t]+([A-Za-z][\w-]*(?:[ \t]+[\w-]+)*)(?:[ \t]+\"(.*)\")?[ \t]*$")  # MkDocs: !!! note "Title"
 _TAB = re.compile(r"([ \t]*)===!?\+?[ \t]+()\"(.*)\"[ \t]*$")  # MkDocs: === "Title"
 _LIQUID = re.compile(r"[ \t]*\{%-?[ \t]*(?:end)?(hint|tabs?|code|content-ref|stepper|step|columns?)\b(.*?)-?%\}[ \t]*$")  # GitBook
-_SHORTCODE = re.compile(r"[ \t]*\{\{[<%][ \t]*(/?)[ \t]*(\w+)(.*?)[%>]\}\}[ \t]*$")  # Hugo
+_SHORTCODE = re.compile(r"[ \t]*\{\{[<%][ \t]*(/?)[ \t]*([\w/-]+)(.*?)/?[%>]\}\}[ \t]*$")  # Hugo
 _COMPONENT = re.compile(r"[ \t]*</?[A-Z](?=[A-Za-z0-9.]*?[a-z])[A-Za-z0-9.]*+((?:[ \t][^<>]*)?)/?>[ \t]*$")
 _OPEN_COMPONENT = re.compile(r"[ \t]*<[A-Z][A-Za-z0-9.]*(?:[ \t][^<>]*)?$")
 _TITLE = re.compile(r"""\b(?:title|label|header|heading|summary|name)[ \t]*=[ \t]*\{?["']([^"'\n]*)["']""")
@@ -34,6 +34,7 @@ _KINDS = frozenset(
     {"abstract", "admonition", "attention", "bug", "caution", "check", "danger", "done", "error", "example", "fail", "failure", "faq", "help", "hint"}
     | {"important", "info", "missing", "note", "notice", "question", "quote", "seealso", "success", "summary", "tip", "tldr", "todo", "warning"}
 )
+_BOXES = frozenset({"alert", "callout", "card", "cards", "column", "columns", "details", "expand", "steps", "tab", "tabpane", "tabs"})  # of Hugo's themes
 _LABELS = {"faq": "FAQ", "tldr": "TL;DR", "seealso": "See also", "todo": "To do", "admonition": "", "notice": ""}
 
 
@@ -61,7 +62,7 @@ def shown_lines(lines: list[str], *, is_mdx: bool = False, depth: int = 0) -> It
             end = min(_end_of_fence(lines, number, fence) + 1, len(lines))
             yield from (ShownLine(code, is_code=True) for code in lines[number:end])
             number = end
-        elif _INDENTED.match(line) and not in_list and not after.strip():
+        elif _INDENTED.match(line) and not in_list and not after.strip() and not is_mdx:
             yield ShownLine(line, is_code=True)
             number += 1
             continue  # the next indented line is code, too
@@ -150,7 +151,8 @@ def _indented_below(lines: list[str], begin: int, indent: str) -> list[str]:
     """The lines below a marker that are indented deeper than it by four spaces or a tab, without that indentation; empty lines between them count."""
     inner: list[str] = []
     kept = 0
-    for line in lines[begin:]:
+    for row in range(begin, len(lines)):
+        line = lines[row]
         inside = line.removeprefix(indent)
         if line.strip() and not (line.startswith(indent) and inside.startswith(("    ", "\t"))):
             break
@@ -162,15 +164,15 @@ def _indented_below(lines: list[str], begin: int, indent: str) -> list[str]:
 def _layout_at(lines: list[str], number: int, *, is_mdx: bool, is_head: bool) -> tuple[str, int] | None:
     """(title or empty, number of the line behind) of markup that only lays out what it contains; None if the line is none."""
     line = lines[number]
+    if _LIST_ITEM.match(line) and number + 1 < len(lines) and lines[number + 1].strip() == "{:toc}":
+        return "", number + 2
     if _KRAMDOWN.match(line) or _CONTENTS.match(line) or ((is_mdx or is_head) and _IMPORT.match(line)):
         return "", number + 1
     if (tag := _LIQUID.match(line)) or (tag := _COMPONENT.match(line)):
         title = _TITLE.search(tag[tag.re.groups])
         return title[1] if title else "", number + 1
-    if (shortcode := _SHORTCODE.match(line)) and shortcode[2] in _KINDS:
-        said = re.search(r"\"(.*?)\"", shortcode[3])
-        kind = next((word for word in re.findall(r"\w+", shortcode[3]) if word in _KINDS), shortcode[2])
-        return "" if shortcode[1] else _title(kind, said[1] if said else ""), number + 1
+    if (shortcode := _SHORTCODE.match(line)) and shortcode[2] in _KINDS | _BOXES:
+        return "" if shortcode[1] else _title_of_shortcode(shortcode[2], shortcode[3]), number + 1
     if is_mdx and _OPEN_IMPORT.match(line):
         return "", _line_behind(lines, number, "}")
     if is_mdx and _EXPORT.match(line):
@@ -180,6 +182,14 @@ def _layout_at(lines: list[str], number: int, *, is_mdx: bool, is_head: bool) ->
         title = _TITLE.search("\n".join(lines[number:end]))
         return title[1] if title else "", end
     return None
+
+
+def _title_of_shortcode(name: str, arguments: str) -> str:
+    """`tab "Linux"`, `alert title="Beware" color="warning"`, `callout type="tip"`, `hint info`."""
+    said = _TITLE.search(arguments) or re.match(r"""[ \t]*(?:[\w-]+[ \t]+)*["'](.*?)["']""", arguments)
+    words = [said[1]] if said and said[1] in _KINDS else re.findall(r"\w+", arguments)
+    kind = next((word for word in words if word in _KINDS), name)
+    return _title(kind, said[1] if said and said[1] not in _KINDS else "")
 
 
 def _line_behind(lines: list[str], number: int, mark: str) -> int:

@@ -6,9 +6,14 @@ from typing import Any
 from almanac.spiders.reading.callouts import runs_of, shown_lines
 
 _MAY_BE = re.compile(
-    r"\[\[|\[!|:::|!!!|\?\?\?|===|==|%%|<!--|\{[:#%/]|\{\{[<%]|\^\w|[`~]{3,}\{|\[_?toc_?\]|^[ \t]*</?[A-Z]|^(?:im|ex)port[ \t]", re.MULTILINE | re.IGNORECASE
+    r"\[\[|\[!|:::|!!!|\?\?\?|===|==|%%|<!--|\{[:#%/]|[)\]`]\{|^[ ]{0,3}#.*\{|\{\{[<%]|\^\w|[`~]{3,}\{|\[_?toc_?\]|^[ \t]*</?[A-Z]|^(?:im|ex)port[ \t]",
+    re.MULTILINE | re.IGNORECASE,
 )
-_TOKEN = re.compile(r"\\[^\w\s]|`+|<!--|\{/\*|%%|!?\[\[|==|\$\$?|\{:|\{#|[ \t]\^(?=\w)|(?m:^)\^(?=\w)|<(?:pre|code|script|style|math|svg)\b", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"\\[^\w\s]|`+|<!--|\{/\*|%%|!?\[\[|==|\$\$?|\{:|(?<=[)\]`])\{|\{[ \t]*(?=[#.\w])(?=[^{}\n]*\}[ \t]*$)|[ \t]\^(?=\w)|^\^(?=\w)"
+    r"|<(?:pre|code|script|style|math|svg)\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 _LINK = re.compile(r"(!?)\[\[(?!\[)([^\[\]\n|]{0,500})((?:\|[^\[\]\n|]{0,500})*)\]\](?!\]|\(|\[(?!\[))")
 _DATA = re.compile(r"""\s*(?:["'].*["']|[-\d.\s]*,[-\d.,\s]*)\s*$""")  # [["a", "b"]], [[1, 2]]
 _SIZE = re.compile(r"\d+(?:x\d+)?%?|left|right|center", re.IGNORECASE)
@@ -16,7 +21,9 @@ _MEDIA = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|mp3|m4a|wav
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^\n=]{0,1000}[^\s=])==(?!=)")
 _INLINE_MATH = re.compile(r"\$(?=[^\s$])[^$\n]{0,300}[^\s$\\]\$(?!\d)|\$[^\s$\\]\$(?!\d)")
 _ATTRIBUTES = re.compile(r"\{:(?:toc|[ \t]*[.#][\w-]|[ \t]*[\w-]+=)[^{}\n]*\}")
-_HEADING_ID = re.compile(r"\{#[\w:.-]+[^{}\n]*\}[ \t]*$", re.MULTILINE)
+_LINK_END = re.compile(r"\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)?\)$")
+_ATTRIBUTE = r"""(?:[.#][\w:.-]+|[A-Za-z][\w-]*=(?:"[^"\n]*"|'[^'\n]*'|[^\s{}"']+))"""
+_ATTRIBUTE_LIST = re.compile(rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}")  # ![](a.png){ width="300" }, ## Title {#id .class}
 _BLOCK_ID = re.compile(r"\s?\^(?=[\w-]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]{2,60}[ \t]*$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z0-9_]")
 
@@ -87,11 +94,17 @@ class _Inline:
         if found[0] == "<":
             end = self._after(token.end(), f"</{found[1:].lower()}>")
             return (end, self.text[begin:end]) if end else as_it_is
-        pattern = _ATTRIBUTES if found == "{:" else _HEADING_ID if found == "{#" else _BLOCK_ID if "^" in found else None
+        pattern = _BLOCK_ID if "^" in found else _ATTRIBUTES if found == "{:" else _ATTRIBUTE_LIST if found[0] == "{" else None
         match = pattern.match(self.text, begin) if pattern else None
-        if match is None or (found == "{#" and not self.text[self.text.rfind("\n", 0, begin) + 1 : begin].lstrip().startswith("#")):
+        if match is None or (pattern is _ATTRIBUTE_LIST and not self._takes_attributes(begin)):
             return as_it_is
         return match.end(), ""
+
+    def _takes_attributes(self, begin: int) -> bool:
+        """Whether a list of attributes may stand here: behind a link, an image or code, or in a heading."""
+        line = self.text.rfind("\n", 0, begin) + 1
+        before = self.text[max(line, begin - 2000) : begin]
+        return self.text[line : line + 4].lstrip().startswith("#") or before.endswith(("]", "`")) or _LINK_END.search(before) is not None
 
     def _after(self, begin: int, mark: str) -> int:
         """Where the next `mark` ends; 0 if there is none."""

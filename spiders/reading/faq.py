@@ -21,7 +21,6 @@ from almanac.spiders.reading.outline import Line, outline, text_of_lines
 _QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is the Greek question mark
 _ASKS = re.compile(f"[{_QUESTION_MARKS}]")
 _NUMBERING = re.compile(r"^\(?\d{1,3}(?:\.\d{1,3})*[.)]?\s+(?=\D)|^\(?\d{1,3}[.)]\s*(?=\D)")
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `{#id .class}` after a heading, as Pandoc and kramdown write it
 _PAIR_OF_TAGS = re.compile(r"<([a-z][a-z0-9]*)\b[^<>]{0,500}>[^<>]{0,500}</\1>", re.IGNORECASE)
 _MAX_QUESTION = 500
 
@@ -114,7 +113,7 @@ def slug_of(question: str) -> str:
 
 
 def _clean_question(text: str) -> str:
-    return _NUMBERING.sub("", _ATTRIBUTES.sub("", " ".join(text.split()))).strip(" *_#")
+    return _NUMBERING.sub("", " ".join(text.split())).strip(" *_#")
 
 
 def _best_reading(lines: list[Line]) -> list[_Found]:
@@ -268,7 +267,7 @@ class _Sections:
 
     def see(self, line: Line) -> None:
         if line.level:
-            self._open = {level: text for level, text in self._open.items() if level < line.level} | {line.level: _ATTRIBUTES.sub("", line.text)}
+            self._open = {level: text for level, text in self._open.items() if level < line.level} | {line.level: line.text}
 
     def below(self, title: str) -> "_Sections":
         return _Sections((*self._above, *self._titles(), title))

@@ -25,7 +25,7 @@ _BY_SUFFIX: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
     ".json": "json",
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
-    **dict.fromkeys((".md", ".markdown", ".mdx"), "markdown"),
+    **dict.fromkeys((".md", ".markdown", ".mdx", ".qmd", ".rmd"), "markdown"),
     **dict.fromkeys((".txt", ".text"), "text"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".pdf": "pdf",

@@ -84,7 +84,7 @@ def _toml(block: list[str]) -> dict[str, Any] | None:
             return None
         place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
         line = int(place[1]) if place and place[1] else len(block)
-        finding = str(error).replace(place[0] if place else "", "")
+        finding = "too many levels" if isinstance(error, RecursionError) else str(error).replace(place[0] if place else "", "")
         raise BrokenFrontMatter(line + 1, f"no TOML: {finding}; in TOML, texts are quoted and lists are in brackets") from error
 
 
@@ -107,7 +107,9 @@ def _parsed(source: str) -> Any:
         return YAML(typ="safe", pure=True).load(source)
     except YAMLError:
         raise
-    except (ValueError, RecursionError, ArithmeticError, TypeError, AttributeError) as error:  # on odd dates, tags and numbers
+    except RecursionError as error:
+        raise YAMLError("too many levels") from error
+    except (ValueError, ArithmeticError, TypeError, AttributeError) as error:  # on odd dates, tags and numbers
         raise YAMLError(f"{type(error).__name__}: {error}") from error
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 from lxml import etree
 
 from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.rewriting import local_name
 
 MAX_URLS = 50_000  # of one sitemap; the limit of sitemaps.org
 
@@ -91,7 +92,7 @@ def read_xml(text: str, url: str) -> LinkList:
     """Parses an XML sitemap or feed. Raises ValueError if it is neither."""
     found, root = LinkList(), ""
     for element in _elements(text):
-        name = _name(element)
+        name = local_name(element)
         names = found.sitemaps if name == "sitemap" else found.pages
         if name in _ENTRIES and (address := _address(element, name, url)):
             if len(names) < MAX_URLS:
@@ -113,7 +114,7 @@ def _elements(text: str) -> Iterator[Any]:
     try:
         for _, element in events:
             yield element
-            if _name(element) in _ENTRIES:
+            if local_name(element) in _ENTRIES:
                 _let_go(element)
     except etree.XMLSyntaxError:  # unrecoverable: the elements before it count
         return
@@ -122,7 +123,7 @@ def _elements(text: str) -> Iterator[Any]:
 def _let_go(entry: Any) -> None:
     entry.clear()
     parent = entry.getparent()
-    while parent is not None and _name(parent) not in _ENTRIES and entry.getprevious() is not None:
+    while parent is not None and local_name(parent) not in _ENTRIES and entry.getprevious() is not None:
         del parent[0]
 
 
@@ -130,29 +131,24 @@ def _address(entry: Any, name: str, url: str) -> str | None:
     """The absolute URL of an entry in any namespace; None if it has none."""
     if name in ("entry", "item"):
         return _feed_address(entry, url)
-    named = next((child.text for child in entry if _name(child) == "loc" and child.text), None)
+    named = next((child.text for child in entry if local_name(child) == "loc" and child.text), None)
     return _absolute(named or entry.text or "", url)  # some sites omit <loc>
 
 
 def _feed_address(entry: Any, url: str) -> str | None:
     for child in entry:
-        reference = (child.get("href") or child.text or "").strip() if _name(child) == "link" and child.get("rel", "alternate") == "alternate" else ""
+        reference = (child.get("href") or child.text or "").strip() if local_name(child) == "link" and child.get("rel", "alternate") == "alternate" else ""
         if reference and (address := _resolved(reference, child.base or "", url)):
             return address
-    permanent = (child.text for child in entry if _name(child) == "guid" and child.get("isPermaLink", "true") == "true")
+    permanent = (child.text for child in entry if local_name(child) == "guid" and child.get("isPermaLink", "true") == "true")
     return _absolute(next(filter(None, permanent), ""), url)
 
 
 def _link_of_list(link: Any, url: str) -> str | None:
     """The URL of a link that belongs to a feed itself, not to an entry of it; None for others."""
-    if _name(link.getparent()) not in ("channel", "feed") or link.get("rel", "alternate") not in _OF_THE_LIST:
+    if local_name(link.getparent()) not in ("channel", "feed") or link.get("rel", "alternate") not in _OF_THE_LIST:
         return None
     return _resolved((link.get("href") or link.text or "").strip() or url, link.base or "", url)
-
-
-def _name(element: Any) -> str:
-    """The local name in lower case; empty for a comment. An undeclared prefix is dropped."""
-    return element.tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(element.tag, str) else ""
 
 
 def _resolved(reference: str, base: str, url: str) -> str | None:

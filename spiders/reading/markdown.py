@@ -14,7 +14,6 @@ _RUNNING_TEXT = 80  # letters of a paragraph; shorter ones above a title are dat
 _LABELLED = re.compile(r"[^\s:][^:\n]{0,30}:\s")
 _HTML_HEADING = re.compile(r"(</?h1\b[^>]*>)", re.IGNORECASE)
 _COMMENTS_ONLY = re.compile(r"---[ \t]*\n(?:(?:#[^\n]*)?\n)*---[ \t]*(?:\n|\Z)")  # a front matter block without a key
-_HEADING_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `{#id .class}`, as Pandoc and kramdown write it
 
 
 def render(text: str) -> str:
@@ -85,6 +84,6 @@ def _is_running_text(source: str) -> bool:
 
 def plain_inline(source: str) -> str:
     """The text of a line of Markdown without markup; the descriptions of its images if there is no other."""
-    markup = _parser().renderInline(_HEADING_ATTRIBUTES.sub("", source)[:_MAX_HEADING])
+    markup = _parser().renderInline(source[:_MAX_HEADING])
     line = lxml.html.fragment_fromstring(markup, create_parent="div")
     return " ".join(str(line.text_content()).split()) or " ".join(" ".join(line.xpath(".//img/@alt")).split())

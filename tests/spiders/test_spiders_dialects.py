@@ -49,6 +49,11 @@ def _draft(text: str, **keys: object) -> Draft:
         ("??? question\n\tBody\nafter", "Question|Body|after"),
         ('=== "Linux"\n\n    apt\n\n=== "Mac"\n\n    brew\n', "Linux|apt|Mac|brew"),
         ('{% hint style="info" %}\nBody\n{% endhint %}\n{% tab title="Linux" %}\nx\n{% endtab %}', "Body|Linux|x"),
+        ("* TOC\n{:toc}\n\nText.", "Text."),
+        ('![a](b.png){ width="300" } [x](y(1)){ .md-button } `c`{.py} f(x){n=1}', "![a](b.png) [x](y(1)) `c` f(x){n=1}"),
+        ('# A { #id .b }\n## C {data-x="y z"}\n### D {x} {{ y }}\ntext {.no}', "# A|## C|### D {x} {{ y }}|text {.no}"),
+        ('{{< tabs >}}\n{{% tab title="Linux" %}}\napt\n{{% /tab %}}\n{{< tab "Mac" >}}\nbrew\n{{< /tab >}}\n{{< /tabs >}}', "Linux|apt|Mac|brew"),
+        ('{{< callout type="warning" >}}\nHot\n{{< /callout >}}\n{{< hint info >}}\nx\n{{< /hint >}}\n{{< ref "a" >}}', 'Warning|Hot|Info|x|{{< ref "a" >}}'),
         ('{{< note >}}\nBody\n{{< /note >}}\n{{% notice warning "Beware" %}}\nx\n{{% /notice %}}', "Note|Body|Beware|x"),
         ('import Tabs from \'@theme/Tabs\';\n\n# T\n\n<Tabs>\n<TabItem value="a" label="Apple">\n\nBody\n\n</TabItem>\n</Tabs>', "# T|Apple|Body"),
     ],
@@ -61,6 +66,8 @@ def test_what_a_dialect_adds_is_read_as_its_readers_see_it(written: str, shown: 
 def test_imports_exports_and_components_of_mdx_are_left_out() -> None:
     text = "import {\n  A,\n} from 'x'\n\nexport const a = {\n  b: 1\n}\n\n<Card\n  title=\"Title\"\n>\n\nBody {/* note */}\n\n</Card>\n\nimport x from 'y'\n"
     assert _squeezed(as_shown(text, is_mdx=True)) == "Title|Body"
+    tab = "<Tabs>\n  <TabItem label='Apple'>\n\n    :::tip\n    Indented.\n    :::\n\n  </TabItem>\n</Tabs>\n"
+    assert _squeezed(as_shown(tab, is_mdx=True)) == "Apple|Tip|Indented."  # MDX has no indented code
 
 
 @pytest.mark.parametrize(

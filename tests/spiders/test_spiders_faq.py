@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from almanac.spiders.reading.dialects import as_shown
 from almanac.spiders.reading.faq import Pair, pairs_of_lines, pairs_of_structured_data
 from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
@@ -11,7 +12,7 @@ from almanac.spiders.reading.outline import outline
 
 
 def markdown_pairs(text: str) -> list[Pair]:
-    return pairs_of_lines(outline(parse_markup(render(text)).root, line_feeds=True))
+    return pairs_of_lines(outline(parse_markup(render(as_shown(text))).root, line_feeds=True))
 
 
 def html_pairs(text: str) -> list[Pair]:

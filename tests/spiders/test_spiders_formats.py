@@ -456,6 +456,7 @@ def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(tmp_p
         ("a.json", '{"a": 1}\n{"a": 2}\n'.encode("utf-16"), "jsonl"),
         ("a.html", "# no tag at all", "html"),
         ("A.MDX", "x", "markdown"),
+        ("a.qmd", "---\ntitle: x\n---\ny", "markdown"),
     ],
 )
 def test_a_name_that_lies_is_seen_through(name: str, content: bytes | str, found: str) -> None:

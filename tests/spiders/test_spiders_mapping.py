@@ -15,6 +15,7 @@ from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Extraction, Page
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.reading.dialects import as_shown
 from almanac.spiders.reading.markdown import title_of
 
 CASES = Path(__file__).parent / "pages"
@@ -158,7 +159,7 @@ _PROSE = "Running text of a note that has eighty letters and more stands here, a
     ],
 )
 def test_first_level_heading_is_the_title_of_a_text(text: str, title: str) -> None:
-    assert title_of(text) == title
+    assert title_of(as_shown(text)) == title
 
 
 @pytest.mark.parametrize(
