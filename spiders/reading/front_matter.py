@@ -15,6 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 _OPENING = re.compile(r"(---|\+\+\+)[ \t]*(?:\n|\Z)")
 _KEY = re.compile(r"(\"[^\"]+\"|'[^']+'|@?\w[\w .@/-]{0,60}?)[ \t]*:(?!//)[ \t]*(.*)$")
 _USUAL_KEY = re.compile(r"@?[a-z_][\w-]*[ \t]*:(?:\s|$)")
+_GLUED_KEY = re.compile(r"[a-z_][\w-]*:(?!//)\S")  # title:foo, which YAML reads as one text
 _TOML_KEY = re.compile(r"[\w.\"'-]+[ \t]*=|\[")
 _ITEM = re.compile(r"-(?:[ \t]+(.*))?$")
 _BLOCK = re.compile(r"[|>][-+\d]*(?:\s+#.*)?")
@@ -94,11 +95,11 @@ def _yaml_block(block: list[str]) -> dict[str, Any] | None:
         return {}
     try:
         found = _parsed("\n".join(block))
-        return _mapping(found, 2) if isinstance(found, dict) else None
     except YAMLError:
-        if not _has_keys(block, "---"):
-            return None
+        return _read_entries(block, 2) if _has_keys(block, "---") else None
+    if isinstance(found, str) and all(_GLUED_KEY.match(line) for line in block if line.strip()):
         return _read_entries(block, 2)
+    return _mapping(found, 2) if isinstance(found, dict) else None
 
 
 def _parsed(source: str) -> Any:

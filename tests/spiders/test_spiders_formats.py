@@ -259,6 +259,8 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
         ("\n\n---\na: 1\n---\nx", {}, "\n\n---\na: 1\n---\nx"),  # only from the first line on
         ("---\n@tags: a\nname:b\n---\nx", {"@tags": "a", "name": "b"}, "x"),
         ("---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx", {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2}, "x"),
+        ("---\ntitle:foo\nlayout:post\n---\nx", {"title": "foo", "layout": "post"}, "x"),
+        ("---\n10:30 start\n11:30 end\n---\nx", {}, "---\n10:30 start\n11:30 end\n---\nx"),
         ("---\nA line of prose\n---\nx", {}, "---\nA line of prose\n---\nx"),
         (
             "---\ntitle: [Draft] A\nby: @linh\nto:\n  - b: c: d\n  - @e\nin:\n  f: g: h\nday: 2024-13-45\n---\nx",
