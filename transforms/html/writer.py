@@ -10,12 +10,13 @@ from typing import Any
 
 from lxml import etree
 
+from almanac.transforms.html.blocks import LISTS
+
 _NUMBERED = re.compile(r"\d{1,6}\. ")
 _ITEM = re.compile(r" *(?:- |\d{1,6}\. )")
 _FENCES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _MAX_LEVEL = 8
-_LISTS = frozenset({"ul", "ol", "menu", "dir"})
 _CELLS = frozenset({"td", "th"})
 # A cell with one of these is for layout, not for a value.
 _LAYOUT = frozenset({*_HEADINGS, "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
@@ -86,7 +87,7 @@ class _Writer:
                 self._cell, self._is_row = element, True
         elif tag in _PARTING:
             yield from self._block()
-            if tag in _LISTS:
+            if tag in LISTS:
                 self._numbers.append(_number(element.get("start")) if tag == "ol" else None)
             elif tag == "li":
                 self._mark = self._item_mark(element)
@@ -102,7 +103,7 @@ class _Writer:
             self._words.append(" " if tag in _PARTING else "")
         elif tag in _PARTING:
             yield from self._block()
-            if tag in _LISTS and self._numbers:
+            if tag in LISTS and self._numbers:
                 self._numbers.pop()
             if tag == "li" or tag in _HEADINGS:
                 self._mark = ""
