@@ -195,6 +195,106 @@ def test_blocks_are_written_as_they_are_set(html: str, written: str) -> None:
     assert write_tree(root) == written
 
 
+_MENU = "<header><a href=/>Acme</a><nav><ul><li><a href=/a>Products</a></li><li><a href=/b>Prices</a></li></ul></nav></header>"
+_ASKED = "We use cookies to improve your experience on our website. By continuing you accept our use of cookies."
+_SHORT_PAGES = {
+    "table": ("<table><tr><th>City</th><th>People</th></tr><tr><td>Bern</td><td>134000</td></tr></table>", ["Bern | 134000"]),
+    "list": ("<ul><li>Milk</li><li>Bread</li><li>Butter</li></ul>", ["- Milk", "- Butter"]),
+    "caption": ("<figure><img src=x alt=Sunset><figcaption>Sunset in May</figcaption></figure>", ["Sunset in May"]),
+    "definitions": ("<dl><dt>Bow</dt><dd>front</dd><dt>Stern</dt><dd>back</dd></dl>", ["Bow: front", "Stern: back"]),
+    "Chinese": ("<p>周一至周五九点到十七点。</p><p>周末休息。</p>", ["周一至周五", "周末休息"]),
+}
+
+
+@pytest.mark.parametrize("content", _SHORT_PAGES)
+@pytest.mark.parametrize(
+    "box",
+    [
+        f"<div id=cookie-banner class=cookie-consent><p>{_ASKED}</p><button>Accept</button></div>",
+        f"<div class='CookieNotice_root__x1'><div><p>{_ASKED}</p><a class='btn btn-primary' href=#>OK</a></div></div>",
+        f"<amp-consent id=c><div>{_ASKED}</div></amp-consent>",
+        f"<div class=newsletter-signup><h3>News</h3><p>{_ASKED}</p><form><input><button>Go</button></form></div>",
+    ],
+)
+def test_a_short_page_is_not_what_its_boxes_ask(content: str, box: str) -> None:
+    html, texts = _SHORT_PAGES[content]
+    text = html_to_markdown(f"<html><body>{_MENU}<main><h1>Harbour</h1>{html}</main>{box}<footer><p>Imprint</p></footer></body></html>", "main")
+    assert [part for part in texts if part not in text] == []
+    assert "Prices" not in text and (_ASKED not in text or "newsletter" in box)
+
+
+def test_a_page_about_cookies_is_read() -> None:
+    box = "<div class=cookie-info><p>We set a cookie named sid, which keeps you logged in for a week.</p><button>Settings</button></div>"
+    assert "named sid" in html_to_markdown(f"<html><body>{_MENU}<h1>Cookies</h1>{box}<footer><p>Imprint</p></footer></body></html>", "main")
+
+
+def test_a_page_of_nothing_but_a_question_is_that_question() -> None:
+    assert _ASKED in html_to_markdown(f"<html><body><div class=cookie-banner><p>{_ASKED}</p><button>OK</button></div></body></html>", "main")
+
+
+def test_short_text_in_main_is_preferred_to_a_slogan_outside() -> None:
+    page = f"<main><h1>Harbour</h1><figure><figcaption>Sunset in May</figcaption></figure></main><div class=bottom><p>{_PROSE[0]}</p></div>"
+    assert html_to_markdown(f"<html><body>{_MENU}{page}</body></html>", "main") == "# Harbour\n\nSunset in May"
+
+
+def test_titles_of_cards_stay_where_they_are_links() -> None:
+    cards = "".join(
+        f"<div class=event><h3><a href=/e/{name}>{name}</a></h3><time>June {day}, 19:00</time><p>{said}.</p></div>"
+        for name, day, said in (("Jazz", 3, "Open air concert"), ("Book fair", 9, "Publishers from ten countries"), ("Night run", 21, "Along the river"))
+    )
+    text = html_to_markdown(f"<html><body>{_MENU}<main><h1>Events</h1><div class=events>{cards}</div></main></body></html>", "main")
+    assert "### Jazz\n\nJune 3, 19:00\n\nOpen air concert." in text and "### Night run" in text
+
+
+def _reference(entries: int = 6) -> str:
+    """A reference of functions: headings that are links, a line of metadata above each text, listings in figures, types as links."""
+    parts = "".join(
+        f"""<section><h3><code>open{n}(path)</code><a class=mark href=#o{n}>#</a></h3><div class=api_metadata><span>Added in: v1.{n}</span></div>
+        <p>Opens the file at the given path and returns a handle number {n}, which has to be closed by whoever asked for it, in every case.</p>
+        <figure class=listing><pre><code>let f{n} = open{n}();</code></pre></figure><h4><a href=/t/{n}>impl Handle{n} for File{n}</a></h4>
+        <p>See <a href=/h>{"Handle" * 3}</a>.</p></section>"""
+        for n in range(entries)
+    )
+    return f"<html><body>{_MENU}<div id=content><h1>Files</h1>{parts}</div></body></html>"
+
+
+def test_a_reference_keeps_code_linked_headings_and_metadata() -> None:
+    text = html_to_markdown(_reference(), "main")
+    assert [n for n in range(6) for part in (f"open{n}(path)", f"v1.{n}", f"let f{n} = open{n}();", f"impl Handle{n}") if part not in text] == []
+
+
+def test_a_list_below_the_only_paragraph_stays() -> None:
+    links = (
+        "<div class=header><p>Next: <a href=i>Index</a>, Previous: <a href=m>Memory Usage</a>, Up: <a href=u>libffi</a> &nbsp; [<a href=i>Index</a>]</p></div>"
+    )
+    lines = "<ul><li> Variadic closures.\n\n</li><li> There is no support for bit fields in structures.\n\n</li><li> The raw API is undocumented.\n</li></ul>"
+    page = (
+        f"<div class=chapter>{links}<hr><h2>4 Missing Features</h2><p><code>libffi</code> is missing a few features.  We welcome patches.</p>{lines}</div><hr>"
+    )
+    assert "- Variadic closures." in html_to_markdown(f"<html><body>{page}</body></html>", "main")
+
+
+def test_the_title_stays_where_it_leads_to_its_page() -> None:
+    prose = "".join(f"<p>{text}</p>" for text in _PROSE)
+
+    def heading(href: str, title: str) -> str:
+        page = f"<header><h1><a href='{href}'>Backup fails</a></h1><nav><a href=/a>Board</a></nav></header><div class=post>{prose}</div>"
+        return html_to_markdown(f"<html><head><title>{title}</title></head><body>{page}</body></html>", "main").split("\n")[0]
+
+    assert heading("/t/backup-fails/1", "Backup fails - Forum") == "# Backup fails"
+    assert heading("/", "Backup fails - Forum") == _PROSE[0]  # the site's name
+    assert heading("https://x.example/de/", "Backup fails - Forum") == _PROSE[0]
+    assert heading("/blog/x", "First post - Backup fails") == _PROSE[0]
+
+
+def test_a_table_with_paragraphs_in_a_cell_is_for_layout() -> None:
+    menu = "<td bgcolor=#eee><a href=/1>Home</a><br><a href=/2>Archive</a><br><a href=/3>Contact</a></td>"
+    text = html_to_markdown(f"<html><body><table><tr>{menu}<td>{'<br><br>'.join(_PROSE)}</td></tr></table></body></html>", "main")
+    assert text == "\n\n".join(_PROSE)
+    values = "<table><tr><td>Bern</td><td>134000<br><br>(2020)</td></tr><tr><td>Basel with its suburbs</td><td>173000</td></tr></table>"
+    assert "Bern | 134000 (2020)" in html_to_markdown(f"<html><body>{values}</body></html>", "main")
+
+
 @pytest.mark.parametrize("part", ["main", "all"])
 def test_a_page_whose_text_the_parser_puts_into_its_head_is_read(part: Part) -> None:
     text = html_to_markdown(f"<!doctype html><title>Locks</title><main><p>{'</p><p>'.join(_PROSE)}</p></main>", part)

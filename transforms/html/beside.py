@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from almanac.transforms.html.blocks import BESIDE
+from almanac.transforms.html.consent import drop_consent
 from almanac.transforms.html.letters import letters
 from almanac.transforms.html.simplify import parse_page
 from almanac.transforms.html.writer import write_tree
@@ -28,6 +29,7 @@ def blocks_beside(html: str, text: str) -> list[str]:
     root = parse_page(html.replace(_LINK, "").replace(_END, "")) if html.strip() else None
     if root is None:
         return []
+    drop_consent(root)
     for link in root.iter("a"):
         if link.get("href"):
             link.text = _LINK + (link.text or "")

@@ -13,11 +13,13 @@ from typing import Any
 import lxml.html
 
 from almanac.transforms.html.blocks import LISTS, Block, blocks_of
+from almanac.transforms.html.consent import drop_consent
 from almanac.transforms.html.region import add_region
 from almanac.transforms.html.simplify import simplify
 from almanac.transforms.html.witness import Witness, witness_of
 
 _CONFIRMED = 0.8  # of the witness's letters; with less, the page cannot be divided as the witness did
+_WHOLE = 0.9  # of the page's letters; a witness with more told nothing apart
 _LONG = 100  # letters: a paragraph of its own, rather than a label or a line of a widget
 _OPENING = 80
 _SHORT = 60
@@ -30,19 +32,23 @@ def main_tree(root: Any) -> Any:
     """The page reduced to its main text and simplified, in place; None if there is no main text.
 
     If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is less than half or more than twice as
-    much, as where a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses.
+    much, as where a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses. But if that is the whole page
+    with its navigation, and the page is no list of links, its prose is kept.
     """
+    drop_consent(root)
     witness = witness_of(root)
     simplify(root)
     blocks = blocks_of(root)
     found = witness.size if witness is not None else 0
-    if witness is not None:
-        _select(blocks, witness)
-    if not found or _letters(block for block in blocks if block.is_found or block.is_main) < _CONFIRMED * found:
+    outside = _select(blocks, witness) if witness is not None else 0
+    if not found or _letters(block for block in blocks if block.is_found or block.is_main) + outside < _CONFIRMED * found:
         for block in blocks:
-            block.is_main = not (block.is_links or block.beside or block.is_surrounding)
+            block.is_main = _is_left(block)
+        for below, block in pairwise(blocks[::-1]):  # cards: the title of each is a link
+            if below.is_main and block.is_heading and below.parent is block.parent and not (block.beside or block.is_surrounding):
+                block.is_main = True
         _leave_trailing_labels(blocks)
-        if witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
+        if witness is not None and not _is_whole_page(found, blocks) and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
             return lxml.html.document_fromstring(witness.html)
     if not any(block.is_main for block in blocks):
         return None
@@ -52,14 +58,26 @@ def main_tree(root: Any) -> Any:
     return root
 
 
+def _is_whole_page(found: int, blocks: list[Block]) -> bool:
+    """Whether a witness of that many letters has the navigation, too, though the page has a text of its own, and is no list of links."""
+    links = _letters(block for block in blocks if block.is_links)
+    return found > _WHOLE * _letters(blocks) and 2 * links < _letters(blocks) and any(block.is_main and not block.is_heading for block in blocks)
+
+
+def _is_left(block: Block) -> bool:
+    """Whether it stays where no witness helps: it is neither links nor beside or around a text."""
+    return not (block.is_links or block.beside or block.is_surrounding)
+
+
 def _letters(blocks: Iterable[Block]) -> int:
     return sum(block.size for block in blocks)
 
 
-def _select(blocks: list[Block], witness: Witness) -> None:
+def _select(blocks: list[Block], witness: Witness) -> int:
+    """Marks the main blocks, and returns the letters of those that the witness has, but that are outside of the page's <main>."""
     for block in blocks:
         block.is_found = block.is_main = witness.confirms(block)
-    _leave_what_is_outside(blocks)
+    outside = _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
         block.is_main = block.is_main and not (block.is_contents or block.is_breadcrumb)
@@ -72,6 +90,7 @@ def _select(blocks: list[Block], witness: Witness) -> None:
     _add_headings(blocks)
     if not is_document:
         _leave_trailing_labels(blocks)
+    return outside
 
 
 def _links_of(blocks: list[Block]) -> float:
@@ -79,15 +98,24 @@ def _links_of(blocks: list[Block]) -> float:
     return sum(block.linked for block in main) / (_letters(main) or 1)
 
 
-def _leave_what_is_outside(blocks: list[Block]) -> None:
-    """Drops what is outside the page's only <main>, if most of what was found is inside."""
+def _leave_what_is_outside(blocks: list[Block]) -> int:
+    """Drops what is outside the page's only <main>, if most of what was found is inside; if nothing is, but the title is, takes the prose inside.
+
+    Returns the letters dropped.
+    """
     holders = {element for block in blocks for element in block.above if element.tag == "main" or element.get("role") == "main"}
     found = [block for block in blocks if block.is_found]
     if len(holders) == 1:
         outside = [block for block in found if not holders.intersection(block.above)]
-        if 2 * _letters(outside) <= _letters(found):
+        inside = [block for block in blocks if holders.intersection(block.above)]
+        is_missed = bool(found) and len(outside) == len(found) and any(block.element.tag == "h1" for block in inside)
+        if is_missed or 2 * _letters(outside) <= _letters(found):
             for block in outside:
                 block.is_found = block.is_main = False
+            for block in inside if is_missed else ():
+                block.is_main = _is_left(block)
+            return _letters(outside)
+    return 0
 
 
 def _leave_links(blocks: list[Block]) -> None:
@@ -99,7 +127,7 @@ def _leave_links(blocks: list[Block]) -> None:
 
 
 def _add_gaps(blocks: list[Block]) -> None:
-    """Adds blocks between main ones: those set like their neighbours, long paragraphs, and plain lists among them, of links too."""
+    """Adds blocks between main ones: those set like their neighbours, long paragraphs, tables, code, and plain lists among them, of links too."""
     main = [number for number, block in enumerate(blocks) if block.is_main]
     if not main:
         return
@@ -111,7 +139,7 @@ def _add_gaps(blocks: list[Block]) -> None:
             continue
         is_alike = block.parent in parents or block.kind in kinds
         is_plain_list = block.element.tag in LISTS and not block.element.get("class") and block.parent in parents
-        if is_plain_list or (not block.is_links and (is_alike or block.size >= _LONG)):
+        if is_plain_list or (not block.is_links and (is_alike or block.is_facts or block.size >= _LONG)):
             block.is_main = True
 
 
@@ -137,10 +165,11 @@ def _add_opening(blocks: list[Block]) -> None:
 
 
 def _add_facts(blocks: list[Block]) -> None:
-    """Adds tables, definition lists and code in the same box as a main block next to them: a short product page has little more."""
+    """Adds tables, lists and code in the same box as a main block next to them: a short product page has little more."""
     for order in (blocks, blocks[::-1]):
         for main, block in pairwise(order):
-            if main.is_main and block.is_facts and block.parent is main.parent and not (block.beside or block.is_links):
+            is_plain_list = block.element.tag in LISTS and not (block.element.get("class") or block.is_suspect)
+            if main.is_main and (block.is_facts or is_plain_list) and block.parent is main.parent and not (block.beside or block.is_links):
                 block.is_main = True
 
 

@@ -1,6 +1,7 @@
 """Converts a page of HTML to Markdown: all of it, or its main text. The reasons are in docs/decisions."""
 
 import logging
+import re
 from typing import Any, Literal
 
 import lxml.etree
@@ -16,6 +17,7 @@ _MAX_ELEMENTS = 30_000
 _MAX_CHARACTERS = 5_000_000
 _TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
 
+_IS_HOME = re.compile(r"(?:(?:https?:)?//[^/?#]*)?/?(?:[a-z]{2}(?:-[a-z]{2})?/?)?(?:(?:index|default|home)(?:\.\w+)?)?/?(?:[?#].*)?", re.IGNORECASE)
 _NEVER = frozenset({"script", "style", "noscript", "template", "title"})
 _log = logging.getLogger("almanac.transforms")
 
@@ -43,6 +45,17 @@ def html_to_markdown(html: str, part: Part) -> str:
 
 
 def _heading(root: Any) -> str:
-    """The page's only <h1>, which may stand in a <header>; empty if there is none or more than one, or if it is a link (the site's name)."""
+    """The page's only <h1>, which may stand in a <header>; empty if there is none or more than one.
+
+    One that is a link is the site's name, unless the page's <title> begins with it and it does not lead to the home page.
+    """
     headings = list(root.iter("h1"))
-    return one_line(headings[0].text_content()) if len(headings) == 1 and headings[0].find(".//a[@href]") is None else ""
+    if len(headings) != 1:
+        return ""
+    heading = one_line(headings[0].text_content())
+    link = headings[0].find(".//a[@href]")
+    if link is None:
+        return heading
+    title = root.find(".//title")
+    is_own = title is not None and one_line(title.text_content()).startswith(heading) and not _IS_HOME.fullmatch(link.get("href").strip())
+    return heading if is_own else ""

@@ -1,7 +1,7 @@
 """The region of a page that holds its main text, told from the page's structure.
 
 Where nearly nothing in the region is a link, as in documentation, all of it is main text: trafilatura finds half of such pages, since their notes,
-synopses and short steps resemble boilerplate.
+synopses and short steps resemble boilerplate. A region with code is documentation, too, where more of it is links.
 """
 
 from collections import Counter
@@ -15,7 +15,8 @@ _HOLDS = 0.7  # of the confirmed text is inside the region
 _COVERS = 0.7  # of the page's prose is confirmed inside the region; below, the region grows
 _GROWS = 0.8  # of what a larger region adds is no link
 _PURE = 0.97  # of the region is no link
-_CERTAIN = 0.9  # of the region is confirmed; above, the witness is believed
+_PURE_WITH_CODE = 0.7  # of a region with code is no link: documentation links the names of types and functions
+_CERTAIN = 0.9  # of a region without code is confirmed; above, the witness is believed
 
 
 def add_region(blocks: list[Block]) -> bool:
@@ -24,10 +25,12 @@ def add_region(blocks: list[Block]) -> bool:
     if region is None:
         return False
     inside, _ = _split(blocks, region)
-    if _purity(inside) < _PURE or _letters(block for block in inside if block.is_found) >= _CERTAIN * _letters(inside):
+    has_code = any(block.element.tag == "pre" for block in inside)
+    is_certain = not has_code and _letters(block for block in inside if block.is_found) >= _CERTAIN * _letters(inside)
+    if _purity(inside) < (_PURE_WITH_CODE if has_code else _PURE) or is_certain:
         return False
     for block in inside:
-        if not (block.is_main or block.beside or block.is_links or block.is_surrounding):
+        if not (block.is_main or block.beside or block.is_surrounding or (block.is_links and not (has_code and block.is_heading))):
             block.is_main = True
     return True
 
