@@ -263,6 +263,16 @@ def test_a_reference_keeps_code_linked_headings_and_metadata() -> None:
     assert [n for n in range(6) for part in (f"open{n}(path)", f"v1.{n}", f"let f{n} = open{n}();", f"impl Handle{n}") if part not in text] == []
 
 
+def test_a_reference_of_which_nearly_all_is_its_first_paragraph_keeps_the_rest() -> None:
+    described = f"<section class=description><h2>Class Writer</h2><div class=block>{' '.join(_PROSE * 3)}</div></section>"
+    details = (
+        "<section class=detail><h3>write_all</h3><div class=block>Returns a number.</div><dl class=notes><dt>Throws:</dt><dd>IOException</dd></dl></section>"
+    )
+    page = f"<main>{described}<section class=details><ul class=member-list><li>{details}</li></ul></section></main>"
+    text = html_to_markdown(f"<html><body>{_MENU}{page}</body></html>", "main")
+    assert [part for part in ("write_all", "Returns a number.", "IOException") if part not in text] == []
+
+
 def test_a_list_below_the_only_paragraph_stays() -> None:
     links = (
         "<div class=header><p>Next: <a href=i>Index</a>, Previous: <a href=m>Memory Usage</a>, Up: <a href=u>libffi</a> &nbsp; [<a href=i>Index</a>]</p></div>"

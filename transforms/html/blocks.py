@@ -74,7 +74,8 @@ class Block:
         """Letters in links."""
         if any(element.tag == "a" and element.get("href") for element in self.above):
             return self.size
-        return sum(_size(link.text_content()) for link in self.element.iter("a") if link.get("href"))
+        own = "#" if self.is_heading else None  # the link to a heading's own place may be around it
+        return sum(_size(link.text_content()) for link in self.element.iter("a") if link.get("href") and link.get("href")[:1] != own)
 
     @property
     def is_links(self) -> bool:

@@ -1,7 +1,8 @@
 """The region of a page that holds its main text, told from the page's structure.
 
 Where nearly nothing in the region is a link, as in documentation, all of it is main text: trafilatura finds half of such pages, since their notes,
-synopses and short steps resemble boilerplate. A region with code is documentation, too, where more of it is links.
+synopses and short steps resemble boilerplate. A region with code or definitions is documentation even if nearly all
+of it is confirmed; one with code may have more links.
 """
 
 from collections import Counter
@@ -9,14 +10,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from almanac.transforms.html.blocks import Block
+from almanac.transforms.html.simplify import DEFINITIONS
 
 # Shares of letters, measured on news, shops, blogs and documentation: docs/decisions/0002.
+_HOLDERS = ("main", "article")
 _HOLDS = 0.7  # of the confirmed text is inside the region
 _COVERS = 0.7  # of the page's prose is confirmed inside the region; below, the region grows
 _GROWS = 0.8  # of what a larger region adds is no link
 _PURE = 0.97  # of the region is no link
 _PURE_WITH_CODE = 0.7  # of a region with code is no link: documentation links the names of types and functions
-_CERTAIN = 0.9  # of a region without code is confirmed; above, the witness is believed
+_CERTAIN = 0.9  # of a region without code or definitions is confirmed; above, the witness is believed
 
 
 def add_region(blocks: list[Block]) -> bool:
@@ -25,18 +28,34 @@ def add_region(blocks: list[Block]) -> bool:
     if region is None:
         return False
     inside, _ = _split(blocks, region)
-    has_code = any(block.element.tag == "pre" for block in inside)
-    is_certain = not has_code and _letters(block for block in inside if block.is_found) >= _CERTAIN * _letters(inside)
-    if _purity(inside) < (_PURE_WITH_CODE if has_code else _PURE) or is_certain:
+    is_reference = _is_reference(inside)
+    is_certain = not is_reference and _letters(block for block in inside if block.is_found) >= _CERTAIN * _letters(inside)
+    if not _is_pure(inside) or is_certain:
         return False
     for block in inside:
-        if not (block.is_main or block.beside or block.is_surrounding or (block.is_links and not (has_code and block.is_heading))):
+        if not (block.is_main or block.beside or block.is_surrounding or (block.is_links and not (is_reference and block.is_heading))):
             block.is_main = True
     return True
 
 
+def _is_reference(blocks: list[Block]) -> bool:
+    """Whether there is code or a list of definitions among them."""
+    return _has_code(blocks) or any(DEFINITIONS in element.attrib for block in blocks for element in block.element.iter("ul"))
+
+
+def _has_code(blocks: list[Block]) -> bool:
+    return any(True for block in blocks for _ in block.element.iter("pre"))
+
+
+def _is_pure(blocks: list[Block]) -> bool:
+    return _purity(blocks) >= (_PURE_WITH_CODE if _has_code(blocks) else _PURE)
+
+
 def _region(blocks: list[Block]) -> Any:
-    """The innermost element with most of the confirmed text; a larger one if the page has much other prose and the larger one adds hardly any links."""
+    """The innermost element with most of the confirmed text; a larger one if the page has much other prose and the larger one adds hardly any links.
+
+    It grows to the <main> or <article> around it if that is a reference and hardly any of it is links, however long the confirmed text is.
+    """
     region = _common_element([block for block in blocks if block.is_found])
     if region is None:
         return None
@@ -49,6 +68,9 @@ def _region(blocks: list[Block]) -> Any:
         if added and _purity(added) < _GROWS:
             break
         region = larger
+    for holder in [region, *region.iterancestors()]:
+        if (holder.tag in _HOLDERS or holder.get("role") == "main") and _is_reference(inside := _split(blocks, holder)[0]) and _is_pure(inside):
+            return holder
     return region
 
 
