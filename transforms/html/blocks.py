@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from almanac.transforms.html.letters import NOT_LETTERS
+from almanac.transforms.html.letters import weight
 from almanac.transforms.html.simplify import DEFINITIONS, has_blocks
 
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
@@ -20,18 +20,20 @@ _WHOLE = HEADINGS | LISTS | {"dl", "table", "pre"}
 _NOTE = re.compile(r"admonition|callout|note|hint|tip\b|warning|caution|danger|important|attention|starlight-aside", re.IGNORECASE)
 # What class names and ids call things that surround a text on all kinds of sites.
 _SURROUNDING = re.compile(
-    r"shar(?:e|ing)|partag|compart|teilen|social|follow|comment|kommentar|coment|newsletter|subscri|(?<![a-z])abo\b|recommend|related|similar"
+    r"shar(?:e|ing)|partag|compart|teilen|social|follow|comment|kommentar|coment|newsletter|subscri|(?<![a-z])abo\b|recommend|related|similar|more-like"
     r"|promo(?!t)|advert|(?<![a-z])ads?(?![a-z])|sponsor|(?<![a-z])rating|bewert|captcha|cookie|consent|breadcrumb|pager|paginat|login|popup|modal|banner"
     r"|toolbar",
     re.IGNORECASE,
 )
-_FIGURE = re.compile(r"caption|credit|copyright|img_|image|bild(?!ung)|foto|photo|galler", re.IGNORECASE)
+_FIGURE = re.compile(r"caption|legend|credit|copyright|img_|image|bild(?!ung)|foto|photo|galler", re.IGNORECASE)
+_OPENING = re.compile(
+    r"(?<![a-z])(?:intro|lead|lede|teaser-?text|excerpt|abstract|summary|deck|dek|sub-?title|standfirst|chapo|vorspann|sapo|entradilla|bajada|copete|ingress)",
+    re.IGNORECASE,
+)
 _LESS_CERTAIN = re.compile(
     rf"{_FIGURE.pattern}|author|autor|byline|(?<![a-z])tags?(?![a-z])|(?<![a-z])meta|(?<!elementor-)widget|sidebar|footer|(?<![a-z])nav|menu", re.IGNORECASE
 )
 _CONTENTS = re.compile(r"(?<![a-z])toc(?![a-z])|table-?of-?contents", re.IGNORECASE)
-# A character of these scripts says about as much as two letters.
-_DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]")
 
 
 @dataclass(eq=False)
@@ -53,8 +55,8 @@ class Block:
 
     @cached_property
     def size(self) -> int:
-        """Letters; a character of Chinese, Japanese or Korean counts as two."""
-        return _size(self.text)
+        """Its `weight`."""
+        return weight(self.text)
 
     @cached_property
     def above(self) -> list[Any]:
@@ -75,7 +77,13 @@ class Block:
         if any(element.tag == "a" and element.get("href") for element in self.above):
             return self.size
         own = "#" if self.is_heading else None  # the link to a heading's own place may be around it
-        return sum(_size(link.text_content()) for link in self.element.iter("a") if link.get("href") and link.get("href")[:1] != own)
+        return sum(weight(link.text_content()) for link in self.element.iter("a") if link.get("href") and link.get("href")[:1] != own)
+
+    @cached_property
+    def links(self) -> list[str]:
+        """Where it links to, or what it is a link to."""
+        around = [element.get("href") for element in self.above if element.tag == "a" and element.get("href")]
+        return [*around, *(link.get("href") for link in self.element.iter("a") if link.get("href"))]
 
     @property
     def is_links(self) -> bool:
@@ -118,6 +126,11 @@ class Block:
         """Whether it is called a caption or a credit, itself or up to two levels above."""
         return bool(_FIGURE.search(_names([self.element, *self.above[:2]])))
 
+    @cached_property
+    def is_opening(self) -> bool:
+        """Whether it is called the opening of a text: a lead, a summary."""
+        return bool(_OPENING.search(self._names))
+
     @property
     def is_prose(self) -> bool:
         """Whether nothing about it says that it surrounds a text."""
@@ -131,11 +144,6 @@ class Block:
     @cached_property
     def _names(self) -> str:
         return _names([self.element, self.parent])
-
-
-def _size(text: str) -> int:
-    compact = NOT_LETTERS.sub("", text)
-    return len(compact) + len(_DENSE.findall(compact))
 
 
 def _names(elements: list[Any]) -> str:

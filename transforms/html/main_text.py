@@ -22,8 +22,10 @@ _CONFIRMED = 0.8  # of the witness's letters; with less, the page cannot be divi
 _WHOLE = 0.9  # of the page's letters; a witness with more told nothing apart
 _LONG = 100  # letters: a paragraph of its own, rather than a label or a line of a widget
 _OPENING = 80
+_LABEL = 20
 _SHORT = 60
 _LISTING = 0.2  # of the main text's letters are in links: it is no article, and its links are what it says
+_HOST = re.compile(r"(?:https?:)?//([^/?#]+)", re.IGNORECASE)
 _IS_URL = re.compile(r"(?<!\w)(?:https?://|www\.)")
 _LEADS_ON = (":", "?", "…")
 
@@ -80,7 +82,7 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     outside = _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
-        block.is_main = block.is_main and not (block.is_contents or block.is_breadcrumb)
+        block.is_main = block.is_main and not (block.is_contents or block.is_breadcrumb or (block.is_links and block.is_surrounding))
     if not is_document and _links_of(blocks) <= _LISTING:
         _leave_links(blocks)
     _add_gaps(blocks)
@@ -88,8 +90,7 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     _add_opening(blocks)
     _add_facts(blocks)
     _add_headings(blocks)
-    if not is_document:
-        _leave_trailing_labels(blocks)
+    _leave_trailing_labels(blocks)
     return outside
 
 
@@ -119,11 +120,23 @@ def _leave_what_is_outside(blocks: list[Block]) -> int:
 
 
 def _leave_links(blocks: list[Block]) -> None:
-    """Drops paragraphs that are one link, such as those to other articles; lists of links stay, and so do links shown as URLs."""
+    """Drops paragraphs that are one link to the site itself, such as those to other articles. Lists stay, and links to other sites, or shown as URLs."""
+    own = _own_host(blocks)
     for block in blocks:
         is_line = block.element.tag not in LISTS and block.element.tag not in ("table", "pre") and not block.is_heading
         if block.is_main and is_line and block.linked and block.linked >= 0.9 * block.size and not _IS_URL.search(block.text):
-            block.is_main = False
+            block.is_main = any(_host(link) not in ("", own) for link in block.links)
+
+
+def _own_host(blocks: list[Block]) -> str:
+    """The host that most absolute links of the page lead to; empty if there are none."""
+    hosts = Counter(host for block in blocks for link in block.links if (host := _host(link)))
+    return max(hosts, key=hosts.__getitem__, default="")
+
+
+def _host(url: str) -> str:
+    found = _HOST.match(url.strip())
+    return found[1].lower().removeprefix("www.") if found else ""
 
 
 def _add_gaps(blocks: list[Block]) -> None:
@@ -156,11 +169,13 @@ def _add_ending(blocks: list[Block]) -> None:
 
 
 def _add_opening(blocks: list[Block]) -> None:
-    """Adds the paragraphs between the title and the first main block, such as a summary in larger letters."""
-    first = next((number for number, block in enumerate(blocks) if block.is_main), 0)
-    title = next((number for number in range(first - 1, -1, -1) if blocks[number].element.tag == "h1"), first)
+    """Adds the paragraphs between the title, or else the heading nearest to it, and the first paragraph, such as a summary in larger letters."""
+    first = next((number for number, block in enumerate(blocks) if block.is_main and not block.is_heading), 0)
+    above = [number for number in range(first) if blocks[number].is_heading and not blocks[number].beside - {"header"}]
+    title = max((number for number in above if blocks[number].element.tag == "h1"), default=max(above, default=first))
     for block in blocks[title + 1 : first]:
-        if block.size >= _OPENING and not (block.beside - {"header"} or block.is_links or block.is_suspect or block.is_in_figure):
+        is_beside = block.beside - {"header"} or block.is_links or block.is_suspect or block.is_in_figure
+        if not is_beside and block.size >= (_LABEL if block.is_opening else _OPENING):
             block.is_main = True
 
 

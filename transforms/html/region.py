@@ -33,7 +33,8 @@ def add_region(blocks: list[Block]) -> bool:
     if not _is_pure(inside) or is_certain:
         return False
     for block in inside:
-        if not (block.is_main or block.beside or block.is_surrounding or (block.is_links and not (is_reference and block.is_heading))):
+        is_foreign = block.beside or block.is_surrounding or (block.is_in_figure and not is_reference)
+        if not is_foreign and (not block.is_links or (is_reference and block.is_heading)):
             block.is_main = True
     return True
 

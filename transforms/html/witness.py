@@ -8,7 +8,7 @@ from typing import Any
 import lxml.html
 
 from almanac.transforms.html.blocks import Block
-from almanac.transforms.html.letters import letters
+from almanac.transforms.html.letters import letters, weight
 from almanac.transforms.html.simplify import BLOCKS, has_blocks
 
 _ITEMS = ("li", "td", "th", "dt", "dd")
@@ -26,8 +26,8 @@ class Witness:
 
     @property
     def size(self) -> int:
-        """Letters."""
-        return len(self._whole)
+        """Its `weight`."""
+        return weight(self._whole)
 
     def confirms(self, block: Block) -> bool:
         """Whether it has the block's text; for lists and tables, more than half of their items' text."""
