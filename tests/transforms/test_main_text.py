@@ -309,3 +309,16 @@ def test_a_table_with_paragraphs_in_a_cell_is_for_layout() -> None:
 def test_a_page_whose_text_the_parser_puts_into_its_head_is_read(part: Part) -> None:
     text = html_to_markdown(f"<!doctype html><title>Locks</title><main><p>{'</p><p>'.join(_PROSE)}</p></main>", part)
     assert text == "\n\n".join(_PROSE)
+
+
+def test_a_paragraph_that_links_to_another_site_stays() -> None:
+    """As trafilatura keeps it; a link to the site itself, such as to an older article, goes."""
+    link = "<p>See <a href='https://{}.example/x'>the harbour's own account of what happened in that night, with pictures and maps of the gate</a></p>"
+    page = _news(inside=link.format("HOST")).replace("href='/", "href='https://daily.example/")
+    assert "pictures and maps" in _main(page.replace("HOST", "elsewhere"))
+    assert "pictures and maps" not in _main(page.replace("HOST", "daily"))
+
+
+def test_an_opening_below_a_title_that_is_no_first_heading_stays() -> None:
+    page = _news().replace("<h1>", "<h3>").replace("</h1></header>", "</h3></header><div class='teaser-text'>A barge has struck the gate.</div>")
+    assert "A barge has struck the gate." in _main(page)

@@ -27,6 +27,8 @@ def parse_page(html: str) -> Any:
         root = lxml.html.document_fromstring(html.replace("\0", "").encode("utf-8", "replace"), parser=parser)
     except lxml.etree.ParserError:
         return None
+    for title in root.xpath("//body//title[not(ancestor::svg)]"):
+        title.tag = "p"  # a browser shows it
     for form in list(root.iter("form")):
         if 2 * len(form.text_content()) > len(root.text_content()):
             form.tag = "div"  # some frameworks put the whole page into one, and trafilatura drops forms
