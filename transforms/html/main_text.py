@@ -145,13 +145,13 @@ def _add_gaps(blocks: list[Block]) -> None:
     if not main:
         return
     body = [block for block in blocks if block.is_main and not block.is_heading]
-    parents = {block.parent for block in body}
+    parents = Counter(block.parent for block in body)
     kinds = {block.kind for block in body if block.kind[1] or block.kind[3]}
     for block in blocks[main[0] + 1 : main[-1]]:
         if block.is_main or block.is_found or block.is_heading or block.beside or block.is_suspect:
             continue
         is_alike = block.parent in parents or block.kind in kinds
-        is_plain_list = block.element.tag in LISTS and not block.element.get("class") and block.parent in parents
+        is_plain_list = block.element.tag in LISTS and not block.element.get("class") and parents[block.parent] > 1
         if is_plain_list or (not block.is_links and (is_alike or block.is_facts or block.size >= _LONG)):
             block.is_main = True
 
