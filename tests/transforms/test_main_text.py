@@ -322,3 +322,11 @@ def test_a_paragraph_that_links_to_another_site_stays() -> None:
 def test_an_opening_below_a_title_that_is_no_first_heading_stays() -> None:
     page = _news().replace("<h1>", "<h3>").replace("</h1></header>", "</h3></header><div class='teaser-text'>A barge has struck the gate.</div>")
     assert "A barge has struck the gate." in _main(page)
+
+
+def test_a_short_page_is_without_its_footer() -> None:
+    content = "<main><h2>Paddle length</h2><p>Short.</p><p>In wind take less.</p></main>"
+    assert (
+        _main(f"<html><body><nav><a href='/'>Home</a></nav>{content}<footer>© Lyngen</footer></body></html>")
+        == "## Paddle length\n\nShort.\n\nIn wind take less."
+    )

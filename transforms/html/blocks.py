@@ -103,8 +103,10 @@ class Block:
 
     @cached_property
     def beside(self) -> frozenset[str]:
-        """Tags around it that put it beside the main text; an <aside> with a note in it does not."""
-        return frozenset(element.tag for element in self.above if element.tag in BESIDE and not (element.tag == "aside" and _NOTE.search(_names([element]))))
+        """Tags of it and around it that put it beside the main text; an <aside> with a note in it does not."""
+        return frozenset(
+            element.tag for element in (self.element, *self.above) if element.tag in BESIDE and not (element.tag == "aside" and _NOTE.search(_names([element])))
+        )
 
     @cached_property
     def kind(self) -> tuple[str, str, str, str]:

@@ -79,6 +79,9 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     """Marks the main blocks, and returns the letters of those that the witness has, but that are outside of the page's <main>."""
     for block in blocks:
         block.is_found = block.is_main = witness.confirms(block)
+    if any(block.is_main and not block.beside for block in blocks):
+        for block in blocks:  # of a short page, trafilatura takes everything
+            block.is_main = block.is_main and not block.beside & {"nav", "footer"}
     outside = _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
