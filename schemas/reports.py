@@ -323,6 +323,7 @@ class Neighbour(BaseModel):
 class Hit(BaseModel):
     """A chunk returned by a search.
 
+    `passage` is what there is to read of a record: its declared metadata as labelled lines; None for a chunk of a document, whose `text` is all there is.
     `score` determines the order and depends on the search mode. `scores` has its components; `dense` is the cosine to which score thresholds apply.
     """
 
@@ -333,6 +334,7 @@ class Hit(BaseModel):
     url: str
     title: str
     text: str
+    passage: str | None = None
     ordinal: int = 0  # its number within the document
     start: int | None
     end: int | None
@@ -341,6 +343,11 @@ class Hit(BaseModel):
     metadata: dict[str, Any]
     fetched_at: str
     neighbours: list[Neighbour] | None = None
+
+    @property
+    def readable(self) -> str:
+        """All that a reader, or a model, is shown of the chunk: its passage, else its text."""
+        return self.text if self.passage is None else self.passage
 
 
 class SearchResult(BaseModel):
@@ -378,6 +385,8 @@ class Citation(BaseModel):
     confidence: Literal["high", "medium", "low"]
     quote: str
     tags: list[str] = []
+    passage: str | None = None
+    metadata: dict[str, Any] = {}
 
 
 class Answer(BaseModel):
