@@ -81,7 +81,8 @@ def _python() -> Check:
 def _packages() -> Check:
     """Everything that Almanac needs, and what that needs, against the lock."""
     lines = (installation() / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    locked = {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines if line and line[0] != "#")}
+    requirements = [Requirement(line) for line in lines if line and line[0] != "#"]
+    locked = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in requirements if r.marker is None or r.marker.evaluate()}
     needed = _needed("almanac")
     other = {name: version for name, version in locked.items() if name in needed and ((found := needed[name]) is None or Version(found).public != version)}
     if not other:

@@ -166,6 +166,22 @@ class DataDir:
             ) from error
 
 
+CACHE = "ALMANAC_CACHE"
+
+
+def model_cache() -> Path:
+    """Returns the folder of unpacked models, which all projects of a user share: `models/` of ALMANAC_CACHE, else of almanac/ in XDG_CACHE_HOME or ~/.cache."""
+    if chosen := os.environ.get(CACHE):
+        return _absolute(chosen) / "models"
+    # The specification of XDG tells to ignore a relative path.
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        caches = Path(shared) if shared.startswith("/") else Path.home() / ".cache"
+    except RuntimeError as error:  # this user has no home directory
+        raise UsageError("there is no home directory to keep models in", where=CACHE, hint=f"choose a folder with {CACHE}=DIR") from error
+    return caches / "almanac" / "models"
+
+
 def environment(option: str | None = None) -> tuple[str, str]:
     """Returns the environment whose overlay is selected, empty for none, and the option or variable that selected it: `--env`, else ALMANAC_ENV."""
     return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")

@@ -11,6 +11,7 @@ from almanac.core.settings import DataDir
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import describe_embedder, find_model
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
+from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import sha256
@@ -165,7 +166,7 @@ def _load_model(embed: Embed) -> Any:
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block torch's: a query takes 110 ms instead of 20.
     threadpool_limits(1, user_api="blas")
-    folder = find_model(embed)
+    folder = find_model(embed, reading=[WEIGHTS, TOKENIZER])
     try:
         model = SentenceTransformer(
             str(folder.path),

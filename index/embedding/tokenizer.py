@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from almanac.index.embedding.model_folder import find_model
+from almanac.index.embedding.unpack import TOKENIZER
 from almanac.schemas.declaration.embed import Embed
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def load_tokenizer(embed: Embed) -> "Tokenizer | None":
     """Returns the declared model's tokenizer, without truncation or padding; None for an API, or where the model's folder has no tokenizer.json."""
-    path = find_model(embed).path / "tokenizer.json" if embed.provider == "local" else None
+    path = find_model(embed, reading=[TOKENIZER]).path / TOKENIZER if embed.provider == "local" else None
     return _load(path, path.stat().st_mtime_ns) if path is not None and path.is_file() else None
 
 

@@ -34,7 +34,8 @@ class Embed(DeclaredModel):
     model: str = Field(
         "all-MiniLM-L6-v2",
         min_length=1,
-        description="local: the bundled model's name, or a sentence-transformers folder, with a slash (`./model`), relative to this file; "
+        description="local: `all-MiniLM-L6-v2`, for English, or `multilingual-e5-small-q4`, for a hundred languages, which are bundled, "
+        "or a sentence-transformers folder, with a slash (`./model`), relative to this file; "
         "mistral: the name that the server knows, `mistral-embed` by default",
     )
     precision: Literal["float32", "bfloat16"] = Field(
