@@ -57,8 +57,7 @@ class Q4Weights:
             raise ValueError(f"it does not begin with {_MAGIC.decode()}")
         if (version := reader.one("I")) != _VERSION:
             raise ValueError(f"it has version {version}, and {_VERSION} is read")
-        *sizes, epsilon = reader.many("7if")
-        self.sizes = Sizes(*sizes, float(f"{epsilon:.6g}"))
+        self.sizes = Sizes(*reader.many("7if"))
         if (block := reader.one("i")) != _BLOCK:
             raise ValueError(f"its blocks have {block} weights, and {_BLOCK} are read")
         _skip_tokenizer(reader)

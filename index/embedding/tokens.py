@@ -56,12 +56,18 @@ def max_tokens(embed: Embed) -> int | None:
 
 
 def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
-    """Returns the (start, end) character offsets of each token of a text, in order, without special tokens. DeclarationError where there is no tokenizer."""
+    """Returns the (start, end) character offsets of each token of a text, in order, without special tokens and white space.
+
+    Raises DeclarationError where there is no tokenizer.
+    """
     tokenizer = load_tokenizer(embed)
     if tokenizer is None:
         hint = "unit: characters, or words"
         raise DeclarationError(f"chunk.unit: tokens: the tokenizer of '{embed.model}' is not on this machine", where=embed.model, hint=hint)
-    return [(start, end) for start, end in tokenizer.encode(text, add_special_tokens=False).offsets if start < end]
+    offsets = tokenizer.encode(text, add_special_tokens=False).offsets
+    # SentencePiece has the space before a word as part of its first piece; nobody means it where a text is cut.
+    spans = ((end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in offsets)
+    return [(start, end) for start, end in spans if start < end]
 
 
 def _lengths(embed: Embed, texts: Iterable[str]) -> Iterator[int] | None:

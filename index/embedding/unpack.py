@@ -130,7 +130,7 @@ def _settings(sizes: Sizes) -> dict[str, bytes]:
             "hidden_act": "gelu",
             "hidden_size": sizes.hidden,
             "intermediate_size": sizes.feed_forward,
-            "layer_norm_eps": sizes.layer_norm_epsilon,
+            "layer_norm_eps": float(f"{sizes.layer_norm_epsilon:.6g}"),  # it was a float32
             "max_position_embeddings": sizes.positions,
             "num_attention_heads": sizes.heads,
             "num_hidden_layers": sizes.layers,
