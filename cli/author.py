@@ -97,7 +97,8 @@ def test_url(
     report = inspect_url(chosen, url, declaration.language)
     for item in report.items:
         if item.draft is not None:
-            (prepared,) = prepare_items([item.draft], chosen, declaration.clean)
+            workspace = declaration.retrieve.workspace
+            (prepared,) = prepare_items([item.draft], chosen, declaration.clean, language=declaration.language, workspace=workspace)
             item.text = prepared.text if isinstance(prepared, Item) else None
     if as_json:
         print_json({"kb": declaration.name, "source": chosen.name, **report.model_dump(mode="json")})

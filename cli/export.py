@@ -24,7 +24,8 @@ What = Literal["chunks", "documents", "records", "vectors"]
 Format = Literal["jsonl", "csv", "parquet"]
 Rows = Iterator[dict[str, Any]]
 _CHUNK_COLUMNS = (
-    "chunk_id", "document_id", "source", "url", "title", "kind", "ordinal", "start", "end", "text", "embedded_text", "text_sha256", "metadata", "fetched_at",
+    "chunk_id", "document_id", "source", "url", "title", "kind", "ordinal", "start", "end", "text", "passage", "embedded_text", "text_sha256", "metadata",
+    "fetched_at",
 )  # fmt: skip
 _DOCUMENT_COLUMNS = ("document_id", "source", "url", "title", "text", "raw_sha256")
 

@@ -30,7 +30,7 @@ DUPLICATES = "duplicates.jsonl"
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
 _ITEM_COLUMNS = (
-    "source", "kind", "document_id", "url", "title", "text", "fields", "metadata", "raw_sha256", "content_sha256", "text_sha256", "fetched_at",
+    "source", "kind", "document_id", "url", "title", "text", "passage", "fields", "metadata", "raw_sha256", "content_sha256", "text_sha256", "fetched_at",
 )  # fmt: skip
 ITEM_SCHEMA = pa.schema([(name, _TEXT) for name in _ITEM_COLUMNS])
 CHUNK_SCHEMA = pa.schema(
@@ -39,7 +39,7 @@ CHUNK_SCHEMA = pa.schema(
         ("ordinal", pa.int32()),
         ("start", pa.int64()),
         ("end", pa.int64()),
-        *((name, _TEXT) for name in ("text", "embedded_text", "text_sha256", "metadata", "fetched_at")),
+        *((name, _TEXT) for name in ("text", "passage", "embedded_text", "text_sha256", "metadata", "fetched_at")),
     ]
 )
 
@@ -149,7 +149,7 @@ class StoredItems:
 
 def item_of(row: dict[str, Any]) -> Item:
     """Converts a row of an items table back to an item. `language` is not restored: a detected one is in the metadata."""
-    kept = {name: row[name] for name in ("source", "kind", "document_id", "url", "title", "text", "raw_sha256", "fetched_at")}
+    kept = {name: row[name] for name in ("source", "kind", "document_id", "url", "title", "text", "passage", "raw_sha256", "fetched_at")}
     return Item(**kept, fields=json.loads(row["fields"]), metadata=json.loads(row["metadata"]))
 
 
@@ -157,7 +157,7 @@ def items_table(items: Iterable[Item]) -> pa.Table:
     rows = [
         {
             "source": i.source, "kind": i.kind, "document_id": i.document_id, "url": i.url, "title": i.title, "text": i.text,
-            "fields": canonical_json(i.fields), "metadata": canonical_json(i.metadata),
+            "passage": i.passage, "fields": canonical_json(i.fields), "metadata": canonical_json(i.metadata),
             "raw_sha256": i.raw_sha256, "content_sha256": i.content_sha256, "text_sha256": sha256(i.text),
             "fetched_at": i.fetched_at,
         }
@@ -170,8 +170,8 @@ def chunks_table(chunks: Iterable[ChunkRow]) -> pa.Table:
     rows = [
         {
             "chunk_id": c.chunk_id, "document_id": c.document_id, "source": c.source, "url": c.url, "title": c.title, "kind": c.kind,
-            "ordinal": c.ordinal, "start": c.start, "end": c.end, "text": c.text, "embedded_text": c.embedded_text,
-            "text_sha256": c.text_sha256, "metadata": canonical_json(c.metadata), "fetched_at": c.fetched_at,
+            "ordinal": c.ordinal, "start": c.start, "end": c.end, "text": c.text, "passage": c.passage,
+            "embedded_text": c.embedded_text, "text_sha256": c.text_sha256, "metadata": canonical_json(c.metadata), "fetched_at": c.fetched_at,
         }
         for c in chunks
     ]  # fmt: skip

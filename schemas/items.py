@@ -53,7 +53,8 @@ class Draft:
 class Item:
     """A cleaned record or document.
 
-    `text` is embedded as it is (records) or split into chunks (documents). A detected `language` is also in the metadata, so that filters can use it.
+    `text` is embedded as it is (records) or split into chunks (documents). `passage` is what there is to read of a record: its metadata as labelled lines,
+    and what its text holds beyond them; None for documents. A detected `language` is also in the metadata, so that filters can use it.
     """
 
     source: str
@@ -67,16 +68,21 @@ class Item:
     raw_sha256: str
     fetched_at: str
     language: str | None = None
+    passage: str | None = None
 
     @property
     def content_sha256(self) -> str:
         """Hash of everything visible to a reader except `fetched_at`: equal in two runs that find the same content."""
-        return sha256(canonical_json([self.source, self.kind, self.document_id, self.url, self.title, self.text, self.fields, self.metadata]))
+        place = [self.source, self.kind, self.document_id, self.url, self.title]
+        return sha256(canonical_json([*place, self.text, self.passage, self.fields, self.metadata]))
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A row of the index: a span of a document, with `document.text[start:end] == text` (characters), or a whole record, with `start` and `end` None."""
+    """A row of the index: a span of a document, with `document.text[start:end] == text` (characters), or a whole record, with `start` and `end` None.
+
+    `passage` is what there is to read and to search of a record, None for a span of a document. It is not embedded.
+    """
 
     document_id: str
     source: str
@@ -90,6 +96,7 @@ class ChunkRow:
     embedded_text: str
     metadata: dict[str, Any]
     fetched_at: str
+    passage: str | None = None
 
     @property
     def text_sha256(self) -> str:
@@ -100,7 +107,7 @@ class ChunkRow:
     def chunk_id(self) -> str:
         """Content-addressed id of 32 hex digits: any visible difference gives another id, so a stored row is never rewritten."""
         place = [self.source, self.document_id, self.url, self.title, self.kind, self.ordinal, self.start, self.end]
-        return sha256(canonical_json([*place, self.text, self.text_sha256, self.metadata]))[:32]
+        return sha256(canonical_json([*place, self.text, self.passage, self.text_sha256, self.metadata]))[:32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 4
+FORMAT = 5
 
 
 class _Stored(BaseModel):

@@ -345,6 +345,12 @@ class Hit(BaseModel):
     neighbours: list[Neighbour] | None = None
 
     @property
+    def tags(self) -> list[str]:
+        """Its metadata field `tags`, as a list; empty without one."""
+        tags = self.metadata.get("tags")
+        return [str(tag) for tag in tags] if isinstance(tags, list) else [str(tags)] if tags else []
+
+    @property
     def readable(self) -> str:
         """All that a reader, or a model, is shown of the chunk: its passage, else its text."""
         return self.text if self.passage is None else self.passage

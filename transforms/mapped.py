@@ -51,15 +51,16 @@ class Mapped:
         return zip(self.items, self.beside or [None] * len(self.items), strict=True)
 
 
-def clean_extraction(extraction: Extraction, source: Source, clean: Clean) -> Mapped:
-    """Cleans the drafts of an extraction.
+def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, language: str, workspace: str | None) -> Mapped:
+    """Cleans the drafts of an extraction; `clean`, `language` and `workspace` are those of `prepare_items`.
 
     An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document: crawls meet pages of pictures.
     """
     found = len(extraction.drafts) + len(extraction.rejects)
     mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
-    for draft, prepared in zip(extraction.drafts, prepare_items(extraction.drafts, source, clean), strict=True):
+    items = prepare_items(extraction.drafts, source, clean, language=language, workspace=workspace)
+    for draft, prepared in zip(extraction.drafts, items, strict=True):
         beside: list[str] | None = None
         if draft.kind == "document" and draft.markup == "html" and source.body == "main":
             text = prepared.text if isinstance(prepared, Item) else ""

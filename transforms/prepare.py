@@ -1,18 +1,30 @@
 """Turns drafts into items: cleans fields, converts bodies to readable text, and fills templates."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Draft, Item, Reject
 from almanac.transforms.clean import Clean, clean_text, clean_value
 from almanac.transforms.html.page import html_to_markdown
+from almanac.transforms.passages import passage_of
 
 
-def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean) -> Iterator[Item | Reject]:
-    """Yields an item for each draft, in order; a Reject if no text is left."""
+def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: str | None) -> Iterator[Item | Reject]:
+    """Yields an item for each draft, in order; a Reject if no text is left.
+
+    Args:
+        drafts: Items as mapped.
+        source: Their source.
+        clean: How texts are cleaned.
+        language: Declared language, a BCP 47 tag or `auto`: the notation of values in the passages of records.
+        workspace: Field that keeps workspaces apart, which no passage shows.
+    """
     for draft in drafts:
         item = _prepare(draft, source, clean)
+        if item.kind == "record":
+            item = replace(item, passage=_passage(item, source, draft.language or language, workspace))
         if item.text.strip():
             yield item
         else:
@@ -48,6 +60,12 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
         fetched_at=draft.fetched_at,
         language=draft.language,
     )
+
+
+def _passage(item: Item, source: Source, language: str, workspace: str | None) -> str | None:
+    names = source.metadata if source.metadata is not None else list(item.fields if source.takes_own_fields else source.declared_fields())
+    values = {**item.fields, "url": item.url, "title": item.title}
+    return passage_of(source, values, names, item.title, item.text, language=language, workspace=workspace)
 
 
 def _record_text(source: Source, known: dict[str, object], own: dict[str, object]) -> str:

@@ -161,8 +161,9 @@ class _ItemMapper:
             self._staged[staged] = place
 
     def _read(self, work: PageToMap, source: Source) -> Iterator[Mapped]:
+        declared = self._run.declaration
         for extraction in work.read():
-            yield clean_extraction(extraction, source, self._run.declaration.clean)
+            yield clean_extraction(extraction, source, declared.clean, language=declared.language, workspace=declared.retrieve.workspace)
 
     def _staged_table(self, source: Source) -> Path:
         return self._run.staging / f"mapped-{source.name}.parquet"

@@ -95,6 +95,11 @@ class FieldRule(DeclaredModel):
         [],
         description="steps from a closed list, applied in order; split (at commas, semicolons, bars, lines) comes before the type, so that each part is typed",
     )
+    label: str | None = Field(
+        None,
+        min_length=1,
+        description="what stands before the value where a record is shown; default: the name in words, `Departure date` for departure_date",
+    )
     default: Any = Field(None, description="the value where nothing matched")
     required: bool = Field(False, description="an item without it is quarantined")
     one_of: list[Any] | None = Field(None, description="allowed values; an item with another one is quarantined")

@@ -10,7 +10,8 @@ from typing import Any
 
 import dateparser  # type: ignore[import-untyped]  # ships no types
 
-from almanac.spiders.mapping.locales import is_month_first, primary
+from almanac.core.locales import primary
+from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
 
 _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")

@@ -1,26 +1,6 @@
 """Notation of numbers and dates by language, from CLDR: the decimal mark, and whether the month comes first."""
 
-from functools import lru_cache
-
-from babel import Locale, UnknownLocaleError
-
-
-def primary(language: str) -> str:
-    """The primary subtag of a language tag: `vi` for `vi-VN`."""
-    return language.replace("_", "-").partition("-")[0].lower()
-
-
-@lru_cache(maxsize=256)
-def locale_of(language: str) -> Locale | None:
-    """CLDR's locale for a BCP 47 tag, or for its primary language; None for `und`, `auto` and languages that CLDR lacks."""
-    if primary(language) in ("und", "auto", ""):
-        return None
-    for tag in (language.replace("_", "-"), primary(language)):
-        try:
-            return Locale.parse(tag, sep="-")
-        except (UnknownLocaleError, ValueError):
-            continue
-    return None
+from almanac.core.locales import locale_of
 
 
 def decimal_mark(language: str) -> str:

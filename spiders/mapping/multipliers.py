@@ -2,7 +2,7 @@
 
 import re
 
-from almanac.spiders.mapping.locales import primary
+from almanac.core.locales import primary
 from almanac.spiders.mapping.numbers import RANGE
 
 _WORDS: dict[int, str] = {

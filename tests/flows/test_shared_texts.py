@@ -88,9 +88,9 @@ def test_a_refresh_keeps_and_drops_what_a_full_run_does(press: Press, monkeypatc
     """Pages with one text come, go and change; each time the result is that of a run which knows nothing, and only what changed is read again."""
     cleaned: list[str] = []
 
-    def clean(found: Extraction, *more: Any) -> mapped.Mapped:
+    def clean(found: Extraction, *more: Any, **declared: Any) -> mapped.Mapped:
         cleaned.extend(draft.url for draft in found.drafts)
-        return mapped.clean_extraction(found, *more)
+        return mapped.clean_extraction(found, *more, **declared)
 
     monkeypatch.setattr("almanac.flows.pipeline.map.clean_extraction", clean)
     comments = {name: prose(f"comments of {name}", 5) for name in "abcd"}

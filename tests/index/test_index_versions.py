@@ -208,7 +208,9 @@ def test_digest_does_not_depend_on_row_order_or_on_when_it_was_fetched(rng: rand
     assert digest_of(chunks_table(shuffled), "f") == digest_of(chunks_table(rows), "f")
 
 
-@pytest.mark.parametrize("change", [{"text": "x"}, {"metadata": {"n": 2}}, {"title": "x"}, {"embedded_text": "x"}, {"url": "x"}, {"ordinal": 9}])
+@pytest.mark.parametrize(
+    "change", [{"text": "x"}, {"metadata": {"n": 2}}, {"passage": "x"}, {"title": "x"}, {"embedded_text": "x"}, {"url": "x"}, {"ordinal": 9}]
+)
 def test_digest_depends_on_everything_that_a_reader_can_see(chunk_rows: Rows, change: dict[str, Any]) -> None:
     rows = chunk_rows(3)
     assert digest_of(chunks_table([replace(rows[0], **change), *rows[1:]]), "f") != digest_of(chunks_table(rows), "f")

@@ -87,7 +87,7 @@ def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
         found.rejects += extraction.rejects
         for name, count in extraction.matched.items():
             matched[name] = matched.get(name, 0) + count
-        for prepared in prepare_items(extraction.drafts, source, declaration.clean):
+        for prepared in prepare_items(extraction.drafts, source, declaration.clean, language=declaration.language, workspace=declaration.retrieve.workspace):
             if isinstance(prepared, Item):
                 found.items.append(prepared)
             else:

@@ -48,6 +48,8 @@ def test_each_item_of_a_page_has_its_own_language_in_its_metadata() -> None:
     for language in ("auto", "en"):
         declaration = Declaration.model_validate({"name": "kb", "language": language, "sources": [source]})
         drafts = [item.draft for item in map_page(page, declaration.sources[0], declaration.language).items if item.draft]
-        items = [item for item in prepare_items(drafts, declaration.sources[0], "standard") if isinstance(item, Item)]
+        items = [
+            item for item in prepare_items(drafts, declaration.sources[0], "standard", language=declaration.language, workspace=None) if isinstance(item, Item)
+        ]
         found[language] = [item.metadata.get("language") for item in items]
     assert found == {"auto": ["en", "vi"], "en": [None, None]}

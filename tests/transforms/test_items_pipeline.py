@@ -30,13 +30,13 @@ def _item(code: str | None, price: Any = (1,), n: Any = 1, document_id: str | No
 
 
 def test_a_record_is_cleaned_and_its_template_filled() -> None:
-    (item,) = prepare_items([_draft(code="A\u201d1", n=2)], _declaration().sources[0], "standard")
+    (item,) = prepare_items([_draft(code="A\u201d1", n=2)], _declaration().sources[0], "standard", language="en", workspace=None)
     assert isinstance(item, Item)
     assert (item.title, item.text, item.metadata) == ("A title", 'A"1. 2', {"code": 'A"1'})
 
 
 def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
-    (reject,) = prepare_items([_draft(code=None, n=None)], _declaration().sources[0], "standard")
+    (reject,) = prepare_items([_draft(code=None, n=None)], _declaration().sources[0], "standard", language="en", workspace=None)
     assert isinstance(reject, Reject)
     assert (reject.stage, reject.rule) == ("clean", "text: {code}. {n}")
 

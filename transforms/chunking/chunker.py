@@ -108,4 +108,5 @@ def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Se
         embedded_text="\n\n".join([*filter(None, in_front), text]),
         metadata={"section": section, **item.metadata} if section else item.metadata,
         fetched_at=item.fetched_at,
+        passage=item.passage if span is None else None,
     )
