@@ -5,6 +5,7 @@ rank differently. What costs time is the analysis of texts, so its result is kep
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 import tantivy
 
 from almanac.core.durable import write_file
+from almanac.core.passage_parts import parts_of
 from almanac.core.tables import CHUNKS, TableWriter, read_batches, read_table
 from almanac.core.verified import verified_file
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tokens
@@ -26,7 +28,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest
 
 ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
-COLUMNS = ["chunk_id", "title", "embedded_text", "metadata"]
+COLUMNS = ["chunk_id", "document_id", "title", "embedded_text", "passage", "metadata"]
 UNDETERMINED = "und"
 REBUILD = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
 TERMS = "terms.parquet"  # the terms of each row of chunks.parquet, in its order, joined by spaces; `folded` is null where the language has no such terms
@@ -34,6 +36,9 @@ TERMS = "terms.parquet"  # the terms of each row of chunks.parquet, in its order
 _TERMS_SCHEMA = pa.schema([(BODY, pa.large_string()), (FOLDED, pa.large_string())])
 _HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment is written
 _ROWS = 2000  # rows in memory at a time
+_LEAST_KNOWN = 12  # characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance
+_FEW_DIGITS = 6  # an id of more digits is typed by nobody who does not mean it
+_ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 _Terms = tuple[str, str | None]
 
 
@@ -127,9 +132,24 @@ def language_of(metadata: str, declared: str) -> str:
 
 
 def indexed_text(row: dict[str, Any]) -> str:
-    """Returns the text that is indexed for a chunk: the embedded text, preceded by the title unless it already begins with it."""
+    """Returns the text that is indexed for a chunk: title, embedded text, and what the passage of a record adds to them."""
     title, text = row["title"], row["embedded_text"]
-    return text if not title or text.startswith(title) else f"{title}\n{text}"
+    said = text if not title or text.startswith(title) else f"{title}\n{text}"
+    return said if row["passage"] is None else "\n".join([said, *_added(row["passage"], said, title, row["document_id"])])
+
+
+def _added(passage: str, said: str, title: str, document_id: str) -> Iterator[str]:
+    """The fields of a passage that the text does not hold, with their labels.
+
+    Left out are addresses, whose words are those of a path, and an id of a few digits: "12" asks for twelve of something, not for record 12.
+    """
+    said = " ".join(said.split())
+    for part in parts_of(passage):
+        value = " ".join(passage[part.start : part.end].split())
+        is_number = value == document_id and value.isdecimal() and len(value) <= _FEW_DIGITS
+        is_known = value == title or (len(value) >= _LEAST_KNOWN and value.removesuffix(" …") in said)
+        if not is_number and not is_known and not _ADDRESS.fullmatch(value):
+            yield passage[part.begin : part.end]
 
 
 def _analyzed(row: dict[str, Any], declared: str) -> _Terms:

@@ -271,3 +271,25 @@ def test_operators_and_monsters_are_words(small: OpenVersion, query: str) -> Non
 
 def test_thousands_of_different_words_are_answered_by_the_rarest(small: OpenVersion) -> None:
     assert small.lexical(" ".join(f"word{number}" for number in range(5000)) + " castle", 3) != []
+
+
+def test_a_record_is_found_by_its_fields_but_not_by_a_number_that_is_its_id_nor_by_an_address(base: Base) -> None:
+    passages = {
+        7: "ID: 7\nPage: http://x/tours/lagoon\nDeparture: 14/11/2026\nTerms: Free until Friday.",
+        8: "ID: TO1101\nNights: 7\nName: Castle tour of the north",
+    }
+    rows = [
+        replace(_chunk(number, "Castle tour of the north. A walk.", "Castle tour of the north"), kind="record", start=None, end=None, passage=passage)
+        for number, passage in passages.items()
+    ]
+    rows = [replace(rows[0], document_id="7"), replace(rows[1], document_id="TO1101"), _chunk(9, "A document about friday.")]
+    with _build(base, rows, "en") as opened:
+
+        def found(query: str) -> list[int]:
+            return [[row.chunk_id for row in rows].index(chunk_id) for chunk_id, _ in opened.lexical(query, 3)]
+
+        assert [found(query) for query in ("departure 14/11/2026", "TO1101", "7", "lagoon", "nights")] == [[0], [1], [1], [], [1]]
+        assert sorted(found("friday")) == [0, 2]
+        (equal, scores) = (dict(opened.lexical("castle", 3)), [rows[0].chunk_id, rows[1].chunk_id])
+        assert set(equal) == set(scores)  # neither says its name more often than the other
+    assert _problems(base) == set()
