@@ -30,7 +30,6 @@ class Thresholds(NamedTuple):
 
 def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
     """The citation of a hit under `[number]`, with the sentence that it is cited for."""
-    tags = hit.metadata.get("tags")
     return Citation(
         marker=f"[{number}]",
         chunk_id=hit.chunk_id,
@@ -41,7 +40,9 @@ def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
         score=hit.score,
         confidence=confidence,
         quote=quote,
-        tags=[str(tag) for tag in tags] if isinstance(tags, list) else [str(tags)] if tags else [],
+        passage=hit.passage,
+        metadata=hit.metadata,
+        tags=hit.tags,
     )
 
 
@@ -76,7 +77,7 @@ def attribute(reply: str, shown: Mapping[int, Hit], language: str) -> str | None
 
     None where there is no such passage for one of the sentences, so that the reply is unsupported.
     """
-    texts = {number: [(s.text, s.context) for s in sentences_of([hit], language)] or [(hit.text, "")] for number, hit in shown.items()}
+    texts = {number: [(s.text, s.context) for s in sentences_of([hit], language)] or [(hit.readable, "")] for number, hit in shown.items()}
     marked, end = "", 0
     for start, stop in split(reply, next((language_of(hit, language) for hit in shown.values()), "und")):
         statement = reply[start:stop]
@@ -112,7 +113,7 @@ def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: 
     tag = language_of(hit, language)
     sentences = sentences_of([hit], language)
     if not sentences:
-        return hit.text.strip(), True
+        return hit.readable.strip(), True
     best, quote = 0.0, ""
     for statement in statements:
         words = Words(statement)

@@ -28,7 +28,7 @@ _CONTROL = re.compile(r"<(\|[^|<>\n]{1,40}\|)>|<(/?s|/?(?:start|end)_of_turn|bos
 
 
 class Passage(NamedTuple):
-    """A numbered passage of a prompt. `text` is that of the hit, or the part of it that fits the token budget."""
+    """A numbered passage of a prompt. `text` is what there is to read of the hit, or the part of it that fits the token budget."""
 
     number: int
     hit: Hit
@@ -63,14 +63,14 @@ def select_passages(
         documents.setdefault(hit.document_id, []).append(number)
     most = max(1, budget // _LEAST_TOKENS)
     held = list(documents.values())[:most]
-    sizes = [count_tokens(hit.text) for hit in hits]
+    sizes = [count_tokens(hit.readable) for hit in hits]
     shares = _fair_shares([sum(sizes[n] for n in numbers) for numbers in held], budget)
     kept: dict[int, str] = {}
     for numbers, share in zip(held, shares, strict=True):
         left = share
         for number in numbers:
             if sizes[number] <= left:
-                kept[number] = hits[number].text
+                kept[number] = hits[number].readable
             elif left >= min(_LEAST_TOKENS, budget):
                 kept[number] = _part(question, hits[number], language, left, count_tokens)
             left -= count_tokens(kept[number]) if number in kept else 0
@@ -117,7 +117,7 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
 def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
     """The part of a hit that fits `share` tokens: whole sentences around the one with the highest word overlap with the question."""
     sentences = sentences_of([hit], language)
-    text, room = hit.text, share - 2 * count_tokens(_GAP)
+    text, room = hit.readable, share - 2 * count_tokens(_GAP)
     first = last = _most_asked(question, sentences, language_of(hit, language)) if sentences else 0
     spans = [(s.start, s.end) for s in sentences] or [(0, len(text))]
     start, end = spans[first]

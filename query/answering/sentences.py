@@ -1,4 +1,4 @@
-"""Sentence splitting of hits: spans of their texts, each with its context. List items and table rows count as sentences."""
+"""Sentence splitting of hits: spans of what there is to read of them, each with its context. List items, table rows and labelled lines count as sentences."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 from sentencex import get_sentence_boundaries
 
+from almanac.core.passage_parts import parts_of
 from almanac.schemas.reports import Hit
 
 
 class Sentence(NamedTuple):
-    """A sentence of a hit: `text` is `hits[hit].text[start:end]`, with offsets in characters.
+    """A sentence of a hit: `text` is `hits[hit].readable[start:end]`, with offsets in characters.
 
-    `context` contains the title, the headings, the question that the sentence answers, and the lead-in of its list or the head of its table. `passage` and
-    `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `is_cut` is whether its beginning
-    or its end may be missing.
+    `context` contains the title, the label of a record's field, the headings, the question that the sentence answers, and the lead-in of its list or the head
+    of its table. `passage` and `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `is_cut` is
+    whether its beginning or its end may be missing.
     """
 
     hit: int
@@ -71,8 +72,12 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
         tag = language_of(hits[first], language)
         cut = passage.begin > 0 and cuts_words
         opens = hits[first].start is not None and passage.begin == 0
-        for position, piece in enumerate(_pieces(passage.text, _title(hits[first]), tag, is_continued=passage.begin > 0, is_cut=cut, opens_document=opens)):
-            held = next(((hit, offset) for offset, hit in passage.members if offset <= piece.start and piece.end <= offset + len(hits[hit].text)), None)
+        if hits[first].passage is None:
+            pieces = _pieces(passage.text, _title(hits[first]), tag, is_continued=passage.begin > 0, is_cut=cut, opens_document=opens)
+        else:
+            pieces = _fields(hits[first], tag)
+        for position, piece in enumerate(pieces):
+            held = next(((hit, offset) for offset, hit in passage.members if offset <= piece.start and piece.end <= offset + len(hits[hit].readable)), None)
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
@@ -115,7 +120,7 @@ def _passages(hits: Sequence[Hit]) -> list[_Passage]:
     for number in sorted(range(len(hits)), key=lambda n: (hits[n].start or 0, n)):
         hit = hits[number]
         if hit.start is None:
-            made.append(_Passage(hit.text, 0, [(0, number)]))
+            made.append(_Passage(hit.readable, 0, [(0, number)]))
             continue
         last = ending.get(hit.document_id)
         offset = hit.start - last.begin if last else 0
@@ -181,6 +186,26 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
             first = index == 0 and not _ITEM.match(line)
             yield from _prose(text, region, under, language, is_continued=first and is_continued, is_cut=first and is_cut)
         index += taken
+
+
+def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
+    """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as context.
+
+    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value that is a sentence itself needs no label, and
+    one that is a question is the context of what follows, as in pairs of question and answer.
+    """
+    passage, under = hit.readable, _Under(_title(hit))
+    for part in parts_of(passage):
+        value = passage[part.start : part.end]
+        if not part.is_line:
+            inner = f"{under} {part.label}".strip()
+            for piece in _pieces(value, inner, language, is_continued=False, is_cut=False, opens_document=True):
+                yield piece._replace(start=part.start + piece.start, end=part.start + piece.end)
+        elif value.endswith(_QUESTION_END):
+            under.question = value
+        elif value not in (hit.title, hit.url) and not (value == hit.document_id and value.isdecimal()) and any(c.isalnum() for c in value):
+            is_sentence = bool(_STOP.search(value)) and " " in value
+            yield _Piece(part.start if is_sentence else part.begin, part.end, f"{under} {part.label}".strip() if is_sentence else str(under), is_cut=False)
 
 
 def _is_shouted(line: str) -> bool:

@@ -32,7 +32,7 @@ SearchMode = Literal["dense", "lexical", "hybrid"]
 SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
-_HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "ordinal", "start", "end", "metadata", "fetched_at")
+_HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "passage", "ordinal", "start", "end", "metadata", "fetched_at")
 _KNOWN_WELL = 0.5  # share from which on the embedder is considered to cover a language
 _FILTERS = 16  # filters whose matching ids are cached
 _UNLIKE = 3  # times k: candidates for the selection by diversity
@@ -261,7 +261,7 @@ class Retriever:
     def relevance(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Relevance]:
         """Relevance of chunks to a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
         rows = self.opened.rows(list(cosines))
-        shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {row['text']}" for row in rows])
+        shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {_readable(row)}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
         fit = self.opened.manifest.derived.language_fit
         is_known = [fit[language] >= _KNOWN_WELL for language in languages]
@@ -312,7 +312,7 @@ class Retriever:
             return candidates
         with found.step("rerank") as told:
             first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
-            texts = [row["text"] for row in self.opened.rows([one.chunk_id for one in first])]
+            texts = [_readable(row) for row in self.opened.rows([one.chunk_id for one in first])]
             for one, score in zip(first, self._reranker.scores(request.text, texts), strict=True):
                 one.rerank = round(float(score), 6)
             told.update(candidates=len(first), cut=self._reranker.count_cut(request.text, texts))
@@ -351,6 +351,11 @@ class Retriever:
         """Chunk ids by (source, document id, ordinal)."""
         columns = (self.opened.column(name) for name in ("source", "document_id", "ordinal", "chunk_id"))
         return {(source, document, ordinal): chunk_id for source, document, ordinal, chunk_id in zip(*columns, strict=True)}
+
+
+def _readable(row: dict[str, Any]) -> str:
+    """What there is to read of a chunk, as `Hit.readable`."""
+    return str(row["text"] if row["passage"] is None else row["passage"])
 
 
 def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None) -> Hit:

@@ -191,3 +191,52 @@ def test_french_questions_are_answered_in_french_with_an_english_model(minilm: E
     found = answer(Question(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, "kb-only", lowest=0.3, confident=0.5))
     assert expected in found.reply
     _stands_in_its_sources(found)
+
+
+_TOUR = """URL: http://x/junk
+Tour name: The junk
+Code: 1101
+Departure: 14/11/2026
+Price, adult: 9.500.000 ₫
+Note: Bring your passport.
+
+Cancellation terms:
+If you cancel
+
+* 15 days before: 10%
+
+Later:
+
+The whole price is kept. Storms are another matter."""
+
+
+def _tour(**given: object) -> Hit:
+    told = {"title": "The junk", "document_id": "1101", "start": None, "passage": _TOUR, **given}
+    return make_hit(1, "The junk. Two days on a boat.", 0.95, **told).model_copy(update={"url": "http://x/junk"})
+
+
+def test_a_line_of_a_record_is_a_sentence_and_a_long_text_has_its_label_as_context() -> None:
+    hit = _tour()
+    found = sentences_of([hit], "en")
+    assert all(hit.readable[s.start : s.end] == s.text for s in found)
+    assert [(s.text, s.context) for s in found] == [
+        ("Departure: 14/11/2026", "The junk"),
+        ("Price, adult: 9.500.000 ₫", "The junk"),
+        ("Bring your passport.", "The junk Note"),
+        ("15 days before: 10%", "The junk Cancellation terms If you cancel"),
+        ("The whole price is kept.", "The junk Cancellation terms If you cancel"),
+        ("Storms are another matter.", "The junk Cancellation terms If you cancel"),
+    ]
+
+
+def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -> None:
+    found = ask("What is the price for an adult?", [_tour(metadata={"price": 9_500_000, "tags": ["boat"]})])
+    assert found.reply == "Price, adult: 9.500.000 ₫ [1]"
+    (source,) = found.sources
+    assert (source.quote, source.text) == ("Price, adult: 9.500.000 ₫", "The junk. Two days on a boat.")
+    assert (source.passage, source.metadata, source.tags) == (_TOUR, {"price": 9_500_000, "tags": ["boat"]}, ["boat"])
+
+
+def test_a_question_in_a_record_is_the_context_of_its_answer() -> None:
+    hit = make_hit(1, "x", start=None, title="FAQ", passage="Question: Is there wifi?\nAnswer: Yes, in all cabins.")
+    assert [(s.text, s.context) for s in sentences_of([hit], "en")] == [("Yes, in all cabins.", "FAQ Is there wifi? Answer")]
