@@ -7,6 +7,7 @@ import typer
 
 from almanac.cli.options import KB, Data, Env, Floor, Json, Parts, SearchMode, TopK, Version, Workspace
 from almanac.cli.output import print_json, print_table, say
+from almanac.core.passage_parts import parts_of
 from almanac.schemas.reports import Hit, SearchResult
 
 
@@ -41,7 +42,7 @@ def search(
     if result.explain is not None:
         _show_trace(result)
         return
-    rows = [(hit.rank, f"{hit.score:.3f}", hit.title, _excerpt(hit.text), hit.url) for hit in result.hits]
+    rows = [(hit.rank, f"{hit.score:.3f}", hit.title, _shown(hit.passage, hit.text), hit.url) for hit in result.hits]
     print_table(f"{result.kb} {result.version}: {query}", ("", "score", "title", "text", "url"), rows)
 
 
@@ -70,6 +71,8 @@ def ask(
     say(answer.reply)
     for source in answer.sources:
         say(f"  {source.marker} {source.title} – {source.url} (score {source.score:.2f}, {source.confidence} confidence)")
+        if source.passage is not None:
+            say("\n".join(f"      {line}" for line in _shown(source.passage, source.text).split("\n")))
     say(f"  {answer.kb} {answer.version}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
 
 
@@ -116,6 +119,13 @@ def _tags(hit: Hit) -> str:
 
 def _told(step: dict[str, Any]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in step.items() if name not in ("step", "ms"))
+
+
+def _shown(passage: str | None, text: str) -> str:
+    """What a terminal shows of a hit: the lines of a record's passage and the beginning of its long texts, or the beginning of a text."""
+    if passage is None:
+        return _excerpt(text)
+    return "\n".join(f"{part.label}: {_excerpt(passage[part.start : part.end])}" for part in parts_of(passage))
 
 
 def _excerpt(text: str, length: int = 160) -> str:

@@ -93,7 +93,7 @@ def _document(retriever: Retriever, named: Mapping[str, str], workspace: str | N
         )
     page = _page("passages", [row["chunk_id"] for row in own], named, _DOCUMENT)
     rows = retriever.opened.rows(page["passages"])
-    page["passages"] = [{"uri": passage_uri(named["kb"], row["chunk_id"]), **{name: row[name] for name in ("start", "end", "text")}} for row in rows]
+    page["passages"] = [{"uri": passage_uri(named["kb"], row["chunk_id"]), **{name: row[name] for name in ("start", "end", "text", "passage")}} for row in rows]
     return {name: own[0][name] for name in ("document_id", "source", "title", "url")} | page
 
 
@@ -109,7 +109,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
             hint="passages change with what they say: search again for the present one",
         )
     document = {"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}
-    kept = ("chunk_id", "document_id", "source", "title", "url", "kind", "ordinal", "start", "end", "text", "metadata", "fetched_at")
+    kept = ("chunk_id", "document_id", "source", "title", "url", "kind", "ordinal", "start", "end", "text", "passage", "metadata", "fetched_at")
     return {name: row[name] for name in kept} | {"document": _DOCUMENT.expand(document)}
 
 

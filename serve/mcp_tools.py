@@ -43,14 +43,16 @@ class AskArguments(BaseModel):
 
 
 class Result(BaseModel):
-    """A passage that matches the query. `source` is the URL of its document."""
+    """A passage that matches the query. `source` is the URL of its document. `metadata` has its declared fields, `tags` those of them that are its tags."""
 
-    text: str
+    text: str = Field(description="what there is to read of it: a span of a document, or a whole record as lines `Label: value`")
     source: str
     relevance_score: float = Field(description="orders the results of one search; not comparable between searches")
     rank: int = Field(description="1 is the best")
     title: str
     passage: str = Field(description="address of this passage as a resource of this server")
+    metadata: dict[str, Any]
+    tags: list[str]
 
 
 class SearchResults(BaseModel):
@@ -141,7 +143,8 @@ def search_results(found: SearchResult) -> SearchResults:
     """Converts the result of a search into that of the tool, with the URI of each passage."""
     results = [
         Result(
-            text=hit.text, source=hit.url, relevance_score=hit.score, rank=hit.rank, title=hit.title, passage=passage_uri(found.kb, hit.chunk_id)
+            text=hit.readable, source=hit.url, relevance_score=hit.score, rank=hit.rank, title=hit.title, passage=passage_uri(found.kb, hit.chunk_id),
+            metadata=hit.metadata, tags=hit.tags,
         )
         for hit in found.hits
     ]  # fmt: skip

@@ -125,9 +125,13 @@ class SourcesQuery(VersionsQuery):
 
 
 class FoundChunk(BaseModel):
-    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id."""
+    """A hit in short form. `passage` is what there is to read of a record, null for a part of a document.
+
+    `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id.
+    """
 
     text: str
+    passage: str | None
     metadata: dict[str, Any]
     score: float
 

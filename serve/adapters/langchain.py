@@ -27,4 +27,4 @@ class AlmanacRetriever(BaseRetriever):
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:  # noqa: ARG002  # LangChain's signature
         found = self.index.search(query, k=self.k, mode=self.mode, where=self.where, floor=self.floor, workspace=self.workspace)
-        return [Document(id=hit.chunk_id, page_content=hit.text, metadata=metadata_of(found, hit)) for hit in found.hits]
+        return [Document(id=hit.chunk_id, page_content=hit.readable, metadata=metadata_of(found, hit)) for hit in found.hits]

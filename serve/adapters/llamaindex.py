@@ -47,6 +47,6 @@ class AlmanacRetriever(BaseRetriever):
 def _node(found: SearchResult, hit: Hit) -> TextNode:
     metadata = metadata_of(found, hit)
     return TextNode(
-        id_=hit.chunk_id, text=hit.text, metadata=metadata, start_char_idx=hit.start, end_char_idx=hit.end,
+        id_=hit.chunk_id, text=hit.readable, metadata=metadata, start_char_idx=hit.start, end_char_idx=hit.end,
         excluded_llm_metadata_keys=[name for name in metadata if name not in _FOR_THE_MODEL],
     )  # fmt: skip

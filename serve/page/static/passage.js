@@ -1,7 +1,7 @@
 // The passage that a citation rests on, with the quote marked in it.
 
 import { nameOf } from "./turns.js";
-import { element, highlighted, linkTo } from "./text.js";
+import { element, highlighted, labelled, linkTo } from "./text.js";
 
 const dialog = document.getElementById("passage");
 const part = (name) => document.getElementById(`passage-${name}`);
@@ -11,8 +11,9 @@ export function openPassage(source) {
   part("title").textContent = nameOf(source);
   part("source").replaceChildren(source.url ? linkTo(source.url) : "");
   part("facts").replaceChildren(...factsOf(source).map((fact) => element("span", { dir: "auto" }, [fact])));
-  const marked = highlighted(source.text, source.quote);
-  part("text").replaceChildren(...(marked ?? [source.text]));
+  // A record is shown whole; of a document, the span that was found.
+  const nodes = highlighted(source.passage ?? source.text, source.quote) ?? [source.passage ?? source.text];
+  part("text").replaceChildren(...(source.passage ? labelled(nodes) : nodes));
   dialog.showModal();
   part("text").scrollTop = 0;
   part("text").querySelector("mark")?.scrollIntoView({ block: "center" });

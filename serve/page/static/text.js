@@ -36,6 +36,28 @@ export function highlighted(text, quote) {
   return [text.slice(0, found.index), element("mark", {}, [found[0]]), text.slice(found.index + found[0].length)];
 }
 
+// The labels of a record's passage made bold: at the beginning of each line up to the first empty one, then on lines of their own behind empty ones.
+// `nodes` are the passage as texts and elements.
+export function labelled(nodes) {
+  let read = "";
+  return nodes.flatMap((node) => {
+    const text = node.textContent ?? node;
+    const made = [];
+    let end = 0;
+    for (const found of text.matchAll(/[^\n:]+:(?=\s)/g)) {
+      const before = read + text.slice(0, found.index);
+      const ownLine = text[found.index + found[0].length] === "\n";
+      const isLabel = before.includes("\n\n") || (!before && ownLine) ? (!before || before.endsWith("\n\n")) && ownLine : !before || before.endsWith("\n");
+      if (!isLabel) continue;
+      made.push(text.slice(end, found.index), element("strong", {}, [found[0]]));
+      end = found.index + found[0].length;
+    }
+    made.push(text.slice(end));
+    read += text;
+    return typeof node === "string" ? made : [element(node.localName, {}, made)];
+  });
+}
+
 // A link where the address is http or https; any other stays text.
 export function linkTo(address) {
   const url = httpUrl(address);
