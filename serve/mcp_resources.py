@@ -110,7 +110,8 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
         )
     document = {"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}
     kept = ("chunk_id", "document_id", "source", "title", "url", "kind", "ordinal", "start", "end", "text", "passage", "metadata", "fetched_at")
-    return {name: row[name] for name in kept} | {"document": _DOCUMENT.expand(document)}
+    metadata = retriever.metadata_for(workspace, row["metadata"])
+    return {name: row[name] for name in kept} | {"metadata": metadata, "document": _DOCUMENT.expand(document)}
 
 
 def _places(retriever: Retriever, workspace: str | None) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ _HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment is wr
 _ROWS = 2000  # rows in memory at a time
 _LEAST_KNOWN = 12  # characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance
 _FEW_DIGITS = 6  # an id of more digits is typed by nobody who does not mean it
+_LONG_ID, _CHANGES = 12, 4  # letters and digits of a generated id, and how often they take turns in it: 1 in TO1101, 3 in WH1000XM4
+_TURN = re.compile(r"(?<=[a-z])[-_]?(?=\d)|(?<=\d)[-_]?(?=[a-z])", re.IGNORECASE)
 _ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 _Terms = tuple[str, str | None]
 
@@ -141,15 +143,21 @@ def indexed_text(row: dict[str, Any]) -> str:
 def _added(passage: str, said: str, title: str, document_id: str) -> Iterator[str]:
     """The fields of a passage that the text does not hold, with their labels.
 
-    Left out are addresses, whose words are those of a path, and an id of a few digits: "12" asks for twelve of something, not for record 12.
+    Left out are addresses, whose words are those of a path, and ids that nobody types: one of a few digits, for "12" asks for twelve of something and not for
+    record 12, and one such as pb90a9e1eb82a.
     """
     said = " ".join(said.split())
     for part in parts_of(passage):
         value = " ".join(passage[part.start : part.end].split())
-        is_number = value == document_id and value.isdecimal() and len(value) <= _FEW_DIGITS
+        is_bare_id = value == document_id and _is_untyped(value)
         is_known = value == title or (len(value) >= _LEAST_KNOWN and value.removesuffix(" …") in said)
-        if not is_number and not is_known and not _ADDRESS.fullmatch(value):
+        if not is_bare_id and not is_known and not _ADDRESS.fullmatch(value):
             yield passage[part.begin : part.end]
+
+
+def _is_untyped(value: str) -> bool:
+    """Whether an id is one that nobody types into a search."""
+    return len(value) <= _FEW_DIGITS if value.isdecimal() else len(value) >= _LONG_ID and len(_TURN.findall(value)) >= _CHANGES
 
 
 def _analyzed(row: dict[str, Any], declared: str) -> _Terms:

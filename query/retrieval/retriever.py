@@ -141,7 +141,7 @@ class Retriever:
                 told.update(floor=request.default_floor, term_coverage=LEAST_COVERAGE, left=len(candidates))
         with found.step("select") as told:
             candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
-            found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours)
+            found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours, request.workspace)
             told["hits"] = len(found.hits)
         return found
 
@@ -239,6 +239,11 @@ class Retriever:
         """Chunk ids of a workspace; None for no workspace, which means all chunks. Raises UsageError for a workspace where none is declared."""
         return self._allowed(Request("", None, 1, "lexical", workspace=workspace))
 
+    def metadata_for(self, workspace: str | None, metadata: dict[str, Any]) -> dict[str, Any]:
+        """The metadata of a chunk as a caller of a workspace may see it: of the workspaces that share the chunk, their own alone. None sees all."""
+        field = self._declared.workspace
+        return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
+
     def documents(self, workspace: str | None = None) -> list[ListedDocument]:
         """Lists the documents and records of a workspace, or all, in the order of URL and title; the list is cached, do not change it.
 
@@ -334,8 +339,8 @@ class Retriever:
     def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:
         return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids)]
 
-    def _hits(self, candidates: Sequence[Candidate], neighbours: int) -> list[Hit]:
-        rows = self.opened.rows([one.chunk_id for one in candidates])
+    def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
+        rows = [row | {"metadata": self.metadata_for(workspace, row["metadata"])} for row in self.opened.rows([one.chunk_id for one in candidates])]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
         return [_hit(rank, one, row, near) for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)]
 
