@@ -12,7 +12,7 @@ from almanac.core.durable import write_file
 from almanac.core.load import load_declaration
 from almanac.core.settings import Project, document
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.knowledge_base import NAME_PATTERN
+from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN, NAME_PATTERN
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.declaration.urls import http_url
 from almanac.schemas.errors import UsageError
@@ -25,23 +25,40 @@ def init(
     folder: Annotated[
         Path | None, typer.Option("--folder", metavar="DIR", help="where to write; default: the project's knowledge/", show_default=False)
     ] = None,
+    language: Annotated[str, typer.Option("--language", metavar="TAG", help="of the content, by BCP 47: en, fr, pt-BR; auto: several")] = "en",
     as_json: Json = False,
 ) -> None:
     """Write a commented declaration to start from."""
-    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8")
     path = (folder or Project.locate().knowledge) / f"{name}.yaml"
     if not re.fullmatch(NAME_PATTERN, name):
         dotted = "; NAME.ENV.yaml is an overlay of NAME.yaml, written by hand" if "." in name else ""
         raise UsageError(f"'{name}' cannot be a name", where="NAME", hint=f"lower-case letters, digits, - and _; two at least: {NAME_PATTERN}{dotted}")
+    if not re.fullmatch(LANGUAGE_PATTERN, language):
+        raise UsageError(f"'{language}' is no language", where="--language", hint="a tag of BCP 47, such as en, fr or pt-BR; or auto")
     if path.exists():
         raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
-    write_file(path, template.replace("NAME", name))
+    write_file(path, _template(name, language))
     load_declaration(str(path), env="")
     if as_json:
         print_json({"kb": name, "path": str(path)})
     else:
         kb = name if folder is None else path
         say(f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} URL; almanac run {kb}. Every key: {document('declaration.md')}")
+
+
+def _template(name: str, language: str) -> str:
+    """The declaration to start from, with the bundled embedder that knows the language."""
+    from almanac.index.embedding.model_folder import bundled_for
+
+    model, reason = bundled_for(language)
+    template = (Path(__file__).parent / "template.yaml").read_text(encoding="utf-8")
+    embed = f"embed: {{provider: local, model: {model}}}"
+    for placeholder, line in (
+        ("language: LANGUAGE", f"{f'language: {language}':<42}# BCP 47 tag of the content; auto: several"),
+        ("embed: EMBEDDER", f"{embed}  # {reason}"),
+    ):
+        template = template.replace(placeholder, line)
+    return template.replace("NAME", name)
 
 
 def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:

@@ -108,6 +108,13 @@ class ModelFolder:
         return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 
+def bundled_for(language: str) -> tuple[str, str]:
+    """Returns the bundled model that knows a language (a BCP 47 tag, or auto for several), and the reason, for people."""
+    if language.lower().partition("-")[0] in ("en", "eng"):
+        return _MINILM, f"knows English, small and fast; {MULTILINGUAL_E5.name} knows a hundred languages"
+    return MULTILINGUAL_E5.name, f"knows a hundred languages, at four times the time; {_MINILM} knows English alone"
+
+
 def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
     """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are not resolved.
 

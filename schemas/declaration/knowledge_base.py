@@ -19,6 +19,7 @@ from almanac.schemas.declaration.template import template_names, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
+LANGUAGE_PATTERN = r"^(auto|[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*)$"
 
 
 class Declaration(DeclaredModel):
@@ -28,7 +29,7 @@ class Declaration(DeclaredModel):
     title: str | None = Field(None, description="for people")
     language: str = Field(
         "en",
-        pattern=r"^(auto|[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*)$",
+        pattern=LANGUAGE_PATTERN,
         description="BCP 47 tag of the content; auto: detected for each item, whose metadata then has `language`",
     )
     sources: list[Source] = Field(min_length=1, description="sites and files")

@@ -123,6 +123,28 @@ def test_init_writes_into_the_project_or_makes_one_here(tmp_path: Path, monkeypa
     assert said("validate", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("tag", "model"),
+    [
+        *((tag, "all-MiniLM-L6-v2") for tag in ("en", "en-GB", "EN-us", "eng")),
+        *((tag, "multilingual-e5-small-q4") for tag in ("fr", "pt-BR", "he", "vi", "auto", "enm")),
+    ],
+)
+def test_init_proposes_an_embedder_that_knows_the_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, tag: str, model: str) -> None:
+    here = _enter(monkeypatch, tmp_path / "fresh")
+    assert said("init", "shop", "--language", tag)[0] == 0
+    declaration = load_declaration("shop")
+    assert (declaration.language, declaration.embed.model) == (tag, model)
+    [line] = [line for line in (here / "knowledge" / "shop.yaml").read_text(encoding="utf-8").splitlines() if line.startswith("embed:")]
+    assert "# knows" in line and "all-MiniLM-L6-v2" in line and "multilingual-e5-small-q4" in line
+
+
+def test_init_refuses_what_is_no_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    here = _enter(monkeypatch, tmp_path / "fresh")
+    code, told = said("init", "shop", "--language", "français")
+    assert (code, "'français' is no language" in told, list(here.iterdir())) == (2, True, [])
+
+
 def test_hints_name_what_the_project_declares_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = _project(tmp_path / "project", "shop")
     _enter(monkeypatch, project / "below")
