@@ -101,7 +101,7 @@ def test_ask_cites_what_it_says_and_knows_what_it_does_not_know(voyago: Example)
     assert answer["answered"]
     assert "[1]" in answer["reply"]
     assert all(source["quote"] in source["text"] for source in answer["sources"])
-    unknown = voyago.almanac("ask", "voyago", "zxqv wvut", "--floor", "0.6", "--json")
+    unknown = voyago.almanac("ask", "voyago", "zxqv wvut", "--floor", "0.95", "--json")
     assert (unknown.code, unknown.json["answered"], unknown.json["sources"]) == (0, False, [])
 
 
