@@ -51,6 +51,7 @@ def examine(project: Project, data: DataDir) -> list[Check]:
         ("python", _python),
         ("packages", _packages),
         ("processor", _processor),
+        ("models", _models),
         ("project", lambda: _declarations(project)),
         ("disk", lambda: _disk(data)),
         ("data", lambda: _file_system(data)),
@@ -130,6 +131,21 @@ def _processor() -> Check:
     if has_bfloat16():
         return Check("processor", "ok", f"{cores} cores with native bfloat16: embed.precision may be bfloat16")
     return Check("processor", "note", f"{cores} cores without native bfloat16: embed.precision stays float32")
+
+
+def _models() -> Check:
+    """The bundled model that is unpacked at its first use. It is not unpacked here: nothing may need it."""
+    from almanac.index.embedding.model_cache import MULTILINGUAL_E5, UNPACKED_MB, how_to_install
+
+    model, folder = MULTILINGUAL_E5, MULTILINGUAL_E5.folder()
+    if folder.is_dir():
+        return Check("models", "ok", f"{model.name} is unpacked in {folder}")
+    if missing := [file.package for file in (model.weights, model.tokenizer) if _installed(file.package) is None]:
+        return Check("models", "note", f"{model.name} is not installed: {', '.join(missing)}", how_to_install())
+    there = _nearest(folder)
+    if not os.access(there, os.W_OK | os.X_OK):
+        return Check("models", "wrong", f"{model.name} is unpacked at its first use, and {there} cannot be written", "choose a folder with ALMANAC_CACHE=DIR")
+    return Check("models", "ok", f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}")
 
 
 def _declarations(project: Project) -> Check:

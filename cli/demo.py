@@ -15,6 +15,7 @@ import typer
 from almanac.cli.options import Data
 from almanac.cli.output import print_table, say
 from almanac.core.settings import DataDir, Project, installation, use_project
+from almanac.schemas.errors import DeclarationError
 from almanac.schemas.reports import Recall, RunReport
 
 _PORT = 8765
@@ -59,6 +60,7 @@ def demo(data: Data = None) -> None:
     folder = DataDir.locate(data, project)
     folder.require_writable()
     site = project.root / "examples" / "voyago" / "site"
+    chosen = _installed_examples()
     wait_until_ready = start_api(folder)
     from almanac.flows.refresh import refresh, summary_line
 
@@ -66,20 +68,38 @@ def demo(data: Data = None) -> None:
         os.environ["VOYAGO_URL"] = url
         say(f"The example site is served at {url}/ from {site.relative_to(here) if site.is_relative_to(here) else site}/\n")
         wait_until_ready()
-        reports = [RunReport.model_validate(refresh(kb, str(folder.root), env="")) for kb in _QUESTIONS]
+        reports = [RunReport.model_validate(refresh(kb, str(folder.root), env="")) for kb in chosen]
         for report in reports:
             say(summary_line(report))
-        answers = {kb: _ask(kb, folder, questions) for kb, questions in _QUESTIONS.items()}
+        answers = {kb: _ask(kb, folder, _QUESTIONS[kb]) for kb in chosen}
     runs = [(r.kb, r.version, r.outcome.replace("_", " "), r.items.added, r.items.unchanged, r.items.quarantined, r.chunks.total) for r in reports]
     say()
     print_table("Runs", ("name", "version", "outcome", "new", "same", "rejects", "chunks"), runs)
-    print_table("Golden questions", ("name", "k", "recall@k", "answered", "without an answer", "abstained"), [_measured(kb, *answers[kb]) for kb in _QUESTIONS])
+    print_table("Golden questions", ("name", "k", "recall@k", "answered", "without an answer", "abstained"), [_measured(kb, *answers[kb]) for kb in chosen])
     bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [kb for kb, (is_well, _, _) in answers.items() if not is_well]
     if bad:
         say(f"The demo did not go as it should: {', '.join(bad)}")
         raise typer.Exit(1)
     where = "" if here.is_relative_to(project.root) else f"cd {project.root}; "
-    say(f'Next: {where}almanac ask voyago "…", almanac versions voyago, and knowledge/voyago.yaml for how it is declared.')
+    first = chosen[0]
+    say(f'Next: {where}almanac ask {first} "…", almanac versions {first}, and knowledge/{first}.yaml for how it is declared.')
+
+
+def _installed_examples() -> list[str]:
+    """The examples whose embedder is installed; says which are left out, and what installs theirs."""
+    from almanac.core.load import load_declaration
+    from almanac.index.embedding.embedder import describe_embedder
+
+    chosen, left_out = [], {}
+    for kb in _QUESTIONS:
+        try:
+            describe_embedder(load_declaration(kb, env="").embed)
+            chosen.append(kb)
+        except DeclarationError as error:
+            left_out.setdefault(f"{error}", []).append(kb)
+    for reason, kbs in left_out.items():
+        say(f"Left out: {', '.join(kbs)}. {reason}\n")
+    return chosen
 
 
 def _with_examples(project: Project) -> Project:

