@@ -1,42 +1,71 @@
 """Subword fertility: how many pieces an embedder's tokenizer needs per word, a measure of how well its vocabulary fits a content. No model is loaded."""
 
-import re
+import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.embedding.tokenizer import load_tokenizer
 from almanac.schemas.declaration.embed import Embed
 
-_WORD = re.compile(r"\w+")
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_SPACELESS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
+_CHARACTERS = 2  # of a word, about, in a script without spaces
 # Pieces per word with all-MiniLM-L6-v2, whose vocabulary is English: English 1.09 to 1.13 (XQuAD, Cranfield, five long texts, product documentation),
-# French 1.6 to 1.7, Vietnamese 1.7, Spanish 1.8, German 2.6, Hebrew 4.7, Russian 8.9. Multilingual vocabularies have 100,000 pieces and more.
+# French 1.6 to 1.7, Vietnamese 1.7, Spanish 1.8, German 2.6, Hebrew 4.7, Russian 8.9.
 _KNOWN, _UNKNOWN = 1.25, 1.5
+# Vocabularies of 100,000 pieces and more are of many languages, which share them. With that of multilingual-e5-small, Vietnamese is at 1.1, English at 1.3,
+# German at 1.5, Hebrew at 1.8, Finnish at 1.9, Tamil at 2.7. Scripts that it lacks (Coptic, Cherokee, Tifinagh, cuneiform) come out as unknown pieces.
 _MANY_LANGUAGES = 100_000
+_KNOWN_OF_MANY, _UNKNOWN_OF_MANY = 3.0, 5.0
 
 
 class Fertility(NamedTuple):
     """Subword fertility of a tokenizer on some texts."""
 
     pieces_per_word: float  # near 1 where the vocabulary contains the words
+    unread: float  # share, 0 to 1, of words with a piece that stands for anything unknown: the embedder cannot tell them apart
     size: int  # pieces in the vocabulary
 
 
 def subword_fertility(embed: Embed, texts: Sequence[str]) -> Fertility | None:
-    """Returns the fertility over all words of `texts`; None where the embedder's tokenizer is not available locally, or the texts contain no words."""
+    """Returns the fertility over all words of `texts`; None where the embedder's tokenizer is not available locally, or the texts contain no words.
+
+    In scripts without spaces, two characters count as a word.
+    """
     tokenizer = load_tokenizer(embed)
     words = [word for text in texts for word in _WORD.findall(text)]
     if tokenizer is None or not words:
         return None
-    pieces = sum(len(found.ids) for found in tokenizer.encode_batch(words, add_special_tokens=False))
-    return Fertility(pieces / len(words), tokenizer.get_vocab_size())
+    unknown = _unknown_piece(tokenizer)
+    found = [one.ids for one in tokenizer.encode_batch(words, add_special_tokens=False)]
+    counts = [max(1, len(word) // _CHARACTERS) if _SPACELESS.search(word) else 1 for word in words]
+    unread = sum(count for ids, count in zip(found, counts, strict=True) if unknown in ids)
+    return Fertility(sum(map(len, found)) / sum(counts), unread / sum(counts), tokenizer.get_vocab_size())
 
 
 def language_fit(embed: Embed, texts: Sequence[str]) -> float:
-    """How well the embedder covers the language of `texts`, 0 to 1, rounded to 6 decimals.
+    """How well the embedder covers the language of `texts`, 0 to 1, rounded to 6 decimals: by the pieces per word, times the share of words that it can read.
 
-    Multilingual vocabularies and embedders without a readable vocabulary count as 1.
+    Embedders without a readable vocabulary count as 1.
     """
     found = subword_fertility(embed, texts)
-    if found is None or found.size >= _MANY_LANGUAGES:
+    if found is None:
         return 1.0
-    return round(min(1.0, max(0.0, (_UNKNOWN - found.pieces_per_word) / (_UNKNOWN - _KNOWN))), 6)
+    known, unknown = (_KNOWN_OF_MANY, _UNKNOWN_OF_MANY) if found.size >= _MANY_LANGUAGES else (_KNOWN, _UNKNOWN)
+    fit = min(1.0, max(0.0, (unknown - found.pieces_per_word) / (unknown - known)))
+    return round(fit * (1 - found.unread), 6)
+
+
+@cache
+def _unknown_piece(tokenizer: "Tokenizer") -> int | None:
+    """Number of the piece that stands for whatever the vocabulary lacks; None where there is none, as in vocabularies of bytes."""
+    model = json.loads(tokenizer.to_str())["model"]
+    number: int | None = model.get("unk_id")  # of a unigram model
+    piece = model.get("unk_token")  # of word pieces and byte pairs
+    return tokenizer.token_to_id(piece) if number is None and piece is not None else number
