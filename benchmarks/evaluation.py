@@ -1,17 +1,19 @@
 """Retrieval quality on question sets, and what the golden questions of the example knowledge bases find, step by step of a search.
 
-    python -m benchmarks.evaluation [--sets DIR ...] [--data DIR]
+    python -m benchmarks.evaluation [--sets DIR ...] [--embedders MODEL ...] [--data DIR]
 
 A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv, in a language that its name ends with (`xquad/es`), else
-English. Its corpus is run as records in a data directory of its own. Published are trec_eval's figures over documents, the difference to the better side
-with its 95 % interval by paired bootstrap, and the digest of the corpus. Sets on which the weights of fusion are chosen are parted by the hash of each
-question's id: one half chooses, the other one is reported. What is printed is Markdown.
+English. Its corpus is run as records in a data directory of its own, once with each embedder. Published are trec_eval's figures over documents, the difference
+to the better side with its 95 % interval by paired bootstrap, and the digest of the corpus. Questions are parted by the hash of their ids: one half chooses
+the weights of fusion, the other one is reported. Sets in the same folder have the same questions in several languages: the questions of each are also asked
+of the others. What is printed is Markdown.
 """
 
 import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +29,6 @@ from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries
 from almanac.query.evaluation.golden import load_golden, measure_recall
 from almanac.query.models.rerank import load_reranker
-from almanac.query.retrieval.fusion import fuse
 from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.query.retrieval.weights import dense_weight
@@ -35,8 +36,8 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.hashing import file_sha256, sha256
 
-_CHOSE_WEIGHTS = "xquad"  # the folder of the sets that did, one half of their questions each
-_WEIGHTS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_EMBEDDERS = ("all-MiniLM-L6-v2", "multilingual-e5-small-q4")
+_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7)
 _DEEP = 300  # candidates of each side, as `almanac eval` has them
 _DIVERSITY, _TITLES_AS_TAGS = 0.1, {"field": "title", "weight": 0.2, "cluster_weight": 0.1}  # as the workspace example declares them
 _DRAWS = 2000
@@ -52,6 +53,9 @@ class Questions(NamedTuple):
     texts: list[str]
     vectors: Vectors
 
+    def __bool__(self) -> bool:
+        return bool(self.ids)
+
     def of(self, wanted: Callable[[str], bool]) -> "Questions":
         kept = [number for number, one in enumerate(self.ids) if wanted(one)]
         return Questions([self.ids[n] for n in kept], [self.texts[n] for n in kept], self.vectors[kept])
@@ -62,54 +66,61 @@ def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="almanac-evaluation-") as scratch:
         data = arguments.data or Path(scratch)
-        reported, chosen = _sets(arguments.sets, data, Path(scratch))
-        lines = [*reported, "", *chosen, "", *_golden(data)]
+        reported, chosen, across = _sets(arguments.sets, arguments.embedders, data, Path(scratch))
+        lines = [*reported, "", *chosen, "", *across, "", *_golden(data)]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of question sets")
+    parser.add_argument("--embedders", nargs="*", default=_EMBEDDERS, help="names or folders of local models")
     parser.add_argument("--data", type=Path, help="a data directory that is kept; what is in it is refreshed")
     return parser.parse_args()
 
 
-def _sets(folders: list[Path], data: Path, scratch: Path) -> tuple[list[str], list[str]]:
-    """The table of what is found, over questions that chose nothing, and the table by which the weights were chosen."""
+def _sets(folders: list[Path], embedders: Sequence[str], data: Path, scratch: Path) -> tuple[list[str], list[str], list[str]]:
+    """The tables of what is found, of the weights by which it was chosen, and of questions in another language than the content."""
     reported = [
-        "| set | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − better side's | corpus |",
-        "|---|---:|---|---:|---:|---:|---:|---|---|",
+        "| embedder | set | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − better side's | corpus |",
+        "|---|---|---:|---|---:|---:|---:|---:|---|---|",
     ]
     chosen = [
-        f"| choosing half | questions | {' | '.join(f'{weight:.1f}' for weight in _WEIGHTS)} | the set's own |",
-        f"|---|---:|{'---:|' * len(_WEIGHTS)}---:|",
+        f"| embedder | choosing half | questions | {' | '.join(f'{weight:.2f}' for weight in _WEIGHTS)} | the set's own |",
+        f"|---|---|---:|{'---:|' * len(_WEIGHTS)}---:|",
     ]
-    for folder in folders:
-        declaration = _declared(folder, scratch)
+    across = [
+        "| embedder | questions of | over | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − dense |",
+        "|---|---|---|---:|---|---:|---:|---:|---:|---|",
+    ]
+    for model, folder in product(embedders, folders):
+        declaration = _declared(folder, model, scratch)
         run_below_prefect(declaration, data)
         with open_index(str(declaration), data=data) as index:
             judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
             questions = _questions(index, folder, judged)
-            if folder.resolve().parent.name == _CHOSE_WEIGHTS:
-                reported += _rows(index, folder, judged, questions.of(lambda one: not _chooses(one)), "the other half: ")
-                chosen.append(_weights_row(index, folder, judged, questions.of(_chooses)))
-            else:
-                reported += _rows(index, folder, judged, questions, "all ")
-    return reported, chosen
+            chosen.append(f"| {Path(model).name} {_weights_row(index, folder, judged, questions.of(_chooses))}")
+            if others := questions.of(lambda one: not _chooses(one)):
+                reported += [f"| {Path(model).name} {row}" for row in _rows(index, folder, judged, others)]
+            for other in folders:
+                if other != folder and other.resolve().parent == folder.resolve().parent and len(folder.name) == len(other.name) == 2:
+                    across += [f"| {Path(model).name} {row}" for row in _rows_across(index, folder, judged, _questions(index, other, judged), other)]
+    return reported, chosen, across
 
 
 def _chooses(question: str) -> bool:
     return int(sha256(question), 16) % 2 == 0
 
 
-def _declared(folder: Path, scratch: Path) -> Path:
-    name = f"{folder.parent.name}-{folder.name}".lower().replace("_", "-")
+def _declared(folder: Path, model: str, scratch: Path) -> Path:
+    name = f"{folder.parent.name}-{folder.name}-{Path(model).name}".lower().replace("_", "-").replace(".", "-")
     path = scratch / f"{name}.yaml"
     fields = {"id": {"json": "id", "required": True}, "title": {"json": "title", "default": ""}, "text": {"json": "text", "required": True}}
     source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "records", "id": "{id}", "title": "{title}"}
     language = folder.name if len(folder.name) == 2 else "en"
     sources = [{**source, "fields": fields, "text": "{title}. {text}", "metadata": ["title"]}]
-    YAML().dump({"name": name, "language": language, "sources": sources, "clean": "none", "validate": {"max_rejected": 0.5}}, path)
+    embed = {"provider": "local", "model": model}
+    YAML().dump({"name": name, "language": language, "sources": sources, "embed": embed, "clean": "none", "validate": {"max_rejected": 0.5}}, path)
     return path
 
 
@@ -129,7 +140,7 @@ def _questions(index: PublishedIndex, folder: Path, judged: Judged) -> Questions
     return Questions(list(texts), list(texts.values()), index.embedder.embed_queries(list(texts.values())))
 
 
-def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, which: str) -> Iterator[str]:
+def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> Iterator[str]:
     judged = {one: judged[one] for one in questions.ids}
     titles = index.version().metadata_column("title")
     are_shared = len(set(titles)) <= len(titles) / 2  # titles of articles, of which the passages are parts
@@ -141,7 +152,20 @@ def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questi
         figures = " | ".join(f"{value:.4f}" for value in measure(judged, run).values())
         gain = "" if step in ("dense", "lexical") else _difference(gains[step], gains[better])
         digest = file_sha256(folder / "corpus.jsonl")[:8] if step == "fused" else ""
-        yield f"| {folder.parent.name}/{folder.name} | {which}{len(judged):,} | {step} | {figures} | {gain} | {digest} |"
+        yield f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {step} | {figures} | {gain} | {digest} |"
+
+
+def _rows_across(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, asked: Path) -> Iterator[str]:
+    """Questions in another language than the content, by the half that chose nothing."""
+    questions = questions.of(lambda one: not _chooses(one))
+    judged = {one: judged[one] for one in questions.ids}
+    steps = _steps(index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), None)
+    runs = {step: _ranked(index, steps[step], questions) for step in ("dense", "lexical", "fused")}
+    gains = {step: _gains(judged, run) for step, run in runs.items()}
+    for step, run in runs.items():
+        figures = " | ".join(f"{value:.4f}" for value in measure(judged, run).values())
+        gain = _difference(gains[step], gains["dense"]) if step == "fused" else ""
+        yield f"| {asked.name} | {folder.parent.name}/{folder.name} | {len(judged):,} | {step} | {figures} | {gain} |"
 
 
 def _steps(declared: Retrieve, tags: dict[str, Any] | None) -> dict[str, Retrieve]:
@@ -178,20 +202,13 @@ def _with(declaration: Declaration, retrieve: Retrieve) -> Declaration:
 
 
 def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> str:
-    """nDCG@10 by the share of the dense side, all chunks candidates of both sides, and the share that the set gets."""
-    opened, gains = index.version(), {}
+    """nDCG@10 by the weight of the dense side, and the weight that content in this language gets."""
     judged = {one: judged[one] for one in questions.ids}
-    retriever = retriever_for(index, index.declaration.retrieve)
-    runs: dict[float, Ranked] = {weight: {} for weight in _WEIGHTS}
-    for one, text, vector in zip(*questions, strict=True):
-        hits = retriever.find(Request(text, vector, len(opened.chunk_ids), "hybrid", ranking=True)).hits
-        dense = {hit.document_id: hit.scores["dense"] for hit in hits if hit.scores["dense"] is not None}
-        lexical = {hit.document_id: hit.scores["lexical"] for hit in hits if hit.scores["lexical"] is not None}
-        for weight in _WEIGHTS:
-            runs[weight][one] = fuse(dense, lexical, weight)
-    gains = {weight: float(np.mean(_gains(judged, run))) for weight, run in runs.items()}
-    figures = " | ".join(f"{gains[weight]:.4f}" for weight in _WEIGHTS)
-    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(retriever.known)} |"
+    plain = _steps(index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), None)["fused"]
+    runs = {weight: _ranked(index, plain.model_copy(update={"dense_weight": weight}), questions) for weight in _WEIGHTS}
+    figures = " | ".join(f"{float(np.mean(_gains(judged, run))):.4f}" for run in runs.values())
+    known = retriever_for(index, index.declaration.retrieve).known
+    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(known)} |"
 
 
 def _gains(judged: Judged, run: Ranked) -> np.ndarray:

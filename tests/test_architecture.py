@@ -39,7 +39,7 @@ _FLOORS = {
 _READ_SIDE = {
     f"almanac.index.{module}"
     for module in (
-        "reader", "versions.store", "lexical.analyzer", "lexical.reader", "embedding.embedder", "embedding.score_thresholds",
+        "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader", "embedding.embedder", "embedding.score_thresholds",
         "embedding.subword_fertility", "mistral.client", "mistral.batching", "mistral.retry",
     )
 }  # fmt: skip

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.citations import Thresholds, attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract
-from almanac.query.answering.language import question_language
 from almanac.query.answering.markers import CitationFilter, Marked
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.refusal import UNKNOWN, is_refusal
 from almanac.query.answering.sentences import split
+from almanac.query.retrieval.question_language import question_language
 from almanac.query.retrieval.relevance import Relevance
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError

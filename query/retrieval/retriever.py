@@ -3,9 +3,10 @@
 Search, answers, evaluation and the gate's golden questions share it. Each step adds an entry with its results and duration to the trace of the query.
 """
 
+import heapq
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +15,14 @@ from typing import Any, Literal
 import numpy as np
 
 from almanac.index.embedding.embedder import Vectors
+from almanac.index.lexical.analyzer import primary_tag
+from almanac.index.lexical.attainable import attainable_score
 from almanac.index.reader import KnownIds, OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
-from almanac.query.retrieval.fusion import fuse
+from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
+from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, Relevance
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
@@ -34,6 +38,7 @@ EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "passage", "ordinal", "start", "end", "metadata", "fetched_at")
 _KNOWN_WELL = 0.5  # share from which on the embedder is considered to cover a language
+_SAMPLE = 1000  # chunks whose cosines to a question are what is usual
 _FILTERS = 16  # filters whose matching ids are cached
 _UNLIKE = 3  # times k: candidates for the selection by diversity
 
@@ -207,18 +212,63 @@ class Retriever:
                 lexical.update(self.opened.lexical(request.text, len(missing), missing))
                 told["candidates"] = len(missing)
         with found.step("fuse") as told:
-            scores = lexical if request.mode == "lexical" else dense
-            if request.mode == "hybrid":
-                told["dense_weight"] = weight = self.dense_weight
-                scores = fuse(dense, lexical, weight)
+            scores = self._fused(request, dense, lexical, told) if request.mode == "hybrid" else lexical if request.mode == "lexical" else dense
             candidates = [Candidate(one, score, dense.get(one), lexical.get(one)) for one, score in scores.items()]
         return sorted(candidates, key=lambda one: one.order)
 
+    def _fused(self, request: Request, dense: dict[str, float], lexical: dict[str, float], told: dict[str, Any]) -> dict[str, float]:
+        """Fused scores. Words vote as far as they can match: by the share of the question that the best match has, in the whole version and in each language.
+
+        The embedder gets the vote of the words on chunks in another language than the question's, except for the share of the question that the best match in
+        that language has, such as names and codes; but only where it knows both languages. It has the weight of one that does not know the content if it does
+        not know the question's language, or the question is Vietnamese without diacritics, which the index reads and the embedder does not.
+        """
+        readings = self.opened.readings(request.text)
+        attainable = min((attainable_score(reading, request.text) for reading in readings), default=0.0)
+        shares = matched(lexical, attainable)
+        asked = self.language_of(request.text)
+        known = min(self.known, asked.known)
+        if readings and all(reading.is_folded for reading in readings):
+            known *= 1 - max(shares.values(), default=0.0)
+        weight = dense_weight(known) if self._declared.dense_weight is None else self._declared.dense_weight
+        foreign = self._foreign({**dense, **lexical}, asked)
+        found: dict[str, float] = {}  # language → share of the question that the best match in it has
+        for one, language in foreign.items():
+            found[language] = max(shares.get(one, 0.0), found.get(language, 0.0))
+        usual = UsualCosine.of(self._sample @ _required(request.vector))
+        told.update(dense_weight=weight, usual_cosine=round(usual.mean, 4), spread=round(usual.spread, 4))
+        told.update(matched=round(max(shares.values(), default=0.0), 4), language=asked.tag, votes_in={name: round(share, 4) for name, share in found.items()})
+        return fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes={one: found[language] for one, language in foreign.items()})
+
+    def _foreign(self, chunk_ids: Collection[str], asked: QuestionLanguage) -> dict[str, str]:
+        """Language of each chunk in another language than the question's, if the embedder knows both."""
+        if asked.tag is None or asked.known < _KNOWN_WELL:
+            return {}
+        fits = self._fits
+        others = {language for language, fit in fits.items() if language and primary_tag(language) != asked.tag and fit >= _KNOWN_WELL}
+        if others == set(fits):
+            return dict.fromkeys(chunk_ids, others.pop()) if len(others) == 1 else {one: self._language_of_chunk[one] for one in chunk_ids}
+        return {one: language for one in chunk_ids if (language := self._language_of_chunk[one]) in others} if others else {}
+
+    @cached_property
+    def _sample(self) -> Vectors:
+        """Vectors of up to 1,000 chunks of smallest id, float32 (n, dimension): ids are hashes, so the sample is random, and the same for the same content."""
+        return self.opened.vectors(heapq.nsmallest(_SAMPLE, self.opened.chunk_ids))
+
+    @cached_property
+    def _language_of_chunk(self) -> dict[str, str]:
+        """Language of each chunk by id, for content of several languages; "" where it is not known."""
+        return {one: str(language or "") for one, language in zip(self.opened.chunk_ids, self.opened.metadata_column("language"), strict=True)}
+
     @property
-    def dense_weight(self) -> float:
-        """Weight of the dense score in hybrid fusion: the declared one, else by how well the embedder covers the content."""
-        declared = self._declared.dense_weight
-        return dense_weight(self.known) if declared is None else declared
+    def _fits(self) -> dict[str, float]:
+        """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
+        declared = self.opened.manifest.language
+        return self.opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}
+
+    def language_of(self, text: str) -> QuestionLanguage:
+        """The language of a question, and how well the embedder covers it."""
+        return language_of_question(text, self._declaration.embed, self._fits)
 
     @property
     def known(self) -> float:

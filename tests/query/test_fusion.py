@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.query.retrieval.candidates import Candidate
-from almanac.query.retrieval.fusion import fuse
+from almanac.query.retrieval.fusion import UsualCosine, fuse
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import TagIndex
 
@@ -15,30 +15,63 @@ _SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 50))
 _COSINES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 1))
 
 
-@given(_COSINES, _SCORES, st.floats(0, 1))
-def test_a_fused_score_lies_between_nothing_and_everything(dense: dict[str, float], lexical: dict[str, float], weight: float) -> None:
-    fused = fuse(dense, lexical, weight)
+_USUAL = st.builds(UsualCosine, st.floats(-0.5, 0.9), st.floats(0.01, 0.2))
+
+
+@given(_COSINES, _SCORES, st.floats(0, 1), _USUAL, st.floats(0, 100), st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1)))
+def test_a_fused_score_lies_between_nothing_and_everything(
+    dense: dict[str, float], lexical: dict[str, float], weight: float, usual: UsualCosine, attainable: float, votes: dict[str, float]
+) -> None:
+    fused = fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes=votes)
     assert fused.keys() == dense.keys() | lexical.keys()
     assert all(0 <= score <= 1 for score in fused.values())
 
 
-@given(_COSINES, _SCORES)
-def test_with_all_the_weight_on_one_side_the_order_is_its_own(dense: dict[str, float], lexical: dict[str, float]) -> None:
+@given(_COSINES, _SCORES, _USUAL, st.floats(0, 100))
+def test_with_all_the_weight_on_one_side_the_order_is_its_own(
+    dense: dict[str, float], lexical: dict[str, float], usual: UsualCosine, attainable: float
+) -> None:
     for side, weight in ((dense, 1.0), (lexical, 0.0)):
-        fused = fuse(dense, lexical, weight)
+        fused = fuse(dense, lexical, weight, usual=usual, attainable=attainable)
         ordered = sorted(side, key=lambda one: side[one])
         assert all(fused[low] <= fused[high] for low, high in itertools.pairwise(ordered))
 
 
+_UNRELATED = UsualCosine(0.1, 0.1)
+
+
 def test_a_side_that_tells_nothing_apart_moves_nothing() -> None:
-    fused = fuse({"a": 0.5, "b": 0.5}, {"a": 1.0, "b": 2.0}, 0.8)
+    fused = fuse({"a": 0.5, "b": 0.5}, {"a": 1.0, "b": 2.0}, 0.8, usual=_UNRELATED, attainable=2.0)
     assert fused["b"] > fused["a"]
-    assert fuse({"a": -1.0}, {}, 0.5) == {"a": 0.0}
-    assert fuse({}, {}, 0.5) == {}
+    assert fuse({"a": -1.0}, {}, 0.5, usual=_UNRELATED, attainable=0.0) == {"a": 0.0}
+    assert fuse({}, {}, 0.5, usual=_UNRELATED, attainable=1.0) == {}
 
 
-def test_best_on_both_sides_scores_one() -> None:
-    assert fuse({"a": 0.7, "b": 0.1}, {"a": 9.0, "c": 3.0}, 0.3)["a"] == 1.0
+def test_what_stands_out_on_both_sides_scores_one() -> None:
+    assert fuse({"a": 0.85, "b": 0.1}, {"a": 9.0, "c": 3.0}, 0.3, usual=_UNRELATED, attainable=8.0)["a"] == 1.0
+
+
+@given(_COSINES, st.floats(0.1, 0.5), st.floats(-0.4, 0.4))
+def test_the_band_of_an_embedders_cosines_makes_no_difference(dense: dict[str, float], narrower: float, higher: float) -> None:
+    """A narrow band of cosines (.75 to .93) fuses like a wide one."""
+    lexical = {"a": 3.0, "b": 1.0}
+    wide = fuse(dense, lexical, 0.5, usual=UsualCosine(0.0, 0.1), attainable=4.0)
+    moved = {one: narrower * cosine + higher for one, cosine in dense.items()}
+    narrow = fuse(moved, lexical, 0.5, usual=UsualCosine(higher, narrower * 0.1), attainable=4.0)
+    assert narrow == pytest.approx(wide, abs=2e-6)
+
+
+def test_words_that_hardly_match_the_question_have_hardly_a_vote() -> None:
+    dense, lexical = {"near": 0.7, "far": 0.4}, {"far": 2.0}
+    assert fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=2.0)["far"] > fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=2.0)["near"]
+    assert fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=20.0)["far"] < fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=20.0)["near"]
+
+
+def test_the_dense_score_gets_the_vote_that_words_lack_on_a_chunk() -> None:
+    dense, lexical = {"foreign": 0.8, "own": 0.7}, {"own": 8.0, "foreign": 0.5}
+    assert fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=10.0)["own"] > 0.7
+    fused = fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=10.0, votes={"foreign": 0.05})
+    assert fused["foreign"] > fused["own"]
 
 
 PAGES = [["AI", "ethics"], ["AI", "ethics", "policy"], ["AI", "research"], ["travel", "policy"], ["travel"], []]

@@ -1,6 +1,7 @@
 """The trace of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts alone."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,3 +168,50 @@ def test_the_road_names_every_step_and_what_it_did(opened: OpenVersion) -> None:
     assert steps["tags"]["named"] == ["AI", "ethics"]
     assert 0 < steps["fuse"]["dense_weight"] < 1
     assert all(step["ms"] >= 0 for step in trace)
+
+
+@pytest.fixture
+def bilingual(opened: OpenVersion, monkeypatch: pytest.MonkeyPatch) -> OpenVersion:
+    """The version as one whose embedder knows both of its languages."""
+    known = opened.manifest.derived.model_copy(update={"language_fit": {"": 1.0, "en": 1.0, "fr": 1.0}})
+    monkeypatch.setattr(opened, "manifest", opened.manifest.model_copy(update={"derived": known, "language": "auto"}))
+    return opened
+
+
+def _fused(opened: OpenVersion, text: str) -> dict[str, Any]:
+    return next(step for step in _retriever(opened).find(_request(text)).trace if step["step"] == "fuse")
+
+
+def test_words_vote_on_chunks_in_another_language_by_the_share_of_them_that_it_has(bilingual: OpenVersion) -> None:
+    assert _fused(bilingual, "How many children may enter the castle for free on Sundays?")["votes_in"] == {"fr": 0.0}
+    with_name = _fused(bilingual, "How many children may enter the château for free on Sundays?")
+    assert 0 < with_name["votes_in"]["fr"] < 0.5
+    assert with_name["language"] == "en"
+
+
+@pytest.mark.parametrize("text", ["TO1101", "kayak", "42", "Les enfants entrent gratuitement au château ?"])
+def test_words_of_a_code_or_in_the_language_of_the_content_vote(bilingual: OpenVersion, text: str) -> None:
+    told = _fused(bilingual, text)
+    assert "fr" not in told["votes_in"]
+    assert told["matched"] > 0.5 or text == "42"
+
+
+def test_an_embedder_that_does_not_know_the_language_of_the_question_gets_no_vote_for_it(opened: OpenVersion) -> None:
+    known, unknown = _fused(opened, "How many children may enter for free?"), _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?")
+    assert unknown["language"] == "he"
+    assert unknown["votes_in"] == {}
+    assert unknown["dense_weight"] <= known["dense_weight"]
+
+
+def test_vietnamese_without_diacritics_is_left_to_the_words(tmp_path: Path) -> None:
+    texts = ["Khách tham quan được hoàn tiền trước bảy ngày.", "Trẻ em dưới sáu tuổi đi cùng gia đình được miễn phí.", "Tàu rời bến lúc tám giờ sáng."]
+    rows = [ChunkRow(str(n), "pages", f"http://wiki/{n}", "", "document", 0, 0, len(text), text, text, {}, "") for n, text in enumerate(texts)]
+    base = Base(tmp_path)
+    base.embed(rows)
+    build_version(base.job().model_copy(update={"language": "vi"}))
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
+    derived = manifest.derived.model_copy(update={"language_fit": {"": 1.0}})
+    with OpenVersion(base.index_dir, "v0001", manifest=manifest.model_copy(update={"derived": derived, "language": "vi"})) as version:
+        written, typed = _fused(version, "Trẻ em dưới sáu tuổi được miễn phí"), _fused(version, "tre em duoi sau tuoi duoc mien phi")
+    assert written["dense_weight"] > 0.5
+    assert typed["dense_weight"] < 0.3

@@ -1,0 +1,62 @@
+"""The language of a question, and how well an embedder knows it."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from almanac.index.embedding.subword_fertility import language_fit
+from almanac.index.lexical.analyzer import primary_tag
+from almanac.schemas.declaration.embed import Embed
+
+_NO_LANGUAGE = re.compile(r"https?://\S+|\S+@\S+|[\d\W_]+")
+# From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the better judge.
+_SURE = 0.8
+_USUAL_WORDS = 1000  # most frequent words of a language: a single question has too few words to judge a vocabulary by
+
+
+class QuestionLanguage(NamedTuple):
+    """`tag`: primary BCP 47 tag; None where it cannot be identified. `known`: how well the embedder covers it, 0 to 1; 1 where nothing is known about it."""
+
+    tag: str | None
+    known: float
+
+
+def language_of_question(question: str, embed: Embed, fits: Mapping[str, float]) -> QuestionLanguage:
+    """The language of a question, and how well the embedder covers it: as in the content, if it is one of the content's languages, else by its vocabulary.
+
+    Args:
+        question: Text of the question.
+        embed: The embedder.
+        fits: How well the embedder covers the languages of the content, 0 to 1, by tag.
+    """
+    tag = question_language(question)
+    if tag is None:
+        return QuestionLanguage(None, 1.0)
+    measured = [fit for language, fit in fits.items() if language and primary_tag(language) == tag]
+    return QuestionLanguage(tag, min(measured) if measured else language_fit(embed, [question, *_usual_words(tag)]))
+
+
+def question_language(question: str) -> str | None:
+    """Primary BCP 47 tag of the language of a question, such as `fr`; None where it cannot be identified with a probability of at least .8."""
+    letters = _NO_LANGUAGE.sub(" ", question)
+    if not letters.strip():
+        return None
+    label, probability = _identifier().classify(letters)
+    return primary_tag(str(label)) if probability >= _SURE else None
+
+
+@cache
+def _usual_words(tag: str) -> tuple[str, ...]:
+    """The most frequent words of a language; none for a language without a word list."""
+    from wordfreq import available_languages, top_n_list  # the import takes 0.3 s
+
+    tag = "nb" if tag == "no" else tag
+    return tuple(top_n_list(tag, _USUAL_WORDS, wordlist="small")) if tag in available_languages("small") else ()
+
+
+@cache
+def _identifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]  # ships no types
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
