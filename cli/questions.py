@@ -41,9 +41,11 @@ def search(
         return
     if result.explain is not None:
         _show_trace(result)
+        _show_note(result.note)
         return
     rows = [(hit.rank, f"{hit.score:.3f}", hit.title, _shown(hit.passage, hit.text), hit.url) for hit in result.hits]
     print_table(f"{result.kb} {result.version}: {query}", ("", "score", "title", "text", "url"), rows)
+    _show_note(result.note)
 
 
 def ask(
@@ -74,6 +76,7 @@ def ask(
         if source.passage is not None:
             say("\n".join(f"      {line}" for line in _shown(source.passage, source.text).split("\n")))
     say(f"  {answer.kb} {answer.version}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
+    _show_note(answer.note)
 
 
 def evaluate(
@@ -106,6 +109,11 @@ def _show_trace(result: SearchResult) -> None:
     print_table(f"{result.kb} {result.version}: {result.query}", ("", "score", *shown, "title", "tags", "url"), rows)
     trace = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
     print_table("Trace of the query", ("step", "ms", ""), trace)
+
+
+def _show_note(note: str | None) -> None:
+    if note is not None:
+        say(f"  {note}")
 
 
 def _figure(value: float | None) -> str:

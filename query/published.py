@@ -16,6 +16,7 @@ from almanac.index.embedding.embedder import Embedder, describe_embedder, load_e
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
+from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.models.generators import Generator, load_generator
@@ -210,7 +211,7 @@ class PublishedIndex:
             explain: Whether the result contains the trace: the steps of the search with their durations in milliseconds.
 
         Returns:
-            At most `k` hits of one version, with the version's name. Fewer where too few chunks match, or where `floor`, `retrieve.share` or
+            At most `k` hits of one version, with the version's name, and a note where the embedder hardly knows the language of the query. Fewer where too few chunks match, or where `floor`, `retrieve.share` or
             `retrieve.one_per_document` leave some out; none where nothing matches.
 
             Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its score). With `retrieve.diversity` and without
@@ -243,9 +244,9 @@ class PublishedIndex:
         with self.reading(version) as retriever:
             request = self._request(retriever, query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
             found = self._find(retriever, request)
-            answering = retriever.opened.manifest.version
+            answering, note = retriever.opened.manifest.version, self._note(retriever, query, request.mode)
         trace = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.trace] if explain else None
-        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, explain=trace)
+        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, note=note, explain=trace)
 
     def _find(self, retriever: Retriever, request: Request) -> Retrieved:
         """Hits of a request, merged with those of other wordings of its text where `retrieve.expand` is declared."""
@@ -319,7 +320,7 @@ class PublishedIndex:
         Returns:
             The answer with the version that it comes from. `answered` is False for "I don't know". `sources` are the cited chunks in order of first mention,
             each with its `score` as in `search`, and its `confidence`, which follows from `retrieve.confident`. `pathway` records how documents and model were
-            used: `kb-only`, `kb-augmented` or `llm-fallback`.
+            used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
         Raises:
             UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a `temperature` outside 0 to 2, and, where a
@@ -372,8 +373,12 @@ class PublishedIndex:
         confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
         near = retriever.relevance(request.text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
         return Question(
-            declaration, version, without_invisible(text), vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near
+            declaration, version, without_invisible(text), vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near,
+            self._note(retriever, text, request.mode),
         )  # fmt: skip
+
+    def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
+        return note_on_language(retriever.language_of(without_invisible(question)), self.declaration.embed.model, mode)
 
     def _with_temperature(self, temperature: float | None) -> Declaration:
         """The declaration, with `generate.temperature` replaced where `temperature` is given."""

@@ -357,12 +357,16 @@ class Hit(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested."""
+    """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested.
+
+    `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English; None where there is nothing to tell.
+    """
 
     kb: str
     version: str
     query: str
     hits: list[Hit]
+    note: str | None = None
     explain: list[dict[str, Any]] | None = None
 
 
@@ -399,7 +403,7 @@ class Answer(BaseModel):
     """Answer to a question.
 
     `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the knowledge base, None without sources.
-    `dropped_citations` counts markers that a model invented for chunks that it was not shown; they are removed from the reply.
+    `dropped_citations` counts markers that a model invented for chunks that it was not shown; they are removed from the reply. `note` as in `SearchResult`.
     """
 
     kb: str
@@ -410,6 +414,7 @@ class Answer(BaseModel):
     citation: str | None
     sources: list[Citation]
     dropped_citations: int = 0
+    note: str | None = None
 
 
 class EvalResult(BaseModel):

@@ -130,7 +130,7 @@ class Api:
         def find() -> FoundChunks:
             index = self._index(caller, asked.kb)
             found = index.search(asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts)
-            return FoundChunks(kb=found.kb, version=found.version, chunks=[_chunk(hit, index.declaration.language) for hit in found.hits])
+            return FoundChunks(kb=found.kb, version=found.version, chunks=[_chunk(hit, index.declaration.language) for hit in found.hits], note=found.note)
 
         return await self._do(asked.kb, find)
 

@@ -56,7 +56,7 @@ class Result(BaseModel):
 
 
 class SearchResults(BaseModel):
-    """Passages, best first. `version` is the version of the knowledge base that they come from."""
+    """Passages, best first. `version` is the version of the knowledge base that they come from; `note` tells of limits of the search, null for none."""
 
     status: Literal["success"] = "success"
     query: str
@@ -64,6 +64,7 @@ class SearchResults(BaseModel):
     results: list[Result]
     kb: str
     version: str
+    note: str | None = None
 
 
 def search_name(kb: str) -> str:
@@ -148,7 +149,7 @@ def search_results(found: SearchResult) -> SearchResults:
         )
         for hit in found.hits
     ]  # fmt: skip
-    return SearchResults(query=found.query, total_found=len(results), results=results, kb=found.kb, version=found.version)
+    return SearchResults(query=found.query, total_found=len(results), results=results, kb=found.kb, version=found.version, note=found.note)
 
 
 def as_result(found: BaseModel) -> CallToolResult:

@@ -137,9 +137,12 @@ class FoundChunk(BaseModel):
 
 
 class FoundChunks(BaseModel):
+    """Hits in short form. `note` is for the reader, null where there is nothing to tell."""
+
     kb: str
     version: str
     chunks: list[FoundChunk]
+    note: str | None = None
 
 
 class SourcesPage(BaseModel):

@@ -46,6 +46,7 @@ class Question:
         generator: Model that writes the reply. Default: the reply consists of sentences of the hits.
         history: Earlier messages, oldest first: {role: user | assistant, content}.
         near: Relevance of hits by chunk id. Default: a hit's cosine alone decides the confidence in it.
+        note: What the reader is told besides the reply.
     """
 
     declaration: Declaration
@@ -60,6 +61,7 @@ class Question:
     generator: "Generator | None" = None
     history: History = ()
     near: Mapping[str, Relevance] = field(default_factory=dict)
+    note: str | None = None
 
 
 def answer(question: Question) -> Answer:
@@ -88,7 +90,7 @@ class _Answering:
     def __init__(self, question: Question) -> None:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
         self.question, self.vector, self.hits = question.text, question.vector, question.hits
-        self.generator, self.history = question.generator, question.history
+        self.generator, self.history, self.note = question.generator, question.history, question.note
         require_mode(question.mode, is_generated=question.generator is not None)
         self.thresholds = Thresholds(question.lowest, question.confident, question.near)
         is_confident = any(self.thresholds.confidence(hit) == "high" for hit in question.hits)
@@ -187,6 +189,7 @@ class _Answering:
             citation=f"Source: {self.title}" if sources else None,
             sources=sources,
             dropped_citations=dropped,
+            note=self.note,
         )
 
 

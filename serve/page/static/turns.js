@@ -49,6 +49,7 @@ function showAnswer(made, answer, onCite) {
   const notice = made.querySelector(".notice");
   if (!answer.answered) notice.textContent = "No answer was found in these documents. Other words may help, or another knowledge base.";
   else if (answer.pathway === "llm-fallback") notice.textContent = "The model wrote this without the documents. Check it elsewhere.";
+  if (answer.note) notice.append(...(notice.textContent ? [" "] : []), element("span", { dir: "auto" }, [answer.note]));
   made.querySelector(".sources").replaceChildren(...answer.sources.map((source) => sourceItem(source, onCite)));
   const facts = [answer.citation, answer.answered ? PATHWAYS[answer.pathway] : null, `${answer.kb} ${answer.version}`];
   made.querySelector(".facts").replaceChildren(...facts.filter(Boolean).map((fact) => element("span", { dir: "auto" }, [fact])));

@@ -1,0 +1,70 @@
+"""What a reader should know of a reply besides the reply: that the embedder does not know the language of the question."""
+
+from pathlib import Path
+
+from babel import Locale, UnknownLocaleError
+
+from almanac.query.retrieval.question_language import QuestionLanguage
+from almanac.query.retrieval.retriever import SearchMode
+
+_POORLY = 0.5  # share from which on the embedder is considered to cover a language
+MULTILINGUAL = "multilingual-e5-small-q4"
+
+# What is the case, what follows where words are searched for, and what would help. In the language of the question where it is one of these, else in English.
+_NOTES = {
+    "en": (
+        "The embedder {model} hardly knows {language}.",
+        "What was found rests almost only on matching words.",
+        "{other} is made for some hundred languages (embed.model).",
+    ),
+    "fr": (
+        "Le modèle de plongement {model} connaît à peine cette langue ({language}).",
+        "Ce qui a été trouvé repose presque uniquement sur des mots identiques.",
+        "{other} est fait pour une centaine de langues (embed.model).",
+    ),
+    "vi": (
+        "Mô hình nhúng {model} hầu như không biết ngôn ngữ này ({language}).",
+        "Kết quả hầu như chỉ dựa vào các từ trùng khớp.",
+        "{other} được làm cho khoảng một trăm ngôn ngữ (embed.model).",
+    ),
+    "he": (
+        "מודל ההטמעה {model} כמעט אינו מכיר את השפה הזאת ({language}).",
+        "מה שנמצא מבוסס כמעט רק על מילים תואמות.",
+        "{other} נועד לכמאה שפות (embed.model).",
+    ),
+    "es": (
+        "El modelo de incrustación {model} apenas conoce este idioma ({language}).",
+        "Lo encontrado se basa casi solo en palabras que coinciden.",
+        "{other} está hecho para un centenar de idiomas (embed.model).",
+    ),
+    "de": (
+        "Das Einbettungsmodell {model} kennt diese Sprache ({language}) kaum.",
+        "Was gefunden wurde, beruht fast nur auf gleichen Wörtern.",
+        "{other} ist für rund hundert Sprachen gemacht (embed.model).",
+    ),
+}
+
+
+def note_on_language(asked: QuestionLanguage, model: str, mode: SearchMode) -> str | None:
+    """Note that the embedder hardly knows the language of a question; None where it knows it, where the language cannot be told, and in mode `lexical`.
+
+    Args:
+        asked: The language of the question, and how well the embedder covers it.
+        model: Name of the embedder's model, or its folder.
+        mode: Retrievers of the search.
+    """
+    if asked.tag is None or asked.known >= _POORLY or mode == "lexical":
+        return None
+    reader = asked.tag if asked.tag in _NOTES else "en"
+    fact, consequence, remedy = _NOTES[reader]
+    name = Path(model).name
+    parts = [fact, *([consequence] if mode == "hybrid" else []), *([remedy] if name != MULTILINGUAL else [])]
+    return " ".join(parts).format(model=name, language=_name(asked.tag, reader), other=MULTILINGUAL)
+
+
+def _name(tag: str, reader: str) -> str:
+    """Name of a language in the reader's; the tag where there is none."""
+    try:
+        return Locale.parse(tag).get_display_name(reader) or tag
+    except (UnknownLocaleError, ValueError):
+        return tag
