@@ -211,8 +211,8 @@ class PublishedIndex:
             explain: Whether the result contains the trace: the steps of the search with their durations in milliseconds.
 
         Returns:
-            At most `k` hits of one version, with the version's name, and a note where the embedder hardly knows the language of the query. Fewer where too few chunks match, or where `floor`, `retrieve.share` or
-            `retrieve.one_per_document` leave some out; none where nothing matches.
+            At most `k` hits of one version, with the version's name, and a note where the embedder hardly knows the language of the query. Fewer hits where too
+            few chunks match, or where `floor`, `retrieve.share` or `retrieve.one_per_document` leave some out; none where nothing matches.
 
             Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its score). With `retrieve.diversity` and without
             `retrieve.expand`, they come in the order in which maximal marginal relevance selects them. `rank` counts from 1.
