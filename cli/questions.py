@@ -28,7 +28,7 @@ def search(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Show the best passages with score, URL and version."""
+    """Show the best passages with relevance, score, URL and version."""
     from almanac.query import open_index
     from almanac.query.published import parse_parts, parse_where
 
@@ -43,8 +43,8 @@ def search(
         _show_trace(result)
         _show_note(result.note)
         return
-    rows = [(hit.rank, f"{hit.score:.3f}", hit.title, _shown(hit.passage, hit.text), hit.url) for hit in result.hits]
-    print_table(f"{result.kb} {result.version}: {query}", ("", "score", "title", "text", "url"), rows)
+    rows = [(hit.rank, _share(hit.relevance), f"{hit.score:.3f}", hit.title, _shown(hit.passage, hit.text), hit.url) for hit in result.hits]
+    print_table(f"{result.kb} {result.version}: {query}", ("", "relevance", "score", "title", "text", "url"), rows)
     _show_note(result.note)
 
 
@@ -72,7 +72,8 @@ def ask(
         return
     say(answer.reply)
     for source in answer.sources:
-        say(f"  {source.marker} {source.title} – {source.url} (score {source.score:.2f}, {source.confidence} confidence)")
+        facts = [f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"] if source.confidence else [f"score {source.score:.2f}"]
+        say(f"  {source.marker} {source.title} – {source.url} ({', '.join(facts)})")
         if source.passage is not None:
             say("\n".join(f"      {line}" for line in _shown(source.passage, source.text).split("\n")))
     say(f"  {answer.kb} {answer.version}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
@@ -105,8 +106,11 @@ def evaluate(
 def _show_trace(result: SearchResult) -> None:
     names = ("dense", "lexical", "tag", "cluster", "rerank")
     shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
-    rows = [(hit.rank, f"{hit.score:.3f}", *(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit), hit.url) for hit in result.hits]
-    print_table(f"{result.kb} {result.version}: {result.query}", ("", "score", *shown, "title", "tags", "url"), rows)
+    rows = [
+        (hit.rank, _share(hit.relevance), f"{hit.score:.3f}", *(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit), hit.url)
+        for hit in result.hits
+    ]
+    print_table(f"{result.kb} {result.version}: {result.query}", ("", "relevance", "score", *shown, "title", "tags", "url"), rows)
     trace = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
     print_table("Trace of the query", ("step", "ms", ""), trace)
 
@@ -114,6 +118,10 @@ def _show_trace(result: SearchResult) -> None:
 def _show_note(note: str | None) -> None:
     if note is not None:
         say(f"  {note}")
+
+
+def _share(relevance: float | None) -> str:
+    return "" if relevance is None else f"{relevance:.0%}"
 
 
 def _figure(value: float | None) -> str:

@@ -224,6 +224,10 @@ class PublishedIndex:
             `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own scale); None where a part was not computed. `Hit.neighbours`
             has the chunks around a hit where `retrieve.neighbours` is declared.
 
+            `Hit.relevance` is how often a hit of this value answers, 0 to 1, in any mode and between searches, and `Hit.confidence` is made of it: high from .7
+            on, medium from .4 on, else low. Both are None without a calibration of the embedder (docs/relevance.md), and in mode `lexical` without `floor`
+            or `retrieve.tags`, which embeds no query.
+
         Raises:
             UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an unknown field or operator; `workspace` is
                 given and none is declared; `parts` has a name that the declared template lacks.
@@ -259,7 +263,10 @@ class PublishedIndex:
         wordings = expansion.wordings
         vectors = [None] * len(wordings) if request.vector is None else self.embedder.embed_queries(wordings)
         others = [retriever.find(replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
-        return merge([found, *others], request.k)
+        merged = merge([found, *others], request.k)
+        if request.vector is not None:  # relevance is that to the question, whatever wording found the hit
+            merged.hits = retriever.judged(request, merged.hits, merged.rivals)
+        return merged
 
     @cached_property
     def _rephraser(self) -> Generator | None:
@@ -319,8 +326,8 @@ class PublishedIndex:
 
         Returns:
             The answer with the version that it comes from. `answered` is False for "I don't know". `sources` are the cited chunks in order of first mention,
-            each with its `score` as in `search`, and its `confidence`, which follows from `retrieve.confident`. `pathway` records how documents and model were
-            used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
+            each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk does not bear the statement. `pathway` records
+            how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
         Raises:
             UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a `temperature` outside 0 to 2, and, where a
@@ -368,12 +375,11 @@ class PublishedIndex:
         request = self._request(retriever, text, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
         defaults = self.embedder.score_thresholds
         vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-        hits = self._find(retriever, replace(request, vector=vector, default_floor=defaults.floor if chosen is None else None)).hits
+        hits = self._find(retriever, replace(request, vector=vector, thresholds=defaults if chosen is None else None)).hits
         lowest = defaults.floor if chosen is None else chosen
-        confident = declared.confident if declared.confident is not None else max(defaults.confident, lowest)
-        near = retriever.relevance(request.text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
+        is_confident = mode == "kb-llm" and _is_confident(retriever, request.text, hits, declared.confident, max(defaults.confident, lowest))
         return Question(
-            declaration, version, without_invisible(text), vector, hits, self.embedder, mode, lowest, confident, self._generator, history, near,
+            declaration, version, without_invisible(text), vector, hits, self.embedder, mode, lowest, is_confident, self._generator, history,
             self._note(retriever, text, request.mode),
         )  # fmt: skip
 
@@ -427,6 +433,17 @@ def parse_parts(parts: Sequence[str] | None) -> dict[str, str]:
             raise UsageError(f"not NAME=TEXT: {part!r}", where="--part", hint="write it like --part product='Kettle 2'")
         named[name] = text
     return named
+
+
+def _is_confident(retriever: Retriever, text: str, hits: Sequence[Hit], declared: float | None, measured: float) -> bool:
+    """Whether a hit is confident: its dense cosine reaches the declared one; without one, its relevance is high; without relevance, the embedder's own.
+
+    In a language that the embedder does not cover, term coverage stands in for a cosine.
+    """
+    if declared is None and any(hit.relevance is not None for hit in hits):
+        return any(hit.confidence == "high" for hit in hits)
+    found = retriever.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
+    return any(one.reaches(measured if declared is None else declared) for one in found.values())
 
 
 def _require_text(text: str, what: str) -> None:

@@ -43,6 +43,24 @@ class Derived(_Stored):
     repeats: int  # rows that share the most frequent vector
 
 
+class Curve(_Stored):
+    """A logistic curve: the relevance of a hit is 1 / (1 + exp(-(intercept + weights · features))). No weight is negative (`query.retrieval.relevance`)."""
+
+    intercept: float
+    cosine: float
+    coverage: float
+    cosine_margin: float
+    coverage_margin: float
+
+
+class Calibration(_Stored):
+    """What makes a relevance of the evidence for a hit, fitted for one embedder. `unknown` is for languages that the embedder does not cover."""
+
+    known: Curve
+    unknown: Curve | None = None  # None: there is no relevance in such a language
+    questions: int = 0  # golden questions that it was fitted on
+
+
 class StoredFile(_Stored):
     """A file of a version that never changes; `path` is relative to the version's directory."""
 
@@ -84,6 +102,7 @@ class Manifest(_Stored):
     fingerprints: dict[str, str]
     embedder: EmbedderInfo
     derived: Derived
+    calibration: Calibration | None = None  # fitted on the golden questions; None for an embedder that was measured, and with too few questions
     declaration_sha256: str
     collection: str
     language: str = "auto"  # as declared; for `auto`, each chunk's language is in its metadata

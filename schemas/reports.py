@@ -11,6 +11,8 @@ DUPLICATES_REPORTED = 100  # of a run, in its report
 TEXTS_REPORTED = 20  # of a source
 DECLARE_BODY = "say where the text of these pages is: body: {css: …}; almanac test-url KB URL shows what a page gives"
 
+Confidence = Literal["high", "medium", "low"]
+
 # `kept`: the version is complete and verified, but was not published, as requested.
 Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]
 
@@ -325,6 +327,8 @@ class Hit(BaseModel):
 
     `passage` is what there is to read of a record: its declared metadata as labelled lines; None for a chunk of a document, whose `text` is all there is.
     `score` determines the order and depends on the search mode. `scores` has its components; `dense` is the cosine to which score thresholds apply.
+    `relevance`, 0 to 1, is how often a hit of this value answers the question; it depends neither on the score nor on the search mode. None where the
+    embedder is not calibrated, or the search needed no vector of the question. `confidence` is made of it.
     """
 
     rank: int
@@ -340,6 +344,8 @@ class Hit(BaseModel):
     end: int | None
     score: float
     scores: dict[str, float | None]
+    relevance: float | None = None
+    confidence: Confidence | None = None
     metadata: dict[str, Any]
     fetched_at: str
     neighbours: list[Neighbour] | None = None
@@ -381,8 +387,8 @@ class ListedDocument(BaseModel):
 class Citation(BaseModel):
     """A chunk cited in a reply.
 
-    `quote` is the sentence of `text` that supports the statement, verbatim. `confidence` depends on the chunk's dense cosine, or on term coverage in a
-    language that the embedder does not cover, and is low where no sentence of the chunk is close to the statement.
+    `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of the hit; `confidence` is low where no
+    sentence of the chunk is close to the statement.
     """
 
     marker: str
@@ -392,7 +398,8 @@ class Citation(BaseModel):
     title: str
     text: str
     score: float
-    confidence: Literal["high", "medium", "low"]
+    relevance: float | None = None
+    confidence: Confidence | None = None
     quote: str
     tags: list[str] = []
     passage: str | None = None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from almanac.query.answering.pathways import AnswerMode
 from almanac.query.retrieval.retriever import SearchMode
-from almanac.schemas.reports import ListedDocument
+from almanac.schemas.reports import Confidence, ListedDocument
 from almanac.serve.problems import ProblemDetails
 
 
@@ -125,7 +125,7 @@ class SourcesQuery(VersionsQuery):
 
 
 class FoundChunk(BaseModel):
-    """A hit in short form. `passage` is what there is to read of a record, null for a part of a document.
+    """A hit in short form; `relevance` and `confidence` as in a search. `passage` is what there is to read of a record, null for a part of a document.
 
     `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id.
     """
@@ -134,6 +134,8 @@ class FoundChunk(BaseModel):
     passage: str | None
     metadata: dict[str, Any]
     score: float
+    relevance: float | None
+    confidence: Confidence | None
 
 
 class FoundChunks(BaseModel):

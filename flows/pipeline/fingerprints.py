@@ -4,8 +4,11 @@ An embedder's fingerprint is none of these: it is made of the model's files, pro
 would embed every text anew, for vectors that are the same to the sixth digit.
 """
 
+from collections.abc import Sequence
+
 from almanac.core.code_fingerprint import code_fingerprint
 from almanac.index.lexical.facts import analyzer_fingerprint
+from almanac.query.evaluation.golden import Golden
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
@@ -40,14 +43,15 @@ def chunker_of(declaration: Declaration, embedder: str) -> str:
     return short_hash([chunk.by, chunk.limits, chunk.headings, chunk.prefix, declaration.language, asked, code_fingerprint(*CHUNKING)])
 
 
-def index_of(declaration: Declaration) -> str:
-    """Where versions are kept, and how their lexical index is made."""
+def index_of(declaration: Declaration, fitted_on: Sequence[Golden] = ()) -> str:
+    """Where versions are kept, how their lexical index is made, and the golden questions on which relevance is fitted, if it is."""
     kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]
-    return short_hash([*kept, declaration.language, analyzer_fingerprint()])
+    questions = [[one.question, sorted(one.document_ids), sorted(one.urls), one.texts] for one in fitted_on]
+    return short_hash([*kept, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
 
 
-def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
-    """One short hash a stage, first to last. `embedder` is its own fingerprint."""
+def stages_of(declaration: Declaration, embedder: str, fitted_on: Sequence[Golden] = ()) -> dict[str, str]:
+    """One short hash a stage, first to last. `embedder` is its own fingerprint, `fitted_on` the golden questions on which relevance is fitted."""
     return {
         "page": short_hash([fetching_of(source) for source in declaration.sources]),
         "mapping": short_hash([mapping_of(source, declaration.language) for source in declaration.sources]),
@@ -55,5 +59,5 @@ def stages_of(declaration: Declaration, embedder: str) -> dict[str, str]:
         "validation": short_hash([declaration.validate_.model_dump(mode="json"), code_fingerprint(*VALIDATION)]),
         "chunker": chunker_of(declaration, embedder),
         "embedder": embedder,
-        "index": index_of(declaration),
+        "index": index_of(declaration, fitted_on),
     }

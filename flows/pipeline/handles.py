@@ -16,7 +16,7 @@ from typing import Any
 from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.schemas.items import Duplicate, Reject
-from almanac.schemas.manifest import Check, Derived, Manifest
+from almanac.schemas.manifest import Calibration, Check, Derived, Manifest
 from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall, SourceTexts
 
 
@@ -210,10 +210,11 @@ class Verified(Built):
 
 @dataclass(frozen=True)
 class Measured:
-    """JSON files with the Recall of the new version and, if a drop is limited, of the live one."""
+    """JSON files with the Recall of the new version and, if a drop is limited, of the live one; and the calibration of relevance, if one was fitted."""
 
     recall: Path
     live: Path | None
+    calibration: Calibration | None = None
 
     def read(self) -> Recall:
         return Recall.model_validate_json(self.recall.read_bytes())

@@ -23,6 +23,7 @@ from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.query.evaluation.golden import measure_recall
+from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Counts, Manifest, Verdict
 from almanac.schemas.reports import Recall
@@ -85,7 +86,14 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verifie
 
 
 def manifest_of(
-    run: Run, pages: Sequence[Pages], comparison: Comparison, tables: Tables, verified: Verified, verdict: Verdict, previous: str | None
+    run: Run,
+    pages: Sequence[Pages],
+    comparison: Comparison,
+    tables: Tables,
+    verified: Verified,
+    verdict: Verdict,
+    previous: str | None,
+    measured: Measured | None = None,
 ) -> Manifest:
     """The manifest of a version, without the list of files, which publication adds."""
     records, documents, rows = (pq.read_metadata(path).num_rows for path in (tables.records, tables.documents, tables.chunks))
@@ -100,6 +108,7 @@ def manifest_of(
         fingerprints=run.stages,
         embedder=run.embedder,
         derived=verified.derived,
+        calibration=None if measured is None else measured.calibration,
         declaration_sha256=run.declaration.sha256,
         collection=run.declaration.collection,
         language=run.declaration.language,
@@ -117,17 +126,21 @@ def manifest_of(
 
 
 def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None) -> Measured:
-    """Measures the recall of the finished version on the golden questions, and that of the live one if a drop is limited."""
+    """Measures the recall of the finished version on the golden questions, and that of the live one if a drop is limited.
+
+    For an embedder that was not measured, relevance is fitted on the golden questions, if there are enough.
+    """
     embed_questions = kept_questions(VectorStore(run.data.vectors, run.embedder), run.model, run.embedder.query_prompt)
     with OpenVersion(run.index_dir, verified.version, manifest=manifest) as candidate:
         recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)
+        calibration = fit_calibration(run.declaration, candidate, embed_questions, run.golden) if run.fits_relevance else None
     of_live = _live_recall(run, live.manifest) if live is not None and run.declaration.gate.max_recall_drop is not None else None
     path, live_path = run.staging / "recall.json", run.staging / "recall-live.json"
     write_file(path, recall.model_dump_json(), synced=False)
     if of_live is None:
-        return Measured(path, None)
+        return Measured(path, None, calibration)
     write_file(live_path, of_live.model_dump_json(), synced=False)
-    return Measured(path, live_path)
+    return Measured(path, live_path, calibration)
 
 
 def _live_recall(run: Run, live: Manifest) -> Recall | None:

@@ -244,7 +244,7 @@ def _build_and_judge(
             return "refused"
     is_passed = verdict.verdict == "passed"
     with ledger.stage("publish", run.kb):
-        manifest = manifest_of(run, pages, comparison, tables, verified, verdict, ledger.previous)
+        manifest = manifest_of(run, pages, comparison, tables, verified, verdict, ledger.previous, measured)
         has_gone_live = do(publish, run, verified, measured, manifest, lease, go_live=is_passed and go_live)
     ledger.version = version
     return "live" if has_gone_live else "kept" if is_passed else "refused"

@@ -13,6 +13,7 @@ from almanac.flows.pipeline.fingerprints import stages_of
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.versions.store import version_dir
 from almanac.query.evaluation.golden import Golden, load_golden
+from almanac.query.evaluation.golden_calibration import is_to_be_fitted
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import EmbedderInfo
 from almanac.schemas.scope import Scope
@@ -96,9 +97,14 @@ class Run:
     @cached_property
     def stages(self) -> dict[str, str]:
         """Stage name → fingerprint."""
-        return stages_of(self.declaration, self.embedder.fingerprint)
+        return stages_of(self.declaration, self.embedder.fingerprint, self.golden if self.fits_relevance else ())
 
     @cached_property
     def golden(self) -> list[Golden]:
         """The declared golden questions. Raises DeclarationError if they cannot be read."""
         return load_golden(self.declaration)
+
+    @property
+    def fits_relevance(self) -> bool:
+        """Whether the relevance of hits is fitted on the golden questions."""
+        return is_to_be_fitted(self.embedder, self.golden)

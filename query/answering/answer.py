@@ -1,14 +1,14 @@
 """Answers from the hits of one version, extracted from their sentences or written by a model that has to cite them. Every answer lists its citations."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.citations import Thresholds, attribute, cite, cite_statements
+from almanac.query.answering.citations import attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract
 from almanac.query.answering.markers import CitationFilter, Marked
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
@@ -16,7 +16,6 @@ from almanac.query.answering.prompt import Message, make_messages, select_passag
 from almanac.query.answering.refusal import UNKNOWN, is_refusal
 from almanac.query.answering.sentences import split
 from almanac.query.retrieval.question_language import question_language
-from almanac.query.retrieval.relevance import Relevance
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.reports import Answer, Citation, Hit
@@ -42,10 +41,9 @@ class Question:
         embedder: Embedder of the version, for the sentences of hits and replies.
         mode: `kb-only` or `kb-llm`.
         lowest: Score threshold, a dense cosine, from which on hits are answered from.
-        confident: Score threshold, a dense cosine, from which on confidence in a hit is high.
+        is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode `kb-llm`.
         generator: Model that writes the reply. Default: the reply consists of sentences of the hits.
         history: Earlier messages, oldest first: {role: user | assistant, content}.
-        near: Relevance of hits by chunk id. Default: a hit's cosine alone decides the confidence in it.
         note: What the reader is told besides the reply.
     """
 
@@ -57,10 +55,9 @@ class Question:
     embedder: Embedder
     mode: str
     lowest: float
-    confident: float
+    is_confident: bool = False
     generator: "Generator | None" = None
     history: History = ()
-    near: Mapping[str, Relevance] = field(default_factory=dict)
     note: str | None = None
 
 
@@ -92,9 +89,8 @@ class _Answering:
         self.question, self.vector, self.hits = question.text, question.vector, question.hits
         self.generator, self.history, self.note = question.generator, question.history, question.note
         require_mode(question.mode, is_generated=question.generator is not None)
-        self.thresholds = Thresholds(question.lowest, question.confident, question.near)
-        is_confident = any(self.thresholds.confidence(hit) == "high" for hit in question.hits)
-        self.pathway: Pathway = choose_pathway(question.mode, is_confident=is_confident)
+        self.lowest = question.lowest
+        self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)
 
     @property
     def title(self) -> str:
@@ -113,7 +109,7 @@ class _Answering:
         chosen = extract(self.question, self.vector, self.hits, self.embedder, self.declaration.language, cuts_words=cuts_words)
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {s.hit: s.text for s in reversed(chosen)}
-        sources = [cite(self.hits[hit], number, quotes[hit], self.thresholds.confidence(self.hits[hit])) for hit, number in numbers.items()]
+        sources = [cite(self.hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
         return self._pieces_of(" ".join(f"{s.text} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
@@ -145,7 +141,7 @@ class _Answering:
         else:
             marked = markers.marked
         yield from _piece(text[said:] if said else notice + text)
-        sources = cite_statements(text, marked, shown, self.embedder, self.declaration.language, self.thresholds)
+        sources = cite_statements(text, marked, shown, self.embedder, self.declaration.language, self.lowest)
         yield self._answer(notice + text, sources, dropped=markers.dropped)
 
     def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:

@@ -1,13 +1,11 @@
 """Citations of a reply: for each cited passage the verbatim sentence that supports the statement, and the confidence in it."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.sentences import language_of, sentences_of, split
 from almanac.query.retrieval.overlap import Words, coverage, rarity
-from almanac.query.retrieval.relevance import Confidence, Relevance
 from almanac.schemas.reports import Citation, Hit
 
 _BORNE = 0.6  # minimum share of a statement's words in the sentence that supports it, where the model cited nothing
@@ -15,21 +13,8 @@ _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it
 _STATEMENT = 1500  # maximum characters before a marker in which the start of its statement is looked for
 
 
-class Thresholds(NamedTuple):
-    """Score thresholds, dense cosines: `lowest` of a hit that is answered from, `confident` of one with high confidence. `near`: relevance by chunk id."""
-
-    lowest: float
-    confident: float
-    near: Mapping[str, Relevance] = {}
-
-    def confidence(self, hit: Hit) -> Confidence:
-        """Confidence in a hit, as `Relevance.confidence`. A hit without an entry in `near` is judged by its dense cosine, or by its score without one."""
-        dense = hit.scores.get("dense")
-        return self.near.get(hit.chunk_id, Relevance(hit.score if dense is None else dense, 0.0, True)).confidence(self.lowest, self.confident)
-
-
-def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
-    """The citation of a hit under `[number]`, with the sentence that it is cited for."""
+def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citation:
+    """The citation of a hit under `[number]`, with the sentence that it is cited for. Confidence is low unless that sentence bears the statement."""
     return Citation(
         marker=f"[{number}]",
         chunk_id=hit.chunk_id,
@@ -38,7 +23,8 @@ def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
         title=hit.title,
         text=hit.text,
         score=hit.score,
-        confidence=confidence,
+        relevance=hit.relevance,
+        confidence=hit.confidence if is_borne or hit.confidence is None else "low",
         quote=quote,
         passage=hit.passage,
         metadata=hit.metadata,
@@ -46,9 +32,7 @@ def cite(hit: Hit, number: int, quote: str, confidence: Confidence) -> Citation:
     )
 
 
-def cite_statements(
-    reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, thresholds: Thresholds
-) -> list[Citation]:
+def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float) -> list[Citation]:
     """Builds a citation for each passage that a reply cites, in order of first mention.
 
     The quote is the sentence of the passage that is most similar to one of the statements that cite it: by word overlap, else by embedding.
@@ -59,7 +43,7 @@ def cite_statements(
         shown: Hits by the number under which the model saw them.
         embedder: Embedder for sentences and statements, called only where word overlap selects no sentence.
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
-        thresholds: Score thresholds. A quote whose cosine to the statement is below `lowest`, and that shares hardly a word with it, has low confidence.
+        lowest: Cosine of a quote to the statement below which, if the two share hardly a word, confidence is low.
     """
     statements: dict[int, list[str]] = {}
     for mark in marked:
@@ -67,8 +51,8 @@ def cite_statements(
     citations = []
     for number, said in statements.items():
         hit = shown[number]
-        quote, is_borne = _nearest(said, hit, embedder, language, thresholds.lowest)
-        citations.append(cite(hit, number, quote, thresholds.confidence(hit) if is_borne else "low"))
+        quote, is_borne = _nearest(said, hit, embedder, language, lowest)
+        citations.append(cite(hit, number, quote, is_borne=is_borne))
     return citations
 
 

@@ -23,11 +23,7 @@ __all__ = ["MODES", "UNKNOWN", "AnswerMode", "Pathway", "choose_pathway", "fallb
 
 
 def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
-    """Pathway of a question: `kb-only` in that mode; in mode `kb-llm` `kb-augmented` if a hit has high confidence, else `llm-fallback`, without documents.
-
-    Confidence is high where the dense cosine of a hit reaches `retrieve.confident`, or in a language that the embedder does not cover, where the hit covers
-    enough of the question's terms (`almanac.query.retrieval.relevance`).
-    """
+    """Pathway of a question: `kb-only` in that mode; in mode `kb-llm` `kb-augmented` if a hit is confident, else `llm-fallback`, without documents."""
     if mode == "kb-only":
         return "kb-only"
     return "kb-augmented" if is_confident else "llm-fallback"

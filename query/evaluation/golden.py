@@ -87,10 +87,10 @@ def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries:
     declared = declaration.retrieve
     texts = [compose_query(declared.query, one.question) for one in golden]
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
-    default = score_thresholds(opened.manifest.embedder).floor if declared.floor is None else None
+    default = score_thresholds(opened.manifest.embedder) if declared.floor is None else None
     searches = [Request(text, vector, declared.k, declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
     hits = [retriever.find(search).hits for search in searches]
-    is_answered = [bool(retriever.find(replace(search, floor=declared.floor, default_floor=default)).hits) for search in searches]
+    is_answered = [bool(retriever.find(replace(search, floor=declared.floor, thresholds=default)).hits) for search in searches]
     answerable = [(one, found) for one, found in zip(golden, hits, strict=True) if one.is_answerable]
     missed = [one.question for one, found in answerable if not any(map(one.is_answered_by, found))]
     return Recall(

@@ -1,8 +1,20 @@
-"""Relevance of hits: whether a hit may be answered from, and the confidence in it."""
+"""Relevance of hits: how often a hit with such evidence answers its question, and whether one may be answered from at all.
 
-from typing import Literal, NamedTuple
+The evidence for a hit is its dense cosine, the share of the question's terms that it contains, and how far it is above, or below, the other candidates in
+both. A logistic curve makes a probability of them, which was fitted for the embedder on judged questions (`index.embedding.calibrations`,
+`query.evaluation.fitting`). It does not depend on the score by which hits are ordered, nor on the number of hits.
+"""
 
-Confidence = Literal["high", "medium", "low"]
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from almanac.index.embedding.score_thresholds import ScoreThresholds
+from almanac.schemas.manifest import Calibration, Curve
+from almanac.schemas.reports import Confidence
+
+HIGH, MEDIUM = 0.7, 0.4  # relevance from which on confidence in a hit is high, or medium
+RIVALS = 10  # first candidates of a search, with which each hit is compared
 
 # Best term coverage among the candidates of a question, on XQuAD with 150 questions each; "hidden": the article with the answer was left out.
 #                    1     5    25    50    75    95    99 percentile
@@ -18,38 +30,79 @@ Confidence = Literal["high", "medium", "low"]
 LEAST_COVERAGE = 0.30
 _CONFIDENT = 0.55  # term coverage, in such a language: reached by half and more of the answerable questions, and by 4 % of the hidden ones at most
 _STRONG = 0.60  # term coverage that is enough whatever the cosine, as for a product code, which means nothing to an embedder
-# In a known language, term coverage above that of unrelated texts (.16) lowers the required cosine, and coverage below it raises it, by .5 of the difference.
-_BY_CHANCE, _WORTH = 0.16, 0.5
+# In a known language, term coverage above that of unrelated texts (.16) lowers the required cosine, and coverage below it raises it, by a part of the
+# difference that belongs to the embedder (`ScoreThresholds.worth`).
+_BY_CHANCE = 0.16
 
 
-class Relevance(NamedTuple):
-    """Relevance of a hit to its question.
+class Evidence(NamedTuple):
+    """Evidence that a chunk answers a question.
 
-    `dense` is the cosine, None where none was computed. `term_coverage` is the share, 0 to 1, of the question's terms that the hit contains, weighted by
-    rarity. `is_known` is whether the embedder covers the hit's language.
+    `dense` is the cosine, None where none was computed. `term_coverage` is the share, 0 to 1, of the question's terms that the chunk contains, weighted by
+    rarity, and `cautious` the same for a question that might have had more words (`Coverage`). `is_known` is whether the embedder covers the chunk's language.
     """
 
     dense: float | None
     term_coverage: float
+    cautious: float
     is_known: bool
 
-    def is_enough(self, floor: float) -> bool:
-        """Whether the hit may be answered from.
+    def is_enough(self, thresholds: ScoreThresholds) -> bool:
+        """Whether the chunk may be answered from.
 
-        `floor` is the calibrated score threshold of the embedder, a dense cosine. An embedder that was not measured has 0: then every cosine from 0 on is
-        enough.
+        An embedder that was not measured has the floor 0: then every cosine from 0 on is enough.
         """
         if not self.is_known:
             return self.term_coverage >= LEAST_COVERAGE
-        needed = floor - _WORTH * (self.term_coverage - _BY_CHANCE) if floor > 0 else floor
+        floor = thresholds.floor
+        needed = floor - thresholds.worth * (self.term_coverage - _BY_CHANCE) if floor > 0 else floor
         return self.term_coverage >= _STRONG or (self.dense is not None and self.dense >= needed)
 
-    def confidence(self, lowest: float, confident: float) -> Confidence:
-        """Confidence in the hit: high from `confident` on, medium in the upper half of the range between `lowest` and `confident`, else low.
+    def reaches(self, cosine: float) -> bool:
+        """Whether the dense cosine is at least `cosine`; in a language that the embedder does not cover, whether term coverage is at least .55."""
+        return (self.dense or 0.0) >= cosine if self.is_known else self.term_coverage >= _CONFIDENT
 
-        Both thresholds are dense cosines. In a language that the embedder does not cover, term coverage is compared with .30 and .55 instead.
-        """
-        found, least, most = (self.dense or 0.0, lowest, confident) if self.is_known else (self.term_coverage, LEAST_COVERAGE, _CONFIDENT)
-        if found >= most:
-            return "high"
-        return "medium" if found >= (least + most) / 2 else "low"
+
+class Features(NamedTuple):
+    """What a curve weighs: a cosine, a cautious term coverage, and how far each is above the best rival's; below it, they are negative."""
+
+    cosine: float
+    coverage: float
+    cosine_margin: float
+    coverage_margin: float
+
+    def on(self, curve: Curve) -> float:
+        """Probability, 0 to 1, on a curve."""
+        weighed = zip(self, (curve.cosine, curve.coverage, curve.cosine_margin, curve.coverage_margin), strict=True)
+        logit = curve.intercept + sum(value * weight for value, weight in weighed)
+        return 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
+
+
+def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[str, Features]:
+    """The features of chunks, by chunk id.
+
+    Args:
+        evidence: Evidence by chunk id, each with a cosine.
+        rivals: Ids of the chunks to compare with, which `evidence` has. A chunk is no rival of itself, nor of its copies.
+    """
+    others = [(one, evidence[one]) for one in rivals]
+    found = {}
+    for chunk_id, own in evidence.items():
+        theirs = [other for one, other in others if one != chunk_id and (other.dense, other.cautious) != (own.dense, own.cautious)]
+        cosine = own.dense or 0.0
+        above = cosine - max((other.dense or 0.0 for other in theirs), default=cosine)
+        found[chunk_id] = Features(cosine, own.cautious, above, own.cautious - max((other.cautious for other in theirs), default=own.cautious))
+    return found
+
+
+def relevances(calibration: Calibration, evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[str, float | None]:
+    """Relevance of chunks, 0 to 1 to 3 decimals, by chunk id; None in a language for which there is no curve. Arguments as for `features`."""
+    curves = {one: calibration.known if own.is_known else calibration.unknown for one, own in evidence.items()}
+    return {one: None if (curve := curves[one]) is None else round(of.on(curve), 3) for one, of in features(evidence, rivals).items()}
+
+
+def confidence_in(relevance: float | None) -> Confidence | None:
+    """Confidence in a hit: high from a relevance of .7 on, medium from .4 on, else low; None without relevance."""
+    if relevance is None:
+        return None
+    return "high" if relevance >= HIGH else "medium" if relevance >= MEDIUM else "low"

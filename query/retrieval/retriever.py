@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from almanac.index.embedding.embedder import Vectors
+from almanac.index.embedding.calibrations import calibration_of
+from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.index.lexical.attainable import attainable_score
 from almanac.index.reader import KnownIds, OpenVersion
@@ -23,13 +24,14 @@ from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
 from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
-from almanac.query.retrieval.relevance import LEAST_COVERAGE, Relevance
+from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
 from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.query.retrieval.weights import dense_weight
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
+from almanac.schemas.manifest import Calibration
 from almanac.schemas.reports import Hit, ListedDocument, Neighbour
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
@@ -54,10 +56,11 @@ class Request:
         mode: Retrievers to use.
         where: Metadata filter, in the grammar of `query.retrieval.filters`.
         floor: Minimum dense cosine of a hit.
-        default_floor: Calibrated score threshold of the embedder, applied together with the term coverage of a hit (`query.retrieval.relevance`): in a language
-            that the embedder does not cover, term coverage decides alone.
+        thresholds: Calibrated score thresholds of the embedder, whose floor is applied together with the term coverage of a hit
+            (`query.retrieval.relevance`): in a language that the embedder does not cover, term coverage decides alone.
         workspace: Value that the declared workspace field of a hit must have.
-        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document, diversity, share) and neighbours.
+        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document, diversity, share), relevance and
+            neighbours.
     """
 
     text: str
@@ -66,17 +69,21 @@ class Request:
     mode: SearchMode
     where: dict[str, Any] | None = None
     floor: float | None = None
-    default_floor: float | None = None
+    thresholds: ScoreThresholds | None = None
     workspace: str | None = None
     ranking: bool = False
 
 
 @dataclass(slots=True)
 class Retrieved:
-    """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and what the step adds."""
+    """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and what the step adds.
+
+    `rivals` are the chunk ids of the first candidates, before tags, reranking and thresholds: what hits are compared with for their relevance.
+    """
 
     hits: list[Hit] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
+    rivals: list[str] = field(default_factory=list)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
@@ -134,21 +141,58 @@ class Retriever:
         if ids is not None and not ids:
             return found
         candidates = self._both_sides(request, ids, found)
+        found.rivals = [one.chunk_id for one in candidates[:RIVALS]]
         candidates = self._with_tags(request, candidates, found)
         candidates = self._reranked(request, candidates, found)
         if request.floor is not None:
             with found.step("floor") as told:
                 candidates = [one for one in candidates if one.dense is not None and one.dense >= request.floor]
                 told.update(floor=request.floor, left=len(candidates))
-        if request.default_floor is not None and candidates:
+        evidence: dict[str, Evidence] = {}
+        if request.thresholds is not None and candidates:
             with found.step("floor") as told:
-                candidates = self._near_enough(request.text, candidates[: max(request.k, self._declared.candidates)], request.default_floor)
-                told.update(floor=request.default_floor, term_coverage=LEAST_COVERAGE, left=len(candidates))
+                candidates = candidates[: max(request.k, self._declared.candidates)]
+                evidence = self.evidence(request.text, {one.chunk_id: one.dense for one in candidates})
+                candidates = [one for one in candidates if evidence[one.chunk_id].is_enough(request.thresholds)]
+                told.update(floor=request.thresholds.floor, term_coverage=LEAST_COVERAGE, left=len(candidates))
         with found.step("select") as told:
             candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
             found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours, request.workspace)
             told["hits"] = len(found.hits)
+        if self._calibration is not None and request.vector is not None and not request.ranking:
+            with found.step("relevance") as told:
+                found.hits = self.judged(request, found.hits, found.rivals, evidence)
+                told["compared_with"] = len(found.rivals)
         return found
+
+    def judged(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str], evidence: Mapping[str, Evidence] | None = None) -> list[Hit]:
+        """The hits with their relevance to the text of `request`, which has a vector, and with the confidence in them.
+
+        `rivals` are chunk ids of the candidates to compare with; `evidence` is what is known already. Without a calibration of the embedder, relevance and
+        confidence are None.
+        """
+        if self._calibration is None:
+            return list(hits)
+        wanted = list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals]))
+        found = relevances(self._calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
+        return [hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)}) for hit in hits]
+
+    def features(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[tuple[Features, bool]]:
+        """For each hit, what its relevance is made of, and whether the embedder covers its language. Calibrations are fitted on it."""
+        evidence = self._with_cosines(request, list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])), {})
+        found = features(evidence, rivals)
+        return [(found[hit.chunk_id], evidence[hit.chunk_id].is_known) for hit in hits]
+
+    @cached_property
+    def _calibration(self) -> Calibration | None:
+        manifest = self.opened.manifest
+        return calibration_of(manifest.embedder) or manifest.calibration
+
+    def _with_cosines(self, request: Request, chunk_ids: Sequence[str], known: Mapping[str, Evidence]) -> dict[str, Evidence]:
+        """Evidence for chunks, by chunk id, in their order, all with cosines."""
+        missing = [one for one in chunk_ids if one not in known or known[one].dense is None]
+        found = {**known, **self.evidence(request.text, self.opened.cosines(_required(request.vector), missing))}
+        return {one: found[one] for one in chunk_ids}
 
     def _allowed(self, request: Request) -> KnownIds | None:
         """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so that no filter can widen it."""
@@ -275,11 +319,6 @@ class Retriever:
         """How well the embedder covers the content, 0 to 1: the minimum over its languages."""
         return min(self.opened.manifest.derived.language_fit.values(), default=1.0)
 
-    def _near_enough(self, text: str, candidates: list[Candidate], floor: float) -> list[Candidate]:
-        """The candidates that are relevant enough to be answered from, in their order."""
-        found = self.relevance(text, {one.chunk_id: one.dense for one in candidates})
-        return [one for one in candidates if found[one.chunk_id].is_enough(floor)]
-
     def warm(self, dimension: int) -> None:
         """Runs a search, so that the files and caches of the version are loaded before the first request. `dimension` is that of the version's vectors."""
         self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
@@ -313,14 +352,16 @@ class Retriever:
         """Raises UsageError for a filter or a workspace that `find` would refuse. The matching ids are cached for `find`."""
         self._allowed(request)
 
-    def relevance(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Relevance]:
-        """Relevance of chunks to a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
+    def evidence(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Evidence]:
+        """Evidence that chunks answer a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
+        if not cosines:
+            return {}
         rows = self.opened.rows(list(cosines))
         shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {_readable(row)}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
         fit = self.opened.manifest.derived.language_fit
         is_known = [fit[language] >= _KNOWN_WELL for language in languages]
-        return {one: Relevance(cosines[one], share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
+        return {one: Evidence(cosines[one], *share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Candidates in the order of their scores after tags are weighed in. Unchanged where the question names no tag."""

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
@@ -21,12 +21,24 @@ _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to 
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
 _STEM, _ALIKE = 5, 0.6  # minimum length of a term that is a prefix of another, and the degree to which such a match counts: `Straßenbahn`, `Straßenbahnlinie`
 
+_FURTHER = 2  # see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
+
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _IS_HIRAGANA = regex.compile(r"[\u3041-\u309f]+")
 
 
-def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[float]:
-    """Computes the term coverage of each text: the weighted share, 0 to 1, of the question's terms that it contains.
+class Coverage(NamedTuple):
+    """Term coverage of a text: the weighted share, 0 to 1, of the question's terms that it contains.
+
+    `cautious` is the share if the question had two more terms, which occur nowhere: the fewer and the more common its words are, the less it can be covered.
+    """
+
+    share: float
+    cautious: float
+
+
+def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[Coverage]:
+    """Computes the term coverage of each text.
 
     A term is weighted by the square of its inverse document frequency, so that rare words dominate, and a word that occurs nowhere has the most weight.
 
@@ -36,14 +48,17 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         texts: Texts to compare.
 
     Returns:
-        One value per text, in their order, rounded to 6 decimals: the maximum over the languages.
+        One pair per text, in their order, rounded to 6 decimals: the maxima over the languages.
     """
-    best = [0.0] * len(texts)
+    best = [Coverage(0.0, 0.0)] * len(texts)
     for query in analyzed:
         weights = _weights(query, question)
-        for number, text in enumerate(texts if sum(weights.values()) else ()):
-            best[number] = max(best[number], coverage(list(weights), _counted(weights, query.terms_of(text)), weights))
-    return [round(share, 6) for share in best]
+        total = sum(weights.values())
+        part = total / (total + _FURTHER * _weight(0.0, query.rows))
+        for number, text in enumerate(texts if total else ()):
+            share = coverage(list(weights), _counted(weights, query.terms_of(text)), weights)
+            best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
+    return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
 
 
 def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
@@ -67,9 +82,13 @@ def _has_kin(term: str, terms: set[str], ordered: list[str]) -> bool:
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
     usual = _usual(query, question)
-    texts = query.rows + _PRIOR + 1
-    shares = {term: (count + 0.5 + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS)) / texts for term, count in query.frequencies.items()}
-    return {term: math.log(1 / min(share, 1.0)) ** 2 for term, share in shares.items()}
+    counts = {term: count + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS) for term, count in query.frequencies.items()}
+    return {term: _weight(count, query.rows) for term, count in counts.items()}
+
+
+def _weight(count: float, rows: int) -> float:
+    """Weight of a term that `count` of `rows` texts contain, texts of the prior counted in `count` alone."""
+    return math.log(1 / min((count + 0.5) / (rows + _PRIOR + 1), 1.0)) ** 2
 
 
 def _usual(query: "AnalyzedQuery", question: str) -> dict[str, float]:

@@ -41,7 +41,10 @@ class Retrieve(DeclaredModel):
     k: int = Field(4, gt=0, le=1000, description="hits returned")
     mode: Literal["dense", "lexical", "hybrid"] = Field("hybrid", description="dense: nearest vectors; lexical: words, by BM25; hybrid: both, in one score")
     floor: float | None = Field(None, ge=-1, le=1, description="hits of a smaller dense cosine are not answered from; null: the embedder's calibrated one")
-    confident: float | None = Field(None, ge=-1, le=1, description="dense cosine of a confident hit; null: the embedder's calibrated one")
+    confident: float | None = Field(
+        None, ge=-1, le=1,
+        description="dense cosine from which kb-llm uses the documents; null: a relevance of .7 or, where that is unknown, the embedder's calibrated cosine",
+    )  # fmt: skip
     dense_weight: Share | None = Field(
         None, description="weight of the dense retriever in a hybrid score; null: by how well the embedder's vocabulary fits the content"
     )

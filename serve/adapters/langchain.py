@@ -12,7 +12,8 @@ from almanac.serve.adapters import metadata_of
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Retriever over an open index. Documents are hits, best first, with url, title, score, chunk_id, version and more in their metadata.
+    """Retriever over an open index. Documents are hits, best first, with url, title, score, relevance, chunk_id, version and more in their
+    metadata.
 
     Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
     defaults and its errors. The caller closes the index.

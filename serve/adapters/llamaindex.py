@@ -15,8 +15,9 @@ _FOR_THE_MODEL = {"title", "url"}  # metadata that a prompt shows above a passag
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Retriever over an open index. Nodes are hits, best first, with url, title, score, chunk_id, version and more in their metadata.
+    """Retriever over an open index. Nodes are hits, best first, with url, title, score, relevance, chunk_id, version and more in their metadata.
 
+    A node's own score is the relevance of its hit, which other parts of LlamaIndex compare with cut-offs; None where it is unknown. It may not be descending.
     Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
     defaults and its errors. The caller closes the index.
     """
@@ -38,7 +39,7 @@ class AlmanacRetriever(BaseRetriever):
         found = self._index.search(
             query_bundle.query_str, k=self._k, mode=self._mode, where=self._where, floor=self._floor, workspace=self._workspace
         )  # fmt: skip
-        return [NodeWithScore(node=_node(found, hit), score=hit.score) for hit in found.hits]
+        return [NodeWithScore(node=_node(found, hit), score=hit.relevance) for hit in found.hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.query.answering.answer import Question, answer
 from almanac.query.models.generators import Messages
+from almanac.query.retrieval.relevance import confidence_in
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import EmbedderInfo
 from almanac.schemas.reports import Answer, Hit
@@ -56,10 +57,12 @@ class Says:
 def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
     told: dict[str, Any] = {"document_id": f"d{rank}", "title": "Rules", "start": 0, "metadata": {}, **given}
     end = None if told["start"] is None else told["start"] + len(text)
-    return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, score=score, scores={"dense": score}, fetched_at="", **told)
+    told |= {"score": score, "scores": {"dense": score}, "relevance": score, "confidence": confidence_in(score)}
+    return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, fetched_at="", **told)
 
 
 def ask(question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any) -> Answer:
     embedder = CountingWords()
-    how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "confident": 0.9, **given}
+    is_confident = any(hit.confidence == "high" for hit in hits)
+    how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "is_confident": is_confident, **given}
     return answer(Question(declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how))

@@ -22,7 +22,7 @@ _HITS = [
 def _stream(question: str, hits: list[Hit], generator: Says | None, mode: str = "kb-only") -> Iterator[str | Answer]:
     embedder = CountingWords()
     vector = embedder.embed_queries([question])[0]
-    return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, confident=0.9, generator=generator))
+    return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, is_confident=True, generator=generator))
 
 
 @pytest.mark.slow

@@ -188,7 +188,7 @@ _OPENING = "Le château ouvre du mardi au dimanche, de 9 h à 18 h 30. Dernière
 def test_french_questions_are_answered_in_french_with_an_english_model(minilm: Embedder, question: str, expected: str) -> None:
     hits = [make_hit(1, _OPENING, 0.5, title="Horaires"), make_hit(2, _TICKETS, 0.45, title="Billets")]
     vector = minilm.embed_queries([question])[0]
-    found = answer(Question(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, "kb-only", lowest=0.3, confident=0.5))
+    found = answer(Question(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, "kb-only", lowest=0.3))
     assert expected in found.reply
     _stands_in_its_sources(found)
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from almanac.core.settings import DataDir
 from almanac.index.build.builder import build_version
-from almanac.index.embedding.embedder import Embedder
+from almanac.index.embedding.embedder import Embedder, ScoreThresholds
 from almanac.index.lexical.reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.query.published import PublishedIndex
-from almanac.query.retrieval.relevance import LEAST_COVERAGE, Relevance
+from almanac.query.retrieval.relevance import LEAST_COVERAGE, Evidence
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Verdict
 from tests.index.conftest import Base, HashEmbedder, make_chunks
-from tests.query.answering import Says, ask, declared, make_hit
+from tests.query.answering import declared
 
 
 def _readings(question: str, texts: Sequence[str], language: str) -> list[AnalyzedQuery]:
@@ -32,7 +32,7 @@ def _readings(question: str, texts: Sequence[str], language: str) -> list[Analyz
 
 
 def _best(question: str, texts: Sequence[str], language: str) -> tuple[float, str]:
-    return max(zip(term_coverage(_readings(question, texts, language), question, texts), texts, strict=True))
+    return max((found.share, text) for found, text in zip(term_coverage(_readings(question, texts, language), question, texts), texts, strict=True))
 
 
 _POOL = {
@@ -76,7 +76,7 @@ def test_what_is_asked_about_and_stands_nowhere_tells_most(language: str, questi
 
 def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllables() -> None:
     def share(question: str, text: str, language: str) -> float:
-        return term_coverage(_readings(question, [text], language), question, [text])[0]
+        return term_coverage(_readings(question, [text], language), question, [text])[0].share
 
     assert 0 < share("Straßenbahn", "Die Straßenbahnlinie 4", "de") < share("Straßenbahn", "Die Straßenbahn", "de") == 1
     assert share("123456", "number 1234567", "en") == 0
@@ -89,27 +89,35 @@ def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllab
 def test_support_is_a_share(question: str, texts: list[str], language: str) -> None:
     found = term_coverage(_readings(question, texts, language), question, texts)
     assert len(found) == len(texts)
-    assert all(0 <= share <= 1 and math.isfinite(share) for share in found)
+    assert all(0 <= one.cautious <= one.share <= 1 and math.isfinite(one.share) for one in found)
+
+
+_MINILM = ScoreThresholds(0.3, 0.5)
+
+
+def _seen(dense: float | None, share: float, *, is_known: bool = True) -> Evidence:
+    return Evidence(dense, share, share / 2, is_known)
 
 
 def test_words_lower_the_floor_and_their_lack_raises_it() -> None:
-    assert Relevance(0.25, 0.5, True).is_enough(0.3)
-    assert not Relevance(0.33, 0.0, True).is_enough(0.3)
-    assert Relevance(0.39, 0.0, True).is_enough(0.3)
-    assert Relevance(None, 0.7, True).is_enough(0.3)
-    assert not Relevance(None, 0.5, True).is_enough(0.3)
-    assert Relevance(0.01, 0.0, True).is_enough(0.0)  # an embedder that nobody measured refuses nothing
+    assert _seen(0.25, 0.5).is_enough(_MINILM)
+    assert not _seen(0.33, 0.0).is_enough(_MINILM)
+    assert _seen(0.39, 0.0).is_enough(_MINILM)
+    assert _seen(None, 0.7).is_enough(_MINILM)
+    assert not _seen(None, 0.5).is_enough(_MINILM)
+    assert _seen(0.01, 0.0).is_enough(ScoreThresholds(0.0, 0.5))  # an embedder that nobody measured refuses nothing
+
+
+def test_words_are_worth_less_where_cosines_lie_closer_together() -> None:
+    narrow = ScoreThresholds(0.82, 0.86, worth=0.1)
+    assert _seen(0.80, 0.5).is_enough(narrow) and not _seen(0.80, 0.1).is_enough(narrow)
+    assert not _seen(0.75, 0.5).is_enough(narrow)
 
 
 def test_a_cosine_tells_nothing_in_a_language_that_the_embedder_does_not_know() -> None:
-    assert not Relevance(0.7, 0.2, False).is_enough(0.3)
-    assert [Relevance(0.7, share, False).confidence(0.3, 0.5) for share in (0.3, 0.45, 0.6)] == ["low", "medium", "high"]
-
-
-@pytest.mark.parametrize(("near", "pathway"), [(Relevance(0.95, 0.1, False), "llm-fallback"), (Relevance(0.2, 0.9, False), "kb-augmented")])
-def test_the_pathway_goes_by_words_where_the_embedder_does_not_know_the_language(near: Relevance, pathway: str) -> None:
-    hit = make_hit(1, "Le remboursement arrive en dix jours.")
-    assert ask("Quand ?", [hit], generator=Says("Dix jours [1]."), mode="kb-llm", near={hit.chunk_id: near}).pathway == pathway
+    assert not _seen(0.7, 0.2, is_known=False).is_enough(_MINILM)
+    assert [_seen(0.7, share, is_known=False).reaches(0.5) for share in (0.3, 0.6)] == [False, True]
+    assert [_seen(dense, 0.6).reaches(0.5) for dense in (0.49, 0.5)] == [False, True]
 
 
 class _NeverLoaded(PublishedIndex):

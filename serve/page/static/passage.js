@@ -19,6 +19,13 @@ export function openPassage(source) {
   part("text").querySelector("mark")?.scrollIntoView({ block: "center" });
 }
 
-function factsOf({ confidence, score, tags = [] }) {
-  return [`Confidence: ${confidence}`, Number.isFinite(score) ? `Score ${score.toFixed(2)}` : "", ...tags].filter(Boolean);
+function factsOf({ confidence, relevance, tags = [] }) {
+  return [confidence ? `Confidence: ${confidence}` : "", oftenOf(relevance), ...tags].filter(Boolean);
+}
+
+// How often a passage as relevant as this one answers its question.
+function oftenOf(relevance) {
+  if (!Number.isFinite(relevance)) return "";
+  const often = Math.round(relevance * 10);
+  return often < 1 ? "Rarely answers" : often > 9 ? "Nearly always answers" : `Answers ${often} of 10 times`;
 }
