@@ -3,25 +3,9 @@
 import re
 
 from almanac.core.locales import primary
+from almanac.core.multiplier_words import POWERS
 from almanac.spiders.mapping.numbers import RANGE
 
-_WORDS: dict[int, str] = {
-    2: "百 백",
-    3: "k thousand tsd tausend mille mila tys tis tisíc tūkst tusen tusind duizend ezer mii tuhatta hiljada tisuća nghìn ngàn тыс тысяч тысяча тысячи тис "
-    "тисяч хил хиляди хиљада χιλ χιλιάδες אלף אלפים ألف آلاف هزار हज़ार हजार ribu rb 千 仟 천 พัน",
-    4: "万 萬 만 หมื่น",
-    5: "lakh lakhs lac lacs lpa लाख แสน",
-    6: "m mm mn mln mio mill million millions millionen millionär millón millones milhão milhões milione milioni miljoen miljoenen miljon miljoner millioner "
-    "millioen milion miliony milionů milionów milión milióny miliónov milijun milijuna miliona milioane millió miljoona miljoonaa milj milyon juta jt triệu tr "
-    "млн миллион миллиона миллионов мільйон мільйонів милион милиона милиони εκατ εκατομμύρια מיליון مليون ملايين میلیون ล้าน",
-    7: "crore crores cr करोड़",
-    8: "億 亿 억",
-    9: "b bn mrd mld md mds mia mlrd milliard milliards milliarde milliarden miliardo miliardi miljard miljarden miljarder milliarder miliard miliardy "
-    "miliardů miliardów miliárd miliardă miliarde milijarda milijardi milliárd miljardi miljardia milyar miliar bilhão bilhões tỷ tỉ млрд миллиард миллиарда "
-    "миллиардов мільярд милиард милиарда δισ δισεκατομμύρια מיליארד مليار میلیارد",
-    12: "tn trn billionen billón billones biljoen biljoner billioner bilion biliony bilionů bilionów trilhão trilhões трлн триллион триллионов 兆 조",
-}
-_POWERS = {word: power for power, words in _WORDS.items() for word in words.split()}
 # Words that mean different powers in different languages, with the languages in which they are sure. English words have the short scale.
 _SURE: dict[str, dict[int, str]] = {
     "billion": {9: "en"},
@@ -36,7 +20,7 @@ _SURE: dict[str, dict[int, str]] = {
 _LONG_SCALE = frozenset({"fr", "de", "es", "it", "nl", "pl", "da", "sv", "nb", "no", "fi", "cs", "sk", "hu", "hr", "sl", "sr", "ro", "ca", "gl"})
 # nghìn tỷ, 百万, mil millones, lakh crore
 _BEFORE_LARGER = frozenset({"百", "백", "千", "仟", "천", "万", "萬", "만", "nghìn", "ngàn", "mil", "thousand", "lakh", "lac", "พัน", "หมื่น", "แสน"})
-_ANY = sorted({*_POWERS, *_SURE, "t", "l"}, key=len, reverse=True)
+_ANY = sorted({*POWERS, *_SURE, "t", "l"}, key=len, reverse=True)
 _SPACELESS = re.compile(r"[\u0e00-\u0e7f\u3400-\u9fff\uac00-\ud7af]")
 _WORD = re.compile(rf"\s?({'|'.join(map(re.escape, _ANY))})(\.(?!\d))?", re.IGNORECASE)
 _BEGINS_WORD = re.compile(r"[-&'’]?[^\W\d_]|[&'’]")  # $5 M&Ms, $25 K-Cup
@@ -90,8 +74,8 @@ def _may_be_no_multiplier(letter: str, written: str, remainder: str, currencies:
 
 def _power(word: str, before: str, written: str, remainder: str, language: str, currencies: re.Pattern[str]) -> int:
     spoken = primary(language)
-    if word in _POWERS:
-        return _POWERS[word]
+    if word in POWERS:
+        return POWERS[word]
     if word == "t":  # in German, T€ is a thousand euros; $1.5T is a trillion
         if written != "T" and written != " T":
             return 0
