@@ -52,6 +52,9 @@ def ask(
     kb: KB,
     question: Annotated[str, typer.Argument(metavar="QUESTION")],
     mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm: the declared model may add what it knows, and says so")] = "kb-only",
+    language: Annotated[
+        str | None, typer.Option("--language", metavar="TAG", help="of a model's reply: he, en, pt-BR; default: the question's", show_default=False)
+    ] = None,
     k: TopK = None,
     floor: Floor = None,
     workspace: Workspace = None,
@@ -66,7 +69,7 @@ def ask(
     from almanac.query.published import parse_parts
 
     with open_index(kb, data=data, version=version, env=env) as index:
-        answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part))
+        answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), language=language)
     if as_json:
         print_json(answer)
         return
@@ -77,7 +80,14 @@ def ask(
         if source.passage is not None:
             say("\n".join(f"      {line}" for line in _shown(source.passage, source.text).split("\n")))
     say(f"  {answer.kb} {answer.version}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
+    if answer.dropped_sentences:
+        say(f"  {_left_out(answer.dropped_sentences)}")
     _show_note(answer.note)
+
+
+def _left_out(count: int) -> str:
+    sentences = "1 sentence was" if count == 1 else f"{count} sentences were"
+    return f"{sentences} left out: the figures stand in no cited passage"
 
 
 def evaluate(

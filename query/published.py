@@ -43,6 +43,7 @@ class Asked(TypedDict, total=False):
     workspace: str | None
     parts: Mapping[str, str] | None
     temperature: float | None  # of the generating model, 0 to 2; ignored without one
+    language: str | None  # of the reply, where a model writes it; BCP 47
 
 
 def open_index(
@@ -315,14 +316,15 @@ class PublishedIndex:
         hits.
 
         Args:
-            question: The question. The reply is in its language where a model writes it.
+            question: The question. The reply is in its language where a model writes it, unless `language` names another.
             mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge, and answer without the documents where no
                 hit is confident.
             history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model sees the last six,
                 at most 4000 characters of each; retrieval and extractive answers use none.
             **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine of a hit to answer from; default:
                 `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account. `temperature` is that of the
-                model, 0 to 2; default: `generate.temperature`.
+                model, 0 to 2; default: `generate.temperature`. `language` is the BCP 47 tag of the language that the model replies in; default: that of the
+                question, or, where it is too short to tell, of the user's earlier messages. Sentences quoted from the hits keep theirs.
 
         Returns:
             The answer with the version that it comes from. `answered` is False for "I don't know". `sources` are the cited chunks in order of first mention,
@@ -330,8 +332,8 @@ class PublishedIndex:
             how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
         Raises:
-            UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a `temperature` outside 0 to 2, and, where a
-                model writes the reply, for a message of `history` with another role or without text.
+            UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a `temperature` outside 0 to 2, for
+                an unknown `language`, and, where a model writes the reply, for a message of `history` with another role or without text.
             NotFound, NothingPublished, EmbedderMismatch, DeclarationError, DamagedVersion: As in `search`; DeclarationError also where the server of the
                 declared model has no such address or model.
             CredentialRefused: As in `search`, also for the model that writes the reply.
@@ -343,8 +345,8 @@ class PublishedIndex:
     def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
         """Answers a question as `ask` does, in pieces of text as they arrive.
 
-        Retrieval is complete when the call returns; an extractive answer is, too. In mode `kb-only`, text of a model is buffered until its first valid
-        citation or, where it cites nothing, until its end.
+        Retrieval is complete when the call returns; an extractive answer is, too. A model's text is passed on by sentences, list items and table rows whose
+        figures stand in the cited passages. In mode `kb-only`, it is buffered until its first valid citation or, where it cites nothing, until its end.
 
         Args:
             question: As in `ask`.
@@ -379,9 +381,20 @@ class PublishedIndex:
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(retriever, request.text, hits, declared.confident, max(defaults.confident, lowest))
         return Question(
-            declaration, version, without_invisible(text), vector, hits, self.embedder, mode, lowest, is_confident, self._generator, history,
-            self._note(retriever, text, request.mode),
-        )  # fmt: skip
+            declaration,
+            version,
+            without_invisible(text),
+            vector,
+            hits,
+            self.embedder,
+            mode,
+            lowest,
+            is_confident,
+            generator=self._generator,
+            history=history,
+            language=asked.get("language"),
+            note=self._note(retriever, text, request.mode),
+        )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
         return note_on_language(retriever.language_of(without_invisible(question)), self.declaration.embed.model, mode)

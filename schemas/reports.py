@@ -339,6 +339,7 @@ class Hit(BaseModel):
     title: str
     text: str
     passage: str | None = None
+    tags: list[str] = []  # of the declared `retrieve.tags.field`, else of the metadata field `tags`
     ordinal: int = 0  # its number within the document
     start: int | None
     end: int | None
@@ -349,12 +350,6 @@ class Hit(BaseModel):
     metadata: dict[str, Any]
     fetched_at: str
     neighbours: list[Neighbour] | None = None
-
-    @property
-    def tags(self) -> list[str]:
-        """Its metadata field `tags`, as a list; empty without one."""
-        tags = self.metadata.get("tags")
-        return [str(tag) for tag in tags] if isinstance(tags, list) else [str(tags)] if tags else []
 
     @property
     def readable(self) -> str:
@@ -410,7 +405,9 @@ class Answer(BaseModel):
     """Answer to a question.
 
     `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the knowledge base, None without sources.
-    `dropped_citations` counts markers that a model invented for chunks that it was not shown; they are removed from the reply. `note` as in `SearchResult`.
+    `dropped_citations` counts markers that are removed from a model's reply: of chunks that it was not shown, and, where it may add what it knows, of chunks
+    that lack a figure of the sentence. `dropped_sentences` counts sentences, list items and table rows that are left out of a reply from the documents
+    alone, since a figure in them (a price, a date, an hour) stands in no cited chunk. `note` as in `SearchResult`.
     """
 
     kb: str
@@ -421,6 +418,7 @@ class Answer(BaseModel):
     citation: str | None
     sources: list[Citation]
     dropped_citations: int = 0
+    dropped_sentences: int = 0
     note: str | None = None
 
 

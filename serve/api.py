@@ -73,6 +73,7 @@ class Api:
             "history": [one.model_dump() for one in asked.history],
             "k": asked.options.retrieval_k or self._settings.retrieval_k,
             "temperature": self._settings.temperature if asked.options.temperature is None else asked.options.temperature,
+            "language": asked.options.language,
             "workspace": _workspace(request, asked.workspace),
             **asked.model_dump(include={"where", "floor", "version", "parts"}),
         }

@@ -47,6 +47,9 @@ class ChatOptions(_Request):
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False, description="of the model, where one is declared: 0 is the most likely answer")
     retrieval_k: _K | None = Field(None, alias="retrievalK")
     mode: AnswerMode = Field("kb-only", description="kb-llm: the declared model may add what it knows, and says so")
+    language: str | None = Field(
+        None, min_length=2, max_length=35, description="BCP 47 tag of the reply's language, where a model is declared; default: the question's"
+    )
 
 
 class ChatRequest(_Request):

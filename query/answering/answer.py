@@ -10,12 +10,13 @@ import numpy.typing as npt
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.citations import attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract
-from almanac.query.answering.markers import CitationFilter, Marked
+from almanac.query.answering.language import reply_language
+from almanac.query.answering.markers import CitationFilter, without_markers
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.refusal import UNKNOWN, is_refusal
 from almanac.query.answering.sentences import split
-from almanac.query.retrieval.question_language import question_language
+from almanac.query.answering.support import SupportedReply
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.reports import Answer, Citation, Hit
@@ -44,6 +45,7 @@ class Question:
         is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode `kb-llm`.
         generator: Model that writes the reply. Default: the reply consists of sentences of the hits.
         history: Earlier messages, oldest first: {role: user | assistant, content}.
+        language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the user's earlier messages.
         note: What the reader is told besides the reply.
     """
 
@@ -58,14 +60,15 @@ class Question:
     is_confident: bool = False
     generator: "Generator | None" = None
     history: History = ()
+    language: str | None = None
     note: str | None = None
 
 
 def answer(question: Question) -> Answer:
     """Answers a question with citations, or with an explicit "I don't know".
 
-    Raises UsageError for an unknown mode, for mode `kb-llm` without a generator and for a malformed message of the history; OperationalError where the model
-    writes nothing; and the errors of the generator and of the embedder.
+    Raises UsageError for an unknown mode, for mode `kb-llm` without a generator, for an unknown language and for a malformed message of the history;
+    OperationalError where the model writes nothing; and the errors of the generator and of the embedder.
     """
     *_, last = _Answering(question).reply(is_streamed=False)
     assert isinstance(last, Answer)
@@ -75,8 +78,8 @@ def answer(question: Question) -> Answer:
 def stream_answer(question: Question) -> Iterator[str | Answer]:
     """Answers as `answer` does, in pieces of text as they arrive, then the Answer as the last item; the pieces put together are its `reply`.
 
-    In mode `kb-only`, nothing is passed on before the first valid citation, since a reply without one is replaced or attributed at its end. UsageError is
-    raised by the call itself, errors of the generator by the iterator.
+    Where passages are cited, pieces are whole statements whose figures stand in the passages. In mode `kb-only`, nothing is passed on before the first valid
+    citation, since a reply without one is replaced or attributed at its end. UsageError is raised by the call itself, errors of the generator by the iterator.
     """
     return _Answering(question).reply(is_streamed=True)
 
@@ -88,6 +91,7 @@ class _Answering:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
         self.question, self.vector, self.hits = question.text, question.vector, question.hits
         self.generator, self.history, self.note = question.generator, question.history, question.note
+        self.language = reply_language(question.text, question.history, question.language)
         require_mode(question.mode, is_generated=question.generator is not None)
         self.lowest = question.lowest
         self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)
@@ -113,36 +117,44 @@ class _Answering:
         return self._pieces_of(" ".join(f"{s.text} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
-        language = question_language(self.question)
         passages = select_passages(self.question, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
-        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, language)
-        notice = f"{fallback_notice(self.title, language)}\n\n" if self.pathway == "llm-fallback" else ""
+        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language)
+        notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
         shown = {passage.number: passage.hit for passage in passages}
         return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)
 
     def _passed_on(self, written: Iterable[str], shown: Mapping[int, Hit], notice: str) -> Iterator[str | Answer]:
         """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps citation numbers to hits."""
         markers = CitationFilter(len(shown))
-        text, said = "", 0  # the model's text, filtered, and the number of characters passed on
+        reply = self._supported(shown)
+        plain, said = "", 0  # the model's text with its citations normalized, and the number of characters of the reply that were passed on
         for piece in written:
-            text += markers.feed(piece)
-            if said or self._is_answer(text, markers.marked, is_complete=False):
-                yield from _piece(text[said:] if said else notice + text)
-                said = len(text)
-        text += markers.finish()
-        if not text.strip() and not markers.dropped:
+            plain += (normal := markers.feed(piece))
+            reply.feed(normal, markers.marked)
+            if said or self._is_answer(reply, is_complete=False):
+                yield from _piece(reply.text[said:] if said else notice + reply.text)
+                said = len(reply.text)
+        plain += (normal := markers.finish())
+        if not plain.strip() and not markers.dropped:
             raise OperationalError("the model wrote nothing", where=str(self.declaration.generate.model), hint="ask again, or raise generate.max_tokens")
-        if not said and not self._is_answer(text, markers.marked, is_complete=True):
-            again = self._attributed(text, shown)
-            if again is None:
-                yield from self._pieces_of(UNKNOWN, [], dropped=markers.dropped)
-                return
-            text, marked = again
-        else:
-            marked = markers.marked
-        yield from _piece(text[said:] if said else notice + text)
-        sources = cite_statements(text, marked, shown, self.embedder, self.declaration.language, self.lowest)
-        yield self._answer(notice + text, sources, dropped=markers.dropped)
+        reply.feed(normal, markers.marked)
+        reply.finish(markers.marked)
+        if not said and not markers.marked:
+            reply = self._attributed(plain, shown) or reply
+        if not said and not self._is_answer(reply, is_complete=True):
+            yield from self._pieces_of(UNKNOWN, [], dropped_citations=markers.dropped, dropped_sentences=reply.dropped)
+            return
+        yield from _piece(reply.text[said:] if said else notice + reply.text)
+        sources = cite_statements(reply.text, reply.marked, shown, self.embedder, self.declaration.language, self.lowest)
+        dropped = markers.dropped + reply.dropped_markers
+        yield self._answer(notice + reply.text, sources, dropped_citations=dropped, dropped_sentences=reply.dropped)
+
+    def _supported(self, shown: Mapping[int, Hit]) -> SupportedReply:
+        """An empty reply that takes up what its passages support."""
+        asked = [self.question, *(str(message.get("content", "")) for message in self.history if message.get("role") == "user")]
+        declared = self.declaration.language
+        language = self.language or ("und" if declared == "auto" else declared)
+        return SupportedReply(shown, asked, language, drops_statements=self.pathway == "kb-only")
 
     def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:
         declared = self.declaration.generate
@@ -150,32 +162,36 @@ class _Answering:
             return generator.stream(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)
         return [generator.generate(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)]
 
-    def _is_answer(self, text: str, marked: Sequence[Marked], *, is_complete: bool) -> bool:
-        """Whether a reply is an answer and not a refusal; `text` is the reply so far. Once true, it stays true for the rest of the reply.
+    def _is_answer(self, reply: SupportedReply, *, is_complete: bool) -> bool:
+        """Whether a reply, so far, is an answer and not a refusal. Once true, it stays true for the rest of the reply.
 
         On the pathway `kb-only`, an answer has a citation, and the text before the first one is not a refusal. On the other two, where the model may use its
         own knowledge, one sentence that is not a refusal is enough.
         """
+        text = reply.text
         if self.pathway == "kb-only":
-            return bool(marked) and not is_refusal(text[: marked[0].position], is_cited=True)
+            has_words = any(c.isalpha() or c.isdigit() for c in without_markers(text))
+            return bool(reply.marked) and has_words and not is_refusal(text[: reply.marked[0].position], is_cited=True)
         sentences = [text[slice(*span)] for span in split(text, "und")]
         return any(not is_refusal(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
 
-    def _attributed(self, text: str, shown: Mapping[int, Hit]) -> tuple[str, list[Marked]] | None:
+    def _attributed(self, text: str, shown: Mapping[int, Hit]) -> SupportedReply | None:
         """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it; else None: the reply is discarded."""
         if self.pathway != "kb-only" or is_refusal(text, is_cited=False):
             return None
         marked = attribute(text, shown, self.declaration.language)
         if marked is None:
             return None
-        markers = CitationFilter(len(shown))
-        return markers.feed(marked) + markers.finish(), markers.marked
+        markers, reply = CitationFilter(len(shown)), self._supported(shown)
+        reply.feed(markers.feed(marked) + markers.finish(), markers.marked)
+        reply.finish(markers.marked)
+        return reply
 
-    def _pieces_of(self, reply: str, sources: list[Citation], *, dropped: int = 0) -> Iterator[str | Answer]:
+    def _pieces_of(self, reply: str, sources: list[Citation], *, dropped_citations: int = 0, dropped_sentences: int = 0) -> Iterator[str | Answer]:
         yield reply
-        yield self._answer(reply, sources, dropped=dropped)
+        yield self._answer(reply, sources, dropped_citations=dropped_citations, dropped_sentences=dropped_sentences)
 
-    def _answer(self, reply: str, sources: list[Citation], *, dropped: int) -> Answer:
+    def _answer(self, reply: str, sources: list[Citation], *, dropped_citations: int, dropped_sentences: int) -> Answer:
         return Answer(
             kb=self.declaration.name,
             version=self.version,
@@ -184,7 +200,8 @@ class _Answering:
             pathway=self.pathway,
             citation=f"Source: {self.title}" if sources else None,
             sources=sources,
-            dropped_citations=dropped,
+            dropped_citations=dropped_citations,
+            dropped_sentences=dropped_sentences,
             note=self.note,
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from almanac.index.embedding.embedder import Embedder
+from almanac.query.answering.figures import Stated, figures_of
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.sentences import language_of, sentences_of, split
 from almanac.query.retrieval.overlap import Words, coverage, rarity
@@ -26,9 +27,9 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
         relevance=hit.relevance,
         confidence=hit.confidence if is_borne or hit.confidence is None else "low",
         quote=quote,
+        tags=hit.tags,
         passage=hit.passage,
         metadata=hit.metadata,
-        tags=hit.tags,
     )
 
 
@@ -75,14 +76,18 @@ def attribute(reply: str, shown: Mapping[int, Hit], language: str) -> str | None
 
 def _borne_by(statement: str, sentences: Sequence[tuple[str, str]], language: str) -> float:
     """Maximum share, 0 to 1, of the statement's words in one sentence with its context. A sentence that lacks a figure of the statement counts as 0."""
+    figures = figures_of(statement)
+    for figure in figures:  # which stand there in other notations, too
+        statement = statement.replace(figure.text, " ")
     words = Words(statement)
-    asked = words.asked(language)
-    figures = {word for word in asked if any(c.isdigit() for c in word)}
-    shares = []
+    asked = set(words.asked(language))
+    best = 0.0
     for text, context in sentences:
-        own = set(words.of(f"{context} {text}", language))
-        shares.append(len(own.intersection(asked)) / len(set(asked)) if asked and figures <= own else 0.0)
-    return max(shares, default=0.0)
+        said = f"{context} {text}"
+        share = len(asked.intersection(words.of(said, language))) / len(asked) if asked else float(bool(figures))
+        if share > best and (not figures or all(map(Stated([said]).has, figures))):
+            best = share
+    return best
 
 
 def _statement_before(reply: str, position: int, language: str) -> str:

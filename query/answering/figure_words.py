@@ -6,23 +6,22 @@ from functools import cache
 from babel import Locale
 from babel.units import format_unit
 
-_LANGUAGES = (
-    "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
-).split()  # fmt: skip
+_LANGUAGES = "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
 # Short names of months that are also other words: "children under 5 may enter", "3 set menus", "3 out of 5".
 AMBIGUOUS_MONTHS = frozenset({"may", "mar", "set", "out", "ago"})
 # Units of measure. Years are missing: they are mostly ages, "a child of 10 years".
 _UNITS = (
     "duration-minute duration-hour duration-day duration-week duration-month length-centimeter length-meter length-kilometer mass-gram mass-kilogram "
     "volume-liter volume-milliliter area-square-meter digital-gigabyte power-watt temperature-celsius"
-).split()  # fmt: skip
+)
 _OTHER_UNITS = (
     "h min s kg g km m cm mm l ml gb mb tb w kwh hz mah °c night nights nuit nuits nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần "
-    "tháng לילה לילות ночь ночи ночей ليلة ليالي रात 泊 晚 日 天 小时 時間 分 分钟 分間 박 일 시간 분 "
-    # money
-    "euro euros eur € dollar dollars usd đồng đ vnd vnđ dong pound pounds gbp franc francs chf yen jpy 円 元 块 원 rub rur руб рубль рубля рублей ₽ ש״ח שח nis ils "
-    "שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr rs zł pln kč czk kr sek nok dkk lira tl try baht thb peso pesos real reais brl"
-).split()  # fmt: skip
+    "tháng לילה לילות ночь ночи ночей ليلة ليالي रात 泊 晚 日 天 小时 時間 分 分钟 分間 박 일 시간 분"
+)
+_MONEY = (
+    'euro euros eur € dollar dollars usd đồng đ vnd vnđ dong pound pounds gbp franc francs chf yen jpy 円 元 块 원 rub rur руб рубль рубля рублей ₽ ש״ח ש"ח שח '
+    "nis ils שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr rs zł pln kč czk kr sek nok dkk lira tl try baht thb peso pesos real reais brl"
+)
 # Halves of the day, before or after an hour.
 BEFORE_NOON = (
     r"a\.?\s?m\b\.?|sáng|morgens|vormittags|du matin|de la mañana|da manhã|di mattina|утра|ночи|בבוקר|صباح\w*|ص(?!\w)|in the morning"
@@ -33,8 +32,8 @@ AFTER_NOON = (
 )
 BEFORE_NOON_FIRST, AFTER_NOON_FIRST = "午前|上午|早上|凌晨|清晨|오전|सुबह", "午後|下午|晚上|傍晚|夜|오후|शाम"
 PERCENT = (
-    r"%|per ?cent|prozent\w*|pour ?cent|por ?ciento|por ?cento|per ?cento|procent\w*|phần trăm|אחוז\w*|процент\w*|відсот\w*|في المئة|في المائة|بالمئة|بالمائة|प्रतिशत"
-    r"|फीसदी|パーセント|퍼센트|百分之|yüzde|prosent\w*"
+    r"%|per ?cent|prozent\w*|pour ?cent|por ?ciento|por ?cento|per ?cento|procent\w*|phần trăm|אחוז\w*|процент\w*|відсот\w*|في المئة|في المائة|بالمئة|بالمائة"
+    r"|प्रतिशत|फीसदी|パーセント|퍼센트|百分之|yüzde|prosent\w*"
 )
 NO = r"\s*(?:no|nope|non|nein|nee|não|không|לא|нет|ні|nie|لا|いいえ|不|不是|नहीं|아니요|아뇨)\s*[,.:;!–—、，。؛،-]"
 NOT = (
@@ -43,25 +42,25 @@ NOT = (
 )  # fmt: skip
 # Words for 1 to 20, then 30 to 100 by tens; `-` where one is missing or made of several words.
 _NUMBERS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty "
-    "seventy eighty ninety hundred",
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty "
+    "forty fifty sixty seventy eighty ninety hundred",
     "un|une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize - - - vingt trente quarante cinquante soixante - - - cent",
-    "ein|eins|eine|einen|einem|einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn "
-    "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
-    "un|uno|una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete dieciocho diecinueve veinte treinta cuarenta "
-    "cincuenta sesenta setenta ochenta noventa cien",
-    "un|uno|una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici diciassette diciotto diciannove venti trenta "
-    "quaranta cinquanta sessanta settanta ottanta novanta cento",
-    "um|uma dois|duas três quatro cinco seis sete oito nove dez onze doze treze catorze|quatorze quinze dezesseis dezessete dezoito dezenove vinte trinta quarenta "
-    "cinquenta sessenta setenta oitenta noventa cem",
-    "een|één twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien achttien negentien twintig dertig veertig vijftig "
-    "zestig zeventig tachtig negentig honderd",
+    "ein|eins|eine|einen|einem|einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
+    "achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
+    "un|uno|una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete dieciocho diecinueve veinte "
+    "treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
+    "un|uno|una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici diciassette diciotto "
+    "diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento",
+    "um|uma dois|duas três quatro cinco seis sete oito nove dez onze doze treze catorze|quatorze quinze dezesseis dezessete dezoito dezenove "
+    "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
+    "een|één twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien achttien negentien twintig "
+    "dertig veertig vijftig zestig zeventig tachtig negentig honderd",
     "một hai ba bốn năm sáu bảy tám chín mười",
-    "אחד|אחת שניים|שתיים|שני|שתי שלושה|שלוש|שלושת ארבעה|ארבע חמישה|חמש שישה|שש שבעה|שבע שמונה תשעה|תשע עשרה|עשר - - - - - - - - - עשרים שלושים ארבעים חמישים "
-    "שישים שבעים שמונים תשעים מאה",
-    "один|одна|одно|одного|одной два|две|двух три|трёх|трех четыре|четырёх|четырех пять|пяти шесть|шести семь|семи восемь|восьми девять|девяти десять|десяти "
-    "одиннадцать двенадцать тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят "
-    "семьдесят восемьдесят девяносто сто",
+    "אחד|אחת שניים|שתיים|שני|שתי שלושה|שלוש|שלושת ארבעה|ארבע חמישה|חמש שישה|שש שבעה|שבע שמונה תשעה|תשע עשרה|עשר - - - - - - - - - עשרים שלושים "
+    "ארבעים חמישים שישים שבעים שמונים תשעים מאה",
+    "один|одна|одно|одного|одной два|две|двух три|трёх|трех четыре|четырёх|четырех пять|пяти шесть|шести семь|семи восемь|восьми девять|девяти "
+    "десять|десяти одиннадцать двенадцать тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать "
+    "сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто сто",
     "واحد|واحدة اثنان|اثنين|اثنتان|اثنتين ثلاثة|ثلاث أربعة|أربع خمسة|خمس ستة|ست سبعة|سبع ثمانية|ثماني تسعة|تسع عشرة|عشر",
     "एक दो तीन चार पांच|पाँच छह सात आठ नौ दस",
     "jeden|jedna dwa|dwie trzy cztery pięć sześć siedem osiem dziewięć dziesięć",
@@ -75,7 +74,7 @@ _CJK = re.compile(r"([一二三四五六七八九])?(十)([一二三四五六七
 def months() -> dict[str, int]:
     """Number of the month, 1 to 12, by its name or abbreviation of three letters and more, casefolded and without a full stop."""
     found: dict[str, int] = {}
-    for locale in map(Locale.parse, _LANGUAGES):
+    for locale in map(Locale.parse, _LANGUAGES.split()):
         for width in ("abbreviated", "wide"):
             for form in ("format", "stand-alone"):
                 for number, name in locale.months[form][width].items():
@@ -96,22 +95,23 @@ def units() -> frozenset[str]:
     """Words that stand behind a measured or paid quantity, casefolded."""
     named = {
         word.casefold()
-        for locale in map(Locale.parse, _LANGUAGES)
-        for unit in _UNITS
+        for locale in map(Locale.parse, _LANGUAGES.split())
+        for unit in _UNITS.split()
         for count in (1, 2, 5, 11)
         for word in format_unit(count, unit, "long", locale=locale).split()
     }
-    return frozenset({word for word in named if not any(c.isdigit() for c in word)}.union(_OTHER_UNITS))
+    return frozenset({word for word in named if not any(c.isdigit() for c in word)}.union(_OTHER_UNITS.split(), _MONEY.split()))
 
 
 @cache
 def _values() -> dict[str, str]:
     amounts = [*range(1, 21), *range(30, 101, 10)]
-    return {word: str(amount) for line in _NUMBERS for amount, words in zip(amounts, line.split(), strict=False) for word in words.split("|") if word != "-"}
+    pairs = ((amount, words) for line in _NUMBERS for amount, words in zip(amounts, line.split(), strict=False))
+    return {word: str(amount) for amount, words in pairs for word in words.split("|") if word != "-"}
 
 
 def with_digits(text: str) -> str:
-    """The text with numbers in words, 1 to 20 and tens up to 100, as digits. A word before a digit stays: in Vietnamese, `năm 2026` is a year and not a five."""
+    """The text with numbers in words, 1 to 20 and tens up to 100, as digits. A word before a digit stays: `năm 2026` is a year, and no five."""
 
     def digits(match: re.Match[str]) -> str:
         word = match[0].casefold()

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -123,7 +124,7 @@ class _Reader:
         if not any(c.isdigit() for c in self.text):
             return []
         for pattern, reader, mask in _READERS:
-            self.left = pattern.sub(lambda match, reader=reader, mask=mask: self._take(match, reader, mask), self.left)  # type: ignore[misc]
+            self.left = pattern.sub(partial(self._take, reader=reader, mask=mask), self.left)
         return [figure for _, figure in sorted(self.found, key=lambda one: one[0])]
 
     def _take(self, match: re.Match[str], reader: "_Read", mask: str) -> str:
@@ -257,7 +258,7 @@ def _hours(match: re.Match[str], _: _Reader) -> list[Figure] | None:
     return [found] if found else None
 
 
-def _hour_before_time(match: re.Match[str], reader: _Reader) -> list[Figure] | None:
+def _hour_before_time(match: re.Match[str], _: _Reader) -> list[Figure] | None:
     """The first hour of "9–11:30 a.m." and "from 9 to 17 Uhr"."""
     hour = int(match["h"])
     if hour > 24:
@@ -332,9 +333,13 @@ def _plain_number(match: re.Match[str], reader: _Reader) -> list[Figure]:
     shows: list[Atom] = [_number(value) for value in values]
     if len(digits) >= 7:
         shows.append(("digits", digits[-8:]))
-    word = _WORD_AFTER.match(after)
-    is_measured = is_percent or powers or _CURRENCY_BEFORE.search(before) or (word and (word[1].casefold() in units() or unicodedata.category(word[1][0]) == "Sc"))
+    is_measured = is_percent or powers or _CURRENCY_BEFORE.search(before) or _has_unit(after)
     return [_as(match[0], *readings, shows=shows, is_count=not is_measured and written.isdigit() and int(written) < 100)]
+
+
+def _has_unit(after: str) -> bool:
+    word = _WORD_AFTER.match(after)
+    return word is not None and (word[1].casefold() in units() or unicodedata.category(word[1][0]) == "Sc")
 
 
 class _Powers(NamedTuple):

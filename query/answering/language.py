@@ -1,6 +1,31 @@
-"""Names of languages."""
+"""Language of a reply: the one that the caller asks for, else that of the question, else that of the conversation."""
+
+from collections.abc import Mapping, Sequence
 
 from babel import Locale, UnknownLocaleError
+
+from almanac.query.retrieval.question_language import question_language
+from almanac.schemas.errors import UsageError
+
+
+def reply_language(question: str, history: Sequence[Mapping[str, str]], asked: str | None) -> str | None:
+    """Tag of the language that a reply is written in; None leaves it to the model.
+
+    `asked` if the caller names a language; else that of the question; else, for "2?" and the like, that of the last message of the user in `history` (oldest
+    first) whose language can be identified. Raises UsageError where `asked` is not the tag of a known language.
+    """
+    if asked is not None:
+        return _require_language(asked)
+    texts = [question, *(message.get("content", "") for message in reversed(history) if message.get("role") == "user")]
+    return next((found for text in texts if isinstance(text, str) and (found := question_language(text))), None)
+
+
+def _require_language(tag: str) -> str:
+    try:
+        Locale.parse(tag, sep="-")
+    except (UnknownLocaleError, ValueError):
+        raise UsageError(f"there is no language '{tag}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR") from None
+    return tag
 
 
 def language_name(tag: str) -> str:

@@ -23,6 +23,7 @@ _LEAST_TOKENS = 60  # minimum size of a useful passage
 _HISTORY = 6  # maximum number of earlier messages
 _HISTORY_CHARACTERS = 4000  # maximum length of one message
 _GAP = "…"
+_SHORT_LINE = 240  # maximum characters of a line of a record, its label included, that is shown before its longer texts
 # Control tokens of chat templates: servers may interpret them as the end or the start of a message, even in the middle of a text.
 _CONTROL = re.compile(r"<(\|[^|<>\n]{1,40}\|)>|<(/?s|/?(?:start|end)_of_turn|bos|eos)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS))\]")
 
@@ -46,7 +47,8 @@ def select_passages(
     """Selects passages for a prompt within a token budget.
 
     Documents share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Within a document, the best hits come first. A hit
-    that does not fit is cut to the sentences around the one with the highest word overlap, and left out where less than 60 tokens remain for it.
+    that does not fit is cut to the sentences around the one with the highest word overlap, and left out where less than 60 tokens remain for it. Of a record,
+    the short labelled lines at its beginning are kept before any of its longer texts.
 
     Args:
         question: The question.
@@ -78,7 +80,12 @@ def select_passages(
 
 
 def make_messages(
-    pathway: Pathway, title: str, question: str, passages: Sequence[Passage], history: Sequence[Mapping[str, str]], language: str | None
+    pathway: Pathway,
+    title: str,
+    question: str,
+    passages: Sequence[Passage],
+    history: Sequence[Mapping[str, str]],
+    language: str | None,
 ) -> list[Message]:
     """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with its passages.
 
@@ -88,7 +95,7 @@ def make_messages(
         question: The question.
         passages: Passages to quote; not used on the pathway `llm-fallback`.
         history: Earlier messages, oldest first.
-        language: Primary tag of the reply's language; None leaves it to the model to identify that of the question.
+        language: Tag of the reply's language; None leaves it to the model to identify that of the question.
 
     Returns:
         Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same role are joined, and those of the
@@ -115,7 +122,23 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
 
 
 def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """The part of a hit that fits `share` tokens: whole sentences around the one with the highest word overlap with the question."""
+    """The part of a hit that fits `share` tokens: of a record, its short lines first; then whole sentences around the best one for the question."""
+    if hit.passage is None:
+        return _sentences_around(question, hit, language, share, count_tokens)
+    lines = hit.passage.splitlines(keepends=True)
+    count = next((n for n, line in enumerate(lines) if len(line) > _SHORT_LINE), len(lines))
+    while count and count_tokens("".join(lines[:count])) > share:
+        count -= 1
+    head, rest = "".join(lines[:count]), "".join(lines[count:])
+    left = share - count_tokens(head) - 1  # rounding: two texts may have a token more than both together
+    if not rest.strip() or left < min(_LEAST_TOKENS, share):
+        return head.rstrip()
+    text = hit.model_copy(update={"passage": None, "text": rest, "start": None, "end": None})
+    return head + _sentences_around(question, text, language, left, count_tokens)
+
+
+def _sentences_around(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
+    """The part of a hit's text that fits `share` tokens: whole sentences around the one with the highest word overlap with the question."""
     sentences = sentences_of([hit], language)
     text, room = hit.readable, share - 2 * count_tokens(_GAP)
     first = last = _most_asked(question, sentences, language_of(hit, language)) if sentences else 0
@@ -160,8 +183,8 @@ def _seal(question: str, passages: Sequence[Passage]) -> str:
 
 def _quoted(passage: Passage, seal: str) -> str:
     title = " ".join(_as_data(passage.hit.title).split())
-    tags = passage.hit.metadata.get("tags")
-    tagged = f"\nTags: {' '.join(_as_data(', '.join(map(str, tags))).split())}" if isinstance(tags, list) and tags else ""
+    tags = passage.hit.tags
+    tagged = f"\nTags: {' '.join(_as_data(', '.join(tags)).split())}" if tags else ""
     return f"<<<passage {seal} [{passage.number}]\nTitle: {title}{tagged}\n\n{_as_data(passage.text)}\n<<<end {seal}"
 
 

@@ -433,7 +433,11 @@ class Retriever:
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
         rows = [row | {"metadata": self.metadata_for(workspace, row["metadata"])} for row in self.opened.rows([one.chunk_id for one in candidates])]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
-        return [_hit(rank, one, row, near) for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)]
+        tags = self._declared.tags.field if self._declared.tags else "tags"
+        return [
+            _hit(rank, one, row, near, _as_tags(row["metadata"].get(tags)))
+            for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)
+        ]
 
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
         """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without the chunk itself."""
@@ -454,9 +458,9 @@ def _readable(row: dict[str, Any]) -> str:
     return str(row["text"] if row["passage"] is None else row["passage"])
 
 
-def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None) -> Hit:
+def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None, tags: list[str]) -> Hit:
     scores = {"dense": one.dense, "lexical": one.lexical, "tag": one.tag, "cluster": one.cluster, "rerank": one.rerank}
-    return Hit(rank=rank, score=one.score, scores=scores, neighbours=neighbours, **{name: row[name] for name in _HIT_FIELDS})
+    return Hit(rank=rank, score=one.score, scores=scores, neighbours=neighbours, tags=tags, **{name: row[name] for name in _HIT_FIELDS})
 
 
 def _required(vector: Vectors | None) -> Vectors:

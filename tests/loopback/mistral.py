@@ -46,7 +46,7 @@ def reply_to(messages: list[dict[str, Any]]) -> str:
 
 @dataclass
 class LoopbackMistral:
-    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of all."""
+    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of all; `says` is what chats answer."""
 
     port: int = 0
     dimension: int = 1024
@@ -54,6 +54,7 @@ class LoopbackMistral:
     times: int = _ALWAYS
     patience_s: float = 1.0  # how long what is late takes
     asked: list[dict[str, Any]] = field(default_factory=list)
+    says: str | None = None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -126,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"id": "embd-1", "object": "list", "model": asked["model"], "data": data, "usage": usage}
 
     def _chat(self, asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        reply = reply_to(asked["messages"])
+        reply = self.mistral.says or reply_to(asked["messages"])
         usage = {"prompt_tokens": 9, "completion_tokens": len(reply) // 4, "total_tokens": 9 + len(reply) // 4}
         told = {"id": "cmpl-1", "created": 1700000000, "model": asked["model"]}
         choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}

@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 from almanac.query.answering.answer import UNKNOWN
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
+from almanac.query.models.generators import MistralGenerator
+from almanac.schemas.declaration.generate import Generate
+from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import Hit
-from tests.query.answering import Says, ask, make_hit
+from tests.loopback.mistral import LoopbackMistral
+from tests.query.answering import Says, ask, declared, make_hit
 
 
 def _messages(hits: list[Hit], question: str = "When is a refund paid?", pathway: Pathway = "kb-only", history: list[Message] | None = None) -> list[Message]:
@@ -64,6 +68,58 @@ def test_language_of_the_question_is_that_of_the_reply() -> None:
     ]:
         ask(question, [make_hit(1, "Fourteen days.")], generator=model)
         assert wanted in model.asked[0]["content"]
+
+
+def test_language_asked_for_comes_first_then_the_question_then_the_conversation() -> None:
+    model, hits = Says(UNKNOWN), [make_hit(1, "Fourteen days.")]
+    history = [
+        {"role": "user", "content": "Quel est le tarif pour un adulte ?"},
+        {"role": "assistant", "content": "The adult price is on the list of prices."},
+        {"role": "user", "content": "12?"},
+    ]
+    for question, asked, wanted in [
+        ("2?", None, "Write in French (fr)."),
+        ("Giá cho trẻ em là bao nhiêu vậy?", None, "Write in Vietnamese (vi)."),
+        ("2?", "he", "Write in Hebrew (he)."),
+        ("2?", "pt-BR", "Write in Portuguese (Brazil) (pt-BR)."),
+    ]:
+        ask(question, hits, generator=model, history=history, language=asked)
+        assert wanted in model.asked[0]["content"]
+    with pytest.raises(UsageError, match="no language 'klingon'"):
+        ask("2?", hits, generator=model, language="klingon")
+
+
+_RECORD = "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026\nCode: TO1101\n"
+_ITINERARY = "Itinerary: " + "The junk sails past limestone islands. " * 60 + "On the second day you see a cave. " + "Lunch is served on deck. " * 60
+
+
+def test_labelled_lines_of_a_record_are_kept_before_its_long_texts() -> None:
+    hits = [make_hit(1, "A junk in the bay.", passage=_RECORD + _ITINERARY, start=None), make_hit(2, "A visa takes ten days.")]
+    whole, short = select_passages("When do I see a cave?", hits, "en", budget=5000), select_passages("When do I see a cave?", hits, "en", budget=200)
+    assert whole[0].text == _RECORD + _ITINERARY
+    assert short[0].text.startswith(_RECORD + "…")
+    assert "On the second day you see a cave." in short[0].text
+    assert sum(estimate_prompt_tokens(passage.text) for passage in short) <= 200
+    tight = select_passages("cave?", hits[:1], "en", budget=14)
+    assert tight[0].text == "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026"
+
+
+def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MISTRAL_API_KEY", "any")
+    declaration = declared(retrieve={"tags": {"field": "topics"}}, generate={"provider": "mistral", "temperature": 0.3, "max_tokens": 500})
+    hits = [make_hit(1, "A junk in the bay.", title="Hạ Long", passage=_RECORD, metadata={"topics": ["sea", "family"]}, start=None)]
+    history = [{"role": role, "content": f"{role} {n}"} for n in range(4) for role in ("user", "assistant")]
+    with LoopbackMistral() as server:
+        server.says = "Người lớn trả 9,5 triệu đồng [1]."
+        generator = MistralGenerator(Generate(provider="mistral", server_url=server.url))
+        answer = ask("Giá tour Hạ Long cho người lớn là bao nhiêu?", hits, generator=generator, declaration=declaration, history=history)
+        [asked] = server.asked
+    system, *turns, last = asked["messages"]
+    assert (asked["temperature"], asked["max_tokens"]) == (0.3, 500)
+    assert "Write in Vietnamese (vi)." in system["content"]
+    assert [turn["content"] for turn in turns] == [f"{role} {n}" for n in (1, 2, 3) for role in ("user", "assistant")]
+    assert f"[1]\nTitle: Hạ Long\nTags: sea, family\n\n{_RECORD}\n<<<end" in last["content"]
+    assert (answer.reply, answer.sources[0].tags, answer.sources[0].passage) == (server.says, ["sea", "family"], _RECORD)
 
 
 def test_last_six_messages_take_turns_and_bring_no_old_numbers() -> None:

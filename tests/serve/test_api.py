@@ -102,6 +102,26 @@ def test_options_reach_the_model_and_the_search(api: httpx.Client, mistral: Loop
     assert answer["pathway"] in ("kb-augmented", "llm-fallback")
 
 
+def test_language_of_the_reply_may_be_asked_for(api: httpx.Client, mistral: LoopbackMistral) -> None:
+    mistral.strike(None)
+    asked = {"message": QUESTION, "kb": "guide", "options": {"language": "he"}}
+    assert api.post("/api/chat", json=asked).status_code == 200
+    assert "Write in Hebrew (he)." in mistral.asked[-1]["messages"][0]["content"]
+    refused = api.post("/api/chat", json={**asked, "options": {"language": "qq"}})
+    assert (refused.status_code, refused.json()["where"]) == (422, "language")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_sentence_whose_figures_no_passage_has_is_left_out(api: httpx.Client, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+    mistral.strike(None)
+    monkeypatch.setattr(mistral, "says", "In winter the garden closes at 5 [1]. A ticket costs 12 euros [1].")
+    response = api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "stream": stream})
+    answer = events_of(response)[-1][1] if stream else response.json()
+    assert (answer["reply"], answer["dropped_sentences"]) == ("In winter the garden closes at 5 [1].", 1)
+    if stream:
+        assert "".join(data["text"] for name, data in events_of(response) if name == "token") == answer["reply"]
+
+
 def test_the_environment_sets_what_a_chat_leaves_out(serving: Serving, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RETRIEVAL_K": "1", "TEMPERATURE": "0.7", "INDEX_NAME": "guide", "MAX_INPUT_CHARS": "40"}.items():
         monkeypatch.setenv(name, value)

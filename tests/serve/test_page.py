@@ -329,6 +329,15 @@ def test_hebrew_reads_from_the_right(open_page: Open) -> None:
     assert reply.evaluate("element => getComputedStyle(element).direction") == "rtl"
 
 
+def test_page_says_what_was_left_out(open_page: Open, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mistral, "says", "In winter the garden closes at five [1]. A ticket costs 12 euros [1].")
+    page = open_page()
+    _choose(page, "A guide to the palace")
+    _ask(page, "When does the garden close in winter?")
+    expect(_turn(page)).to_contain_text("1 sentence without support was left out")
+    expect(_turn(page)).not_to_contain_text("12 euros")
+
+
 def test_everything_is_reached_by_keyboard(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("Tab")

@@ -51,8 +51,13 @@ function showAnswer(made, answer, onCite) {
   else if (answer.pathway === "llm-fallback") notice.textContent = "The model wrote this without the documents. Check it elsewhere.";
   if (answer.note) notice.append(...(notice.textContent ? [" "] : []), element("span", { dir: "auto" }, [answer.note]));
   made.querySelector(".sources").replaceChildren(...answer.sources.map((source) => sourceItem(source, onCite)));
-  const facts = [answer.citation, answer.answered ? PATHWAYS[answer.pathway] : null, `${answer.kb} ${answer.version}`];
+  const facts = [answer.citation, answer.answered ? PATHWAYS[answer.pathway] : null, leftOut(answer.dropped_sentences), `${answer.kb} ${answer.version}`];
   made.querySelector(".facts").replaceChildren(...facts.filter(Boolean).map((fact) => element("span", { dir: "auto" }, [fact])));
+}
+
+function leftOut(count) {
+  if (!count) return null;
+  return count === 1 ? "1 sentence without support was left out" : `${count} sentences without support were left out`;
 }
 
 function sourceItem(source, onCite) {
