@@ -67,6 +67,7 @@ _NUMBERS = (
 )
 _PREFIXES = "ובלמהשכ"  # Hebrew particles are written onto the word
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff])+(?!\s*\d)")  # vowel signs of Indic scripts are no letters to `re`
+_ROMAN = re.compile(r"\b(X{0,3})(IX|IV|V?I{0,3})(?=(?:e|er|ème|º)?\b)")
 _CJK = re.compile(r"([一二三四五六七八九])?(十)([一二三四五六七八九])?|[一二三四五六七八九]")
 
 
@@ -110,8 +111,25 @@ def _values() -> dict[str, str]:
     return {word: str(amount) for amount, words in pairs for word in words.split("|") if word != "-"}
 
 
+@cache
+def _tens_and_ones() -> re.Pattern[str]:
+    tens, ones = ("|".join(word for word, value in _values().items() if int(value) in values) for values in (range(20, 100, 10), range(1, 10)))
+    return re.compile(rf"\b({tens})[- ]({ones})\b", re.IGNORECASE)
+
+
 def with_digits(text: str) -> str:
-    """The text with numbers in words, 1 to 20 and tens up to 100, as digits. A word before a digit stays: `năm 2026` is a year, and no five."""
+    """The text with numbers in words, 1 to 99 and 100, and Roman ones from II to XXXIX, as digits.
+
+    A word before a digit stays: `năm 2026` is a year, and no five.
+    """
+
+    def tens_and_ones(match: re.Match[str]) -> str:
+        return str(int(_values()[match[1].casefold()]) + int(_values()[match[2].casefold()]))
+
+    def roman(match: re.Match[str]) -> str:
+        if len(match[0]) < 2:
+            return match[0]
+        return str(10 * len(match[1]) + {"IX": 9, "IV": 4}.get(match[2], 5 * match[2].count("V") + match[2].count("I")))
 
     def digits(match: re.Match[str]) -> str:
         word = match[0].casefold()
@@ -123,4 +141,4 @@ def with_digits(text: str) -> str:
         tens, ones = ("一二三四五六七八九".find(match[n] or "-") + 1 for n in (1, 3))
         return str(10 * (tens or 1) + ones)
 
-    return _CJK.sub(cjk, _WORD.sub(digits, text))
+    return _CJK.sub(cjk, _WORD.sub(digits, _tens_and_ones().sub(tens_and_ones, _ROMAN.sub(roman, text))))

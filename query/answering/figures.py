@@ -86,9 +86,10 @@ _AT = r"\b(?:at|um|gegen|ab|a las?|às|alle|lúc|kl\.?|в|с)|בשעה|السا�
 _NOON = rf"(?:(?P<am>{BEFORE_NOON})|(?P<pm>{AFTER_NOON}))"
 _NOON_FIRST = rf"(?:(?P<am_first>{BEFORE_NOON_FIRST})|(?P<pm_first>{AFTER_NOON_FIRST}))"
 _NUMBER = r"\d{1,3}(?:[ '’]\d{3})+(?!\d)(?:[.,]\d{1,2}(?!\d))?|\d+(?:[.,]\d+)*"
-_POWER = re.compile(rf"\s?({'|'.join(sorted(map(re.escape, [*POWERS, 'mil', 'billion', 'billions']), key=len, reverse=True))})\.?(?![^\W\d_])", re.IGNORECASE)
-_CJK_POWERS = "百千仟万萬億亿兆백천만억조"
 _OTHER_POWERS = {"mil": 3, "billion": 9, "billions": 9}
+_POWER_WORDS = "|".join(sorted(map(re.escape, [*POWERS, *_OTHER_POWERS]), key=len, reverse=True))
+_POWER = re.compile(rf"\s?({_POWER_WORDS})\.?(?![^\W\d_])", re.IGNORECASE)
+_CJK_POWERS = "百千仟万萬億亿兆백천만억조"
 _CURRENCY_BEFORE = re.compile(r"(?:[^\W\d_]*\$|[₠-⃏£¥￥]|\b(?:usd|eur|vnd|gbp|chf|jpy|inr|rs\.?|nis|ils))\s?$", re.IGNORECASE)
 _WORD_AFTER = re.compile(r"[\s-]?([^\s\d\0\1.,:;!?()\[\]/\\|*_-]+)")
 _CODE_BEFORE = re.compile(r"(?:^|[^\w])([A-Z]{2,5})[ -]$")
@@ -105,7 +106,9 @@ def _plain_sign(c: str) -> str:
         return c
     if c.isdecimal():
         return str(unicodedata.decimal(c))
-    kind = unicodedata.decomposition(c).partition(" ")[0]
+    kind, _, base = unicodedata.decomposition(c).partition(" ")
+    if kind == "<sub>" and unicodedata.category(c) == "No":  # CO₂
+        return chr(int(base, 16))
     return unicodedata.normalize("NFKC", c) if kind in ("<wide>", "<narrow>", "<noBreak>", "<compat>") and unicodedata.category(c) != "No" else c
 
 
@@ -306,6 +309,13 @@ def _cjk_number(match: re.Match[str], _: _Reader) -> list[Figure]:
     return [_as(match[0], [_number(value)])]
 
 
+def _sum(match: re.Match[str], _: _Reader) -> list[Figure]:
+    """A number in parts: 12 triệu 500 nghìn."""
+    parts = re.findall(rf"({_NUMBER})\s?({_POWER_WORDS})", match[0], re.IGNORECASE)
+    values = [_values(number)[0].scaleb(POWERS.get(word.casefold()) or _OTHER_POWERS[word.casefold()]) for number, word in parts]
+    return [_as(match[0], [_number(sum(values, Decimal(0)))], [_number(value) for value in values])]
+
+
 def _plain_number(match: re.Match[str], reader: _Reader) -> list[Figure]:
     written = match["n"]
     before, after = reader.text[max(0, match.start() - 8) : match.start()], reader.text[match.end() : match.end() + 40]
@@ -379,7 +389,7 @@ def _values(written: str) -> list[Decimal]:
 
 _FLAGS = re.IGNORECASE
 _READERS: tuple[tuple[re.Pattern[str], _Read, str], ...] = (
-    (re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\w+", _FLAGS), _no_figure, _READ),
+    (re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\w+|(?<=[\d\s])[ckd]?m[23]\b", _FLAGS), _no_figure, _READ),
     (re.compile(rf"{_START}(?P<y>[12]\d{{3}})(?P<s>[-/.])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}})(?!\d)", _FLAGS), _iso_date, _READ),
     (re.compile(rf"{_START}(?P<a>\d{{1,2}})(?P<s>[-/.])\s?(?P<b>\d{{1,2}})(?P=s)\s?(?P<y>\d{{4}}|\d{{2}})(?![\d])", _FLAGS), _numeric_date, _READ),
     (re.compile(r"(?:(?P<y>\d{4})\s*[年년]\s*)?(?<!\d)(?P<m>\d{1,2})\s*[月월]\s*(?:(?P<d>\d{1,2})\s*[日일号號])?"), _cjk_date, _READ),
@@ -390,7 +400,7 @@ _READERS: tuple[tuple[re.Pattern[str], _Read, str], ...] = (
     (re.compile(rf"{_START}(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})(?![\d/])"), _short_date, _READ),
     (
         re.compile(
-            rf"(?:{_NOON_FIRST}\s?|\0t)?(?<![\d.,:/])(?P<h>\d{{1,2}})\s?(?P<sep>:|\.|g|{_HOUR})\s?(?P<m>[0-5]\d)(?![\d])(?!\.\d)(?::\d\d(?:\.\d+)?)?(?!:)"
+            rf"(?:{_NOON_FIRST}\s?|\0t)?(?<![\d.,:/])(?P<h>\d{{1,2}})\s?(?P<sep>:|\.|g|h|{_HOUR})\s?(?P<m>[0-5]\d)(?![\d])(?!\.\d)(?::\d\d(?:\.\d+)?)?(?!:)"
             rf"(?:\s?(?:分|phút|분))?(?:\s?(?P<word>{_HOUR}))?(?:\s?{_NOON})?",
             _FLAGS,
         ),
@@ -410,5 +420,6 @@ _READERS: tuple[tuple[re.Pattern[str], _Read, str], ...] = (
     (re.compile(r"(?<![\w.,])(?:\+|\(?0|1[-. ]?[89]00[-. ])[\d\s().\-–/]{5,20}\d(?!\d|,\d)"), _phone, _READ),
     (re.compile(r"(?<![\w\0\1])(?=[\w/-]*\d)[A-Za-zÀ-ɏΑ-ωА-я][\w]*(?:[-_/][\w]+)*"), _code, _READ),
     (re.compile(rf"(?<!\d)(?:\d+(?:[.,]\d+)*\s?[{_CJK_POWERS}]+(?![克米瓦])\s?)+(?:\d{{1,4}}(?![\d.,]))?"), _cjk_number, _READ),
+    (re.compile(rf"(?<!\d)(?:(?:{_NUMBER})\s(?:{_POWER_WORDS})\s){{1,3}}(?:{_NUMBER})\s(?:{_POWER_WORDS})\b", _FLAGS), _sum, _READ),
     (re.compile(rf"(?<!\d)(?P<n>{_NUMBER})"), _plain_number, _READ),
 )
