@@ -72,6 +72,7 @@ def _missing(said: str, *texts: str) -> list[str]:
         ("14 November 2026", "Departures in 2026: 14 November, 21 November"),
         ("1er décembre", "December 1"),
         ("11/14/2026", "14 November 2026"),
+        ("tháng 11", "in November"),
         # numbers in words, codes, telephones
         ("14 days", "fourteen days"),
         ("2 כבלים ו-3 מתאמים", "שני כבלים ושלושה מתאמים"),
