@@ -433,9 +433,9 @@ class Retriever:
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
         rows = [row | {"metadata": self.metadata_for(workspace, row["metadata"])} for row in self.opened.rows([one.chunk_id for one in candidates])]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
-        tags = self._declared.tags.field if self._declared.tags else "tags"
+        tagged = self._declared.tags.field if self._declared.tags else "tags"
         return [
-            _hit(rank, one, row, near, _as_tags(row["metadata"].get(tags)))
+            _hit(rank, one, row, near, _as_tags(row["metadata"].get(tagged)))
             for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)
         ]
 

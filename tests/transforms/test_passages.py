@@ -90,7 +90,8 @@ def test_values_are_written_as_people_write_them(value: Any, rule: dict[str, Any
     ("name", "label"),
     [
         ("departure_date", "Departure date"), ("departurePoint", "Departure point"), ("tourID", "Tour ID"), ("id", "ID"),
-        ("price-per-night", "Price per night"), ("Room type", "Room type"), ("מחיר", "מחיר"), ("tên_tour", "Tên tour"), ("HTMLParser", "HTML parser"), ("B2B price", "B2B price"), ("__", "__"),
+        ("price-per-night", "Price per night"), ("Room type", "Room type"), ("מחיר", "מחיר"), ("tên_tour", "Tên tour"),
+        ("HTMLParser", "HTML parser"), ("B2B price", "B2B price"), ("__", "__"),
     ],
 )  # fmt: skip
 def test_a_label_is_the_name_in_words(name: str, label: str) -> None:
