@@ -264,9 +264,7 @@ def _described(index: PublishedIndex, version: str) -> KnowledgeBase:
 def _chunk(hit: Hit, language: str) -> FoundChunk:
     own = {"source": hit.document_id, "chunk_index": hit.ordinal, "url": hit.url, "title": hit.title, "chunk_id": hit.chunk_id}
     told = {"id": f"{hit.document_id}_{hit.ordinal}", "language": None if language == "auto" else language}
-    return FoundChunk(
-        text=hit.text, passage=hit.passage, metadata={**told, **hit.metadata, **own}, score=hit.score, relevance=hit.relevance, confidence=hit.confidence
-    )
+    return FoundChunk(text=hit.text, metadata={**told, **hit.metadata, **own}, score=hit.score)
 
 
 def _event(name: str, data: dict[str, Any] | BaseModel) -> str:

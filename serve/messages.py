@@ -128,17 +128,11 @@ class SourcesQuery(VersionsQuery):
 
 
 class FoundChunk(BaseModel):
-    """A hit in short form; `relevance` and `confidence` as in a search. `passage` is what there is to read of a record, null for a part of a document.
-
-    `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id.
-    """
+    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id."""
 
     text: str
-    passage: str | None
     metadata: dict[str, Any]
     score: float
-    relevance: float | None
-    confidence: Confidence | None
 
 
 class FoundChunks(BaseModel):

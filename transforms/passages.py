@@ -29,7 +29,7 @@ _Pair = tuple[str, str]
 
 
 def passage_of(source: Source, values: Mapping[str, Any], names: Sequence[str], title: str, text: str, *, language: str, workspace: str | None) -> str | None:
-    """Writes the passage of a record; None where it would be empty.
+    """Writes the passage of a record; None where no field is to be shown, so that its text is all there is to read.
 
     One line for each value, in the order of `names`; long texts follow, the longest last, in 12,000 characters for the passage. No line gives way to a long
     text. At the end stands what the record's text holds beyond all that.
@@ -46,11 +46,14 @@ def passage_of(source: Source, values: Mapping[str, Any], names: Sequence[str], 
     rules = source.declared_fields()
     shown = [name for name in names if name != workspace]
     own = [pair for name in shown for pair in _pairs(label_of(name, rules.get(name)), values.get(name), rules.get(name), language)]
+    if not own:
+        return None
     lines = [pair for pair in own if not _is_long(pair[1])]
     more = [name for name in _names_in_text(source, values, rules) if name not in {*names, workspace, "url", "title"} and values.get(name) != title]
     behind = [pair for name in more for pair in _pairs(label_of(name, rules.get(name)), values.get(name), rules.get(name), language)]
     behind += [("Text", words)] if (words := _own_words(source, text)) else []
-    return _within_budget(lines, [*sorted((pair for pair in own if _is_long(pair[1])), key=lambda pair: len(pair[1])), *behind]) or None
+    texts = sorted((pair for pair in own if _is_long(pair[1])), key=lambda pair: len(pair[1]))
+    return _within_budget(lines, [*texts, *behind])
 
 
 def label_of(name: str, rule: FieldRule | None = None) -> str:

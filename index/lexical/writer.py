@@ -38,8 +38,8 @@ _HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment is wr
 _ROWS = 2000  # rows in memory at a time
 _LEAST_KNOWN = 12  # characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance
 _FEW_DIGITS = 6  # an id of more digits is typed by nobody who does not mean it
-_LONG_ID, _CHANGES = 12, 4  # letters and digits of a generated id, and how often they take turns in it: 1 in TO1101, 3 in WH1000XM4
-_TURN = re.compile(r"(?<=[a-z])[-_]?(?=\d)|(?<=\d)[-_]?(?=[a-z])", re.IGNORECASE)
+# Ids that a program made: a long run of letters and digits in lower case, or a UUID. Codes that people type are short, in capitals, or in words.
+_GENERATED = re.compile(r"(?=.*\d)(?=.*[a-z])[A-Za-z\d]{12,}|(?i:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})")
 _ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 _Terms = tuple[str, str | None]
 
@@ -157,7 +157,7 @@ def _added(passage: str, said: str, title: str, document_id: str) -> Iterator[st
 
 def _is_untyped(value: str) -> bool:
     """Whether an id is one that nobody types into a search."""
-    return len(value) <= _FEW_DIGITS if value.isdecimal() else len(value) >= _LONG_ID and len(_TURN.findall(value)) >= _CHANGES
+    return len(value) <= _FEW_DIGITS if value.isdecimal() else _GENERATED.fullmatch(value) is not None
 
 
 def _analyzed(row: dict[str, Any], declared: str) -> _Terms:

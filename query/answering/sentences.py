@@ -191,8 +191,8 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
 def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
     """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as context.
 
-    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value that is a sentence itself needs no label, and
-    one that is a question is the context of what follows, as in pairs of question and answer.
+    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value that consists of sentences is split
+    into them, without its label, and one that is a question is the context of what follows, as in pairs of question and answer.
     """
     passage, under = hit.readable, _Under(_title(hit))
     for part in parts_of(passage):
@@ -203,9 +203,13 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
                 yield piece._replace(start=part.start + piece.start, end=part.start + piece.end)
         elif value.endswith(_QUESTION_END):
             under.question = value
-        elif value not in (hit.title, hit.url) and not (value == hit.document_id and value.isdecimal()) and any(c.isalnum() for c in value):
-            is_sentence = bool(_STOP.search(value)) and " " in value
-            yield _Piece(part.start if is_sentence else part.begin, part.end, f"{under} {part.label}".strip() if is_sentence else str(under), is_cut=False)
+        elif value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value):
+            pass
+        elif _STOP.search(value) and " " in value:
+            for first, last in split(value, language):
+                yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), is_cut=False)
+        else:
+            yield _Piece(part.begin, part.end, str(under), is_cut=False)
 
 
 def _is_shouted(line: str) -> bool:

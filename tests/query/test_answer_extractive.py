@@ -198,7 +198,7 @@ Tour name: The junk
 Code: 1101
 Departure: 14/11/2026
 Price, adult: 9.500.000 ₫
-Note: Bring your passport.
+Note: Bring your passport. Dogs stay ashore.
 
 Cancellation terms:
 If you cancel
@@ -223,6 +223,7 @@ def test_a_line_of_a_record_is_a_sentence_and_a_long_text_has_its_label_as_conte
         ("Departure: 14/11/2026", "The junk"),
         ("Price, adult: 9.500.000 ₫", "The junk"),
         ("Bring your passport.", "The junk Note"),
+        ("Dogs stay ashore.", "The junk Note"),
         ("15 days before: 10%", "The junk Cancellation terms If you cancel"),
         ("The whole price is kept.", "The junk Cancellation terms If you cancel"),
         ("Storms are another matter.", "The junk Cancellation terms If you cancel"),

@@ -21,7 +21,7 @@ def index(bases: Bases) -> Iterator[PublishedIndex]:
 
 
 def _expected(index: PublishedIndex, **asked: Any) -> list[tuple[str, str, str, float]]:
-    return [(hit.chunk_id, hit.text, hit.url, hit.score) for hit in index.search(QUESTION, **asked).hits]
+    return [(hit.chunk_id, hit.readable, hit.url, hit.score) for hit in index.search(QUESTION, **asked).hits]
 
 
 @pytest.mark.parametrize("asked", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])

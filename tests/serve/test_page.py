@@ -190,6 +190,7 @@ def test_a_citation_opens_the_passage_with_the_quote_in_it(open_page: Open) -> N
     passage = page.get_by_role("dialog", name="Opening hours")
     expect(passage.locator("mark")).to_have_text("The garden closes at six in summer and at five in winter.")
     expect(passage.locator("blockquote")).to_contain_text("Where to begin is up to you.")
+    expect(passage.locator("strong")).to_have_text(["Title:", "URL:", "Text:"])  # the area keeps workspaces apart
     link = passage.get_by_role("link")
     assert link.get_attribute("href") == "https://garden.example/hours"
     assert link.get_attribute("rel") == "noopener noreferrer"

@@ -90,8 +90,8 @@ def test_values_are_written_as_people_write_them(value: Any, rule: dict[str, Any
     ("name", "label"),
     [
         ("departure_date", "Departure date"), ("departurePoint", "Departure point"), ("tourID", "Tour ID"), ("id", "ID"),
-        ("price-per-night", "Price per night"), ("Room type", "Room type"), ("מחיר", "מחיר"), ("tên_tour", "Tên tour"),
-        ("HTMLParser", "HTML parser"), ("B2B price", "B2B price"), ("__", "__"),
+        ("price-per-night", "Price per night"), ("Room type", "Room type"), ("מחיר", "מחיר"), ("tên_tour", "Tên tour"), ("HTMLParser", "HTML parser"),
+        ("B2B price", "B2B price"), ("__", "__"),
     ],
 )  # fmt: skip
 def test_a_label_is_the_name_in_words(name: str, label: str) -> None:
@@ -127,6 +127,7 @@ def test_the_field_that_keeps_workspaces_apart_is_never_shown() -> None:
     fields = {"name": "The junk", "team": "red"}
     assert _passage(fields, {name: {} for name in fields}, text="{name} {team}", workspace="team") == "Name: The junk"
     assert _passage(fields, workspace="team", text=None) == "Name: The junk"
+    assert _passage(fields, {name: {} for name in fields}, metadata=["team"], workspace="team") == ""
 
 
 def test_long_texts_share_the_budget_and_no_line_gives_way_to_them() -> None:
