@@ -43,7 +43,7 @@ def main() -> None:
     if arguments.side:
         _bare(arguments.side)
         return
-    passages = _passages(arguments.corpus, arguments.passages)
+    passages = passages_of(arguments.corpus, arguments.passages)
     rounds = [_round(passages, arguments.precision) for _ in range(arguments.rounds)]
     _show(rounds, passages)
 
@@ -58,7 +58,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _passages(corpora: list[Path], wanted: int) -> list[str]:
+def passages_of(corpora: list[Path], wanted: int) -> list[str]:
     """Different passages of real text, evenly taken from all corpora."""
     texts = (text for path in corpora for text in _texts(path))
     found = list(dict.fromkeys(p for text in texts for p in textwrap.wrap(text, _LONGEST, break_long_words=False) if len(p) >= _SHORTEST))
@@ -156,7 +156,7 @@ def _show(rounds: list[tuple[float, dict[str, Built]]], passages: list[str]) -> 
     bare = statistics.median(seconds for seconds, _ in rounds)
     characters = statistics.mean(map(len, passages))
     lines = [
-        f"First build of {len(passages)} passages of {characters:.0f} characters on average, {len(rounds)} round(s). {_machine()}",
+        f"First build of {len(passages)} passages of {characters:.0f} characters on average, {len(rounds)} round(s). {machine()}",
         "",
         "| what | seconds (median) | of bare `encode` | of it: embedding | before and after the stages | worst cosine to `encode` |",
         "|---|---:|---:|---:|---:|---:|",
@@ -175,7 +175,7 @@ def _show(rounds: list[tuple[float, dict[str, Built]]], passages: list[str]) -> 
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _machine() -> str:
+def machine() -> str:
     cpu = Path("/proc/cpuinfo")
     name = re.search(r"^model name\s*:\s*(.*)", cpu.read_text() if cpu.exists() else "", re.MULTILINE)
     software = ", ".join(f"{package} {version(package)}" for package in _SOFTWARE)

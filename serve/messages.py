@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from almanac.query.answering.pathways import AnswerMode
 from almanac.query.retrieval.retriever import SearchMode
-from almanac.schemas.reports import Confidence, ListedDocument
+from almanac.schemas.reports import ListedDocument
 from almanac.serve.problems import ProblemDetails
 
 
