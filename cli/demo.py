@@ -90,7 +90,8 @@ def _installed_examples() -> list[str]:
     from almanac.core.load import load_declaration
     from almanac.index.embedding.embedder import describe_embedder
 
-    chosen, left_out = [], {}
+    chosen: list[str] = []
+    left_out: dict[str, list[str]] = {}
     for kb in _QUESTIONS:
         try:
             describe_embedder(load_declaration(kb, env="").embed)
