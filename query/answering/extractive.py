@@ -39,6 +39,7 @@ _ASKS_FIGURE = re.compile(
     r"|preco|hoeveel|wanneer|prijs|bao nhieu|bao lau|may (?:gio|ngay)|khi nao|gia|сколько|когда|цена)\b"
     r"|(?<!\w)(?:כמה|מתי|מחיר\w*)|كم|متى|سعر|多少|几|幾|何時|いくら|いつ|何[人年月日]|얼마|언제"
 )
+_HAS_FIGURE = re.compile(r"(?<![A-Za-z\d])\d")  # a code such as TO1101 is no figure
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
 _ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
@@ -73,7 +74,7 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
     cosines = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences]) @ vector
     scores = (1 - _OVERLAP_WEIGHT) * cosines + _OVERLAP_WEIGHT * overlaps
     if _ASKS_FIGURE.search(fold(question.casefold())):
-        scores = scores + _FIGURE * np.array([any(c.isdigit() for c in s.text) for s in sentences])
+        scores = scores + _FIGURE * np.array([_HAS_FIGURE.search(s.text) is not None for s in sentences])
     chosen = _choose(sentences, scores, overlaps, [set(words.of(s.text, tag)) for s, tag in zip(sentences, tags, strict=True)])
     if follower := _follower(chosen[0], sentences, words, tags[sentences.index(chosen[0])]):
         chosen = [chosen[0], follower, *(s for s in chosen[1:] if s != follower)][:_SENTENCES]
