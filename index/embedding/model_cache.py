@@ -134,8 +134,10 @@ def _unpack(model: PackedModel, folder: Path) -> None:
 
 
 def _damaged(model: PackedModel, folder: Path, reading: Collection[str]) -> list[str]:
-    """Names of files that are missing or, unless they are large and nobody is about to read them, have another digest."""
-    return [path for path, digest in model.files.items() if not _is_intact(folder / path, digest if path in reading or path not in _LARGE else None)]
+    """Names of files that are missing or, unless they are large and nobody is about to read them, have another digest; and of files that do not belong."""
+    found = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
+    wrong = [path for path, digest in model.files.items() if not _is_intact(folder / path, digest if path in reading or path not in _LARGE else None)]
+    return [*wrong, *sorted(found - model.files.keys())]
 
 
 def _is_intact(path: Path, digest: str | None) -> bool:

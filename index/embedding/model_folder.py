@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from almanac.index.embedding.mistral_embedder import describe_mistral
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
 from almanac.index.embedding.precision import require_bfloat16
+from almanac.index.embedding.unpack import WEIGHTS
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
@@ -36,7 +37,7 @@ class PromptPair(NamedTuple):
 class ModelFolder:
     """A model's folder and the name by which it was declared.
 
-    `digests`, relative path → SHA-256, stands for the files of a folder whose content is known: hashing 470 MB takes half a second.
+    `digests`, relative path → SHA-256, are those of all files of a folder whose content is known: hashing 470 MB takes half a second.
     """
 
     name: str
@@ -45,18 +46,22 @@ class ModelFolder:
 
     def revision(self) -> str:
         """SHA-256 of the weights: of the file if there is only one, else of the hashes of all files. Raises DeclarationError where there are none."""
+        if WEIGHTS in self.digests:
+            return self.digests[WEIGHTS]
         files = sorted({file for pattern in _WEIGHTS for file in self.path.rglob(pattern)})
         if not files:
             raise DeclarationError(
                 f"embed.model: '{self.name}' has no weights", where=str(self.path), hint="it needs model.safetensors; save it with SentenceTransformer.save()"
             )
-        hashes = {self._name(file): self.digests.get(self._name(file)) or _hash_file(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files}
+        hashes = {str(file.relative_to(self.path)): _hash_file(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files}
         return next(iter(hashes.values())) if len(hashes) == 1 else sha256(canonical_json(hashes))
 
     def settings(self) -> str:
         """SHA-256 of tokenizer, pooling and prompt files: with other settings, the same weights give other vectors."""
+        if self.digests:
+            return sha256(canonical_json({path: digest for path, digest in self.digests.items() if Path(path).suffix in _SETTINGS}))
         files = sorted(f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file())
-        return sha256(canonical_json({self._name(f): self.digests.get(self._name(f)) or file_sha256(f) for f in files}))
+        return sha256(canonical_json({str(f.relative_to(self.path)): file_sha256(f) for f in files}))
 
     def dimension(self) -> int:
         """Dimension of the model's vectors, from the last module that changes it, else from the transformer. Raises DeclarationError where it is unknown."""
@@ -95,9 +100,6 @@ class ModelFolder:
         if not isinstance(query, str) or not isinstance(document, str):
             raise TypeError("a prompt is no text")
         return PromptPair(query, document)
-
-    def _name(self, file: Path) -> str:
-        return str(file.relative_to(self.path))
 
     def _modules(self) -> list[dict[str, Any]]:
         path = self.path / "modules.json"

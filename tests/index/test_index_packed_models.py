@@ -190,6 +190,12 @@ def test_a_damaged_file_of_the_cache_is_replaced_before_it_is_read(tiny: PackedM
     assert _files(unpacked(tiny, [WEIGHTS, TOKENIZER])) == tiny.files
 
 
+def test_a_file_that_does_not_belong_to_the_model_is_not_read_with_it(tiny: PackedModel) -> None:
+    """transformers reads added_tokens.json wherever it finds one."""
+    (unpacked(tiny) / "added_tokens.json").write_text('{"the": 5}')
+    assert _files(unpacked(tiny)) == tiny.files
+
+
 def test_a_damaged_file_of_a_cache_that_cannot_be_mended_ends_with_an_error(tiny: PackedModel, tmp_path: Path) -> None:
     (unpacked(tiny) / WEIGHTS).write_bytes(b"rotten")
     (tmp_path / "site" / "tiny_weights" / "w.bin").write_bytes(b"gone")
@@ -216,6 +222,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(tiny: PackedM
     assert "ALMANAC_CACHE=DIR" in (raised.value.hint or "")
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_next_use_makes_the_same_folder(tiny: PackedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Making it, and replacing a damaged one: each in a process that dies at one durable moment after the other."""
     for damaged in (False, True):
