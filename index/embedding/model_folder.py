@@ -114,7 +114,7 @@ def bundled_for(language: str) -> tuple[str, str]:
     """Returns the bundled model that knows a language (a BCP 47 tag, or auto for several), and the reason, for people."""
     if language.lower().partition("-")[0] in ("en", "eng"):
         return _MINILM, f"knows English, small and fast; {MULTILINGUAL_E5.name} knows a hundred languages"
-    return MULTILINGUAL_E5.name, f"knows a hundred languages, at four times the time; {_MINILM} knows English alone"
+    return MULTILINGUAL_E5.name, f"knows a hundred languages, at twice the time; {_MINILM} knows English alone"
 
 
 def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
