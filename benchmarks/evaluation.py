@@ -29,6 +29,7 @@ from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries
 from almanac.query.evaluation.golden import load_golden, measure_recall
 from almanac.query.models.rerank import load_reranker
+from almanac.query.retrieval.fusion import UsualCosine, fuse
 from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.query.retrieval.weights import dense_weight
@@ -37,7 +38,7 @@ from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.hashing import file_sha256, sha256
 
 _EMBEDDERS = ("all-MiniLM-L6-v2", "multilingual-e5-small-q4")
-_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7)
+_WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.8)
 _DEEP = 300  # candidates of each side, as `almanac eval` has them
 _DIVERSITY, _TITLES_AS_TAGS = 0.1, {"field": "title", "weight": 0.2, "cluster_weight": 0.1}  # as the workspace example declares them
 _DRAWS = 2000
@@ -202,13 +203,23 @@ def _with(declaration: Declaration, retrieve: Retrieve) -> Declaration:
 
 
 def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> str:
-    """nDCG@10 by the weight of the dense side, and the weight that content in this language gets."""
+    """nDCG@10 by the weight of the dense side, all chunks candidates of both sides, and the weight that content in this language gets."""
+    retriever = retriever_for(index, index.declaration.retrieve)
     judged = {one: judged[one] for one in questions.ids}
-    plain = _steps(index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), None)["fused"]
-    runs = {weight: _ranked(index, plain.model_copy(update={"dense_weight": weight}), questions) for weight in _WEIGHTS}
+    runs: dict[float, Ranked] = {weight: {} for weight in _WEIGHTS}
+    for one, text, vector in zip(*questions, strict=True):
+        found = retriever.find(Request(text, vector, len(index.version().chunk_ids), "hybrid", ranking=True))
+        sides: dict[str, dict[str, float]] = {"dense": {}, "lexical": {}}
+        for hit in found.hits:
+            for side, scores in sides.items():
+                if (score := hit.scores[side]) is not None:
+                    scores[hit.document_id] = score
+        told = next(step for step in found.trace if step["step"] == "fuse")
+        usual = UsualCosine(told["usual_cosine"], told["spread"])
+        for weight in _WEIGHTS:
+            runs[weight][one] = fuse(sides["dense"], sides["lexical"], weight, usual=usual, attainable=told["attainable"])
     figures = " | ".join(f"{float(np.mean(_gains(judged, run))):.4f}" for run in runs.values())
-    known = retriever_for(index, index.declaration.retrieve).known
-    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(known)} |"
+    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(retriever.known)} |"
 
 
 def _gains(judged: Judged, run: Ranked) -> np.ndarray:

@@ -280,7 +280,7 @@ class Retriever:
         for one, language in foreign.items():
             found[language] = max(shares.get(one, 0.0), found.get(language, 0.0))
         usual = UsualCosine.of(self._sample @ _required(request.vector))
-        told.update(dense_weight=weight, usual_cosine=round(usual.mean, 4), spread=round(usual.spread, 4))
+        told.update(dense_weight=weight, usual_cosine=round(usual.mean, 6), spread=round(usual.spread, 6), attainable=round(attainable, 4))
         told.update(matched=round(max(shares.values(), default=0.0), 4), language=asked.tag, votes_in={name: round(share, 4) for name, share in found.items()})
         return fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes={one: found[language] for one, language in foreign.items()})
 
@@ -298,6 +298,12 @@ class Retriever:
     def _sample(self) -> Vectors:
         """Vectors of up to 1,000 chunks of smallest id, float32 (n, dimension): ids are hashes, so the sample is random, and the same for the same content."""
         return self.opened.vectors(heapq.nsmallest(_SAMPLE, self.opened.chunk_ids))
+
+    @cached_property
+    def _usual_likeness(self) -> float:
+        """Mean cosine of two different chunks of the sample; 0 for a single one."""
+        count, total = len(self._sample), self._sample.sum(axis=0, dtype=np.float64)
+        return (float(total @ total) - count) / (count * (count - 1)) if count > 1 else 0.0
 
     @cached_property
     def _language_of_chunk(self) -> dict[str, str]:
@@ -424,7 +430,7 @@ class Retriever:
             candidates = one_of_each_document(candidates, self._documents)
         if declared.diversity:
             candidates = candidates[: _UNLIKE * request.k]
-        candidates = mmr(candidates, request.k, declared.diversity, self.opened.vectors)
+        candidates = mmr(candidates, request.k, declared.diversity, self.opened.vectors, self._usual_likeness if declared.diversity else 0.0)
         return drop_below_score_share(candidates, declared.share, declared.least_k)
 
     def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from almanac.query.retrieval.candidates import Candidate
 
+_LEAST_RANGE = 0.01  # of cosines from the usual one up to 1: in a version of repetitions, the usual one is 1
 VectorsOf = Callable[[Sequence[str]], np.ndarray]
 
 
@@ -20,14 +21,15 @@ def one_of_each_document(candidates: Sequence[Candidate], document_of: Callable[
     return kept
 
 
-def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: VectorsOf) -> list[Candidate]:
+def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: VectorsOf, usual: float = 0.0) -> list[Candidate]:
     """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
 
     Args:
         candidates: Candidates, best first.
         k: Maximum number of candidates to select.
-        diversity: Weight of the dissimilarity, 0 to 1. 0 selects the first k; 1 considers only the cosine to those already selected.
+        diversity: Weight of the dissimilarity, 0 to 1. 0 selects the first k; 1 considers only the similarity to those already selected.
         vectors: Gives the unit vectors of chunk ids, float32 (n, dimension). Called once, unless `diversity` is 0.
+        usual: Mean cosine of two chunks. It counts as a similarity of 0, since the cosines of some embedders are all high.
 
     Returns:
         The selected candidates in order of selection.
@@ -35,7 +37,7 @@ def mmr(candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vect
     if diversity == 0 or len(candidates) <= 1:
         return list(candidates[:k])
     matrix = vectors([one.chunk_id for one in candidates])
-    alike = matrix @ matrix.T
+    alike = (matrix @ matrix.T - usual) / max(1 - usual, _LEAST_RANGE)
     chosen: list[int] = []
     left = list(range(len(candidates)))
     while left and len(chosen) < k:

@@ -131,6 +131,20 @@ def test_diversity_prefers_what_is_unlike_to_what_is_the_same_again() -> None:
     assert [one.chunk_id for one in mmr(candidates, 2, 0.0, lambda _: vectors)] == ["c0", "c1"]
 
 
+def test_diversity_is_the_same_for_an_embedder_whose_cosines_are_all_high() -> None:
+    import numpy as np
+
+    def vectors(usual: float) -> np.ndarray:
+        """Two alike, and one that is as near to them as any two texts are."""
+        cosines = np.array([[1, 0.99, usual], [0.99, 1, usual], [usual, usual, 1]])
+        return np.linalg.cholesky(cosines).astype(np.float32)
+
+    candidates = _candidates(0.9, 0.85, 0.7)
+    assert [one.chunk_id for one in mmr(candidates, 2, 0.2, lambda _: vectors(0.0))] == ["c0", "c2"]
+    assert [one.chunk_id for one in mmr(candidates, 2, 0.2, lambda _: vectors(0.8))] == ["c0", "c1"]
+    assert [one.chunk_id for one in mmr(candidates, 2, 0.2, lambda _: vectors(0.8), 0.8)] == ["c0", "c2"]
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 9])
 def test_diversity_returns_as_many_as_there_are(k: int) -> None:
     import numpy as np
