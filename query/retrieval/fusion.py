@@ -32,6 +32,10 @@ class UsualCosine(NamedTuple):
         """From cosines, float32 (n,)."""
         return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_SPREAD))
 
+    def at(self, deviations: float) -> float:
+        """The cosine that many standard deviations above the mean."""
+        return self.mean + deviations * self.spread
+
 
 def fuse(
     dense: Mapping[str, float],
@@ -70,6 +74,6 @@ def matched(lexical: Mapping[str, float], attainable: float) -> dict[str, float]
 
 
 def _standing_out(dense: Mapping[str, float], usual: UsualCosine) -> dict[str, float]:
-    least = usual.mean + _BEGIN * usual.spread
-    most = max(usual.mean + _END * usual.spread, *dense.values()) if dense else least + 1
+    least = usual.at(_BEGIN)
+    most = max(usual.at(_END), *dense.values()) if dense else least + 1
     return {one: max(0.0, (cosine - least) / (most - least)) for one, cosine in dense.items()}

@@ -14,9 +14,10 @@ class Tags(DeclaredModel):
     field: str = Field("tags", min_length=1, description="metadata field that lists a chunk's tags")
     weight: Share = Field(0.25, description="share of the score for the named tags that a chunk has")
     cluster_weight: Share = Field(0.15, description="share of the score for how many of its tags lie in the clusters of those; the rest is the search's own")
-    floor: float = Field(
-        0.4, ge=-1, le=1, description="if the question contains no tag's words: least cosine of the question to a tag's name for the tag to count as named"
-    )
+    floor: float | None = Field(
+        None, ge=-1, le=1, description="if the question contains no tag's words: least cosine of the question to a tag's name for the tag to count as named; "
+        "null: one that stands out from the question's cosines to any chunks",
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _leaves_room(self) -> Self:
