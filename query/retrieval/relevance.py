@@ -83,7 +83,8 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
 
     Args:
         evidence: Evidence by chunk id, each with a cosine.
-        rivals: Ids of the chunks to compare with, which `evidence` has. A chunk is no rival of itself, nor of its copies.
+        rivals: Ids of the chunks to compare with, which `evidence` has. A chunk is no rival of itself, nor of its copies. Other chunks of its document are:
+            most documents answer in one place, and the paragraphs on which curves are fitted have the others of their article beside them.
     """
     others = [(one, evidence[one]) for one in rivals]
     found = {}

@@ -20,9 +20,9 @@ _HITS = [
 
 
 def _stream(question: str, hits: list[Hit], generator: Says | None, mode: str = "kb-only") -> Iterator[str | Answer]:
-    embedder = CountingWords()
+    embedder, is_confident = CountingWords(), any(hit.confidence == "high" for hit in hits)
     vector = embedder.embed_queries([question])[0]
-    return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, is_confident=True, generator=generator))
+    return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, is_confident=is_confident, generator=generator))
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import pytest
 
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
+from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.retriever import Request, Retriever
@@ -153,7 +154,7 @@ def test_weak_hits_stay_out_where_a_share_is_declared(opened: OpenVersion) -> No
 
 def test_a_question_is_answered_from_words_where_the_embedder_does_not_know_the_language(opened: OpenVersion) -> None:
     retriever = _retriever(opened)
-    near = {"k": 3, "default_floor": 0.99}  # which no random vector reaches
+    near = {"k": 3, "thresholds": ScoreThresholds(0.99, 0.99)}  # which no random vector reaches
     assert _found(retriever, "Les enfants entrent gratuitement ?", **near) == ["prix"]
     assert _found(retriever, "Quel est le menu de la cantine pour les enfants malades ?", **near) == []
     assert _found(retriever, "TO1101", **near) == ["boats"]  # so many of the question's words are a reason in any language
