@@ -95,7 +95,7 @@ def _sets(folders: list[Path], embedders: Sequence[str], data: Path, scratch: Pa
         "|---|---|---|---:|---|---:|---:|---:|---:|---|",
     ]
     for model, folder in product(embedders, folders):
-        declaration = _declared(folder, model, scratch)
+        declaration = declared_set(folder, model, scratch)
         run_below_prefect(declaration, data)
         with open_index(str(declaration), data=data) as index:
             judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
@@ -113,12 +113,13 @@ def _chooses(question: str) -> bool:
     return int(sha256(question), 16) % 2 == 0
 
 
-def _declared(folder: Path, model: str, scratch: Path) -> Path:
+def declared_set(folder: Path, model: str, scratch: Path, *, language: str | None = None) -> Path:
+    """Writes a declaration that reads a set's corpus as records, into `scratch`. The language is by default the folder's name, where that is a tag."""
     name = f"{folder.parent.name}-{folder.name}-{Path(model).name}".lower().replace("_", "-").replace(".", "-")
     path = scratch / f"{name}.yaml"
     fields = {"id": {"json": "id", "required": True}, "title": {"json": "title", "default": ""}, "text": {"json": "text", "required": True}}
     source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "records", "id": "{id}", "title": "{title}"}
-    language = folder.name if len(folder.name) == 2 else "en"
+    language = language or (folder.name if len(folder.name) == 2 else "en")
     sources = [{**source, "fields": fields, "text": "{title}. {text}", "metadata": ["title"]}]
     embed = {"provider": "local", "model": model}
     YAML().dump({"name": name, "language": language, "sources": sources, "embed": embed, "clean": "none", "validate": {"max_rejected": 0.5}}, path)

@@ -54,10 +54,15 @@ class Curve(_Stored):
 
 
 class Calibration(_Stored):
-    """What makes a relevance of the evidence for a hit, fitted for one embedder. `unknown` is for languages that the embedder does not cover."""
+    """What makes a relevance of the evidence for a hit, fitted for one embedder.
+
+    `known` is for hits in languages that the embedder covers, `unknown` for hits in others, `foreign` for hits in another language than the question's if it
+    covers both. There is no relevance where a curve is None.
+    """
 
     known: Curve
-    unknown: Curve | None = None  # None: there is no relevance in such a language
+    unknown: Curve | None = None
+    foreign: Curve | None = None
     questions: int = 0  # golden questions that it was fitted on
 
 

@@ -59,4 +59,4 @@ def fit_calibration(
         )  # fmt: skip
         return None
     curve = fit_curve(found, answers)
-    return Calibration(known=curve, unknown=curve, questions=len(golden))
+    return Calibration(known=curve, unknown=curve, foreign=curve, questions=len(golden))

@@ -7,12 +7,13 @@ both. A logistic curve makes a probability of them, which was fitted for the emb
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.manifest import Calibration, Curve
 from almanac.schemas.reports import Confidence
 
+CurveName = Literal["known", "unknown", "foreign"]  # of `Calibration`
 HIGH, MEDIUM = 0.7, 0.4  # relevance from which on confidence in a hit is high, or medium
 RIVALS = 10  # first candidates of a search, with which each hit is compared
 
@@ -39,13 +40,20 @@ class Evidence(NamedTuple):
     """Evidence that a chunk answers a question.
 
     `dense` is the cosine, None where none was computed. `term_coverage` is the share, 0 to 1, of the question's terms that the chunk contains, weighted by
-    rarity, and `cautious` the same for a question that might have had more words (`Coverage`). `is_known` is whether the embedder covers the chunk's language.
+    rarity, and `cautious` the same for a question that might have had more words (`Coverage`). `is_known` is whether the embedder covers the chunk's language;
+    `is_foreign`, whether the question is in another language, and the embedder covers both: then words hardly match.
     """
 
     dense: float | None
     term_coverage: float
     cautious: float
     is_known: bool
+    is_foreign: bool = False
+
+    @property
+    def curve(self) -> CurveName:
+        """Name of the curve in a calibration that applies."""
+        return "foreign" if self.is_foreign else "known" if self.is_known else "unknown"
 
     def is_enough(self, thresholds: ScoreThresholds) -> bool:
         """Whether the chunk may be answered from.
@@ -54,6 +62,8 @@ class Evidence(NamedTuple):
         """
         if not self.is_known:
             return self.term_coverage >= LEAST_COVERAGE
+        if self.is_foreign and thresholds.foreign is not None:
+            return self.dense is not None and self.dense >= thresholds.foreign - thresholds.worth * self.term_coverage
         floor = thresholds.floor
         needed = floor - thresholds.worth * (self.term_coverage - _BY_CHANCE) if floor > 0 else floor
         return self.term_coverage >= _STRONG or (self.dense is not None and self.dense >= needed)
@@ -98,7 +108,7 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
 
 def relevances(calibration: Calibration, evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[str, float | None]:
     """Relevance of chunks, 0 to 1 to 3 decimals, by chunk id; None in a language for which there is no curve. Arguments as for `features`."""
-    curves = {one: calibration.known if own.is_known else calibration.unknown for one, own in evidence.items()}
+    curves: dict[str, Curve | None] = {one: getattr(calibration, own.curve) for one, own in evidence.items()}
     return {one: None if (curve := curves[one]) is None else round(of.on(curve), 3) for one, of in features(evidence, rivals).items()}
 
 

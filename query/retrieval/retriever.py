@@ -24,7 +24,7 @@ from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
 from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
-from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, Evidence, Features, confidence_in, features, relevances
+from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, CurveName, Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
 from almanac.query.retrieval.term_coverage import term_coverage
@@ -180,11 +180,11 @@ class Retriever:
         found = relevances(self._calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
         return [hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)}) for hit in hits]
 
-    def features(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[tuple[Features, bool]]:
-        """For each hit, what its relevance is made of, and whether the embedder covers its language. Calibrations are fitted on it."""
+    def features(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[tuple[Features, CurveName]]:
+        """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted on it."""
         evidence = self._with_cosines(request, list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])), {})
         found = features(evidence, rivals)
-        return [(found[hit.chunk_id], evidence[hit.chunk_id].is_known) for hit in hits]
+        return [(found[hit.chunk_id], evidence[hit.chunk_id].curve) for hit in hits]
 
     @cached_property
     def _calibration(self) -> Calibration | None:
@@ -370,7 +370,8 @@ class Retriever:
         languages = [str(row["metadata"].get("language") or "") for row in rows]
         fit = self.opened.manifest.derived.language_fit
         is_known = [fit[language] >= _KNOWN_WELL for language in languages]
-        return {one: Evidence(cosines[one], *share, known) for one, share, known in zip(cosines, shares, is_known, strict=True)}
+        foreign = self._foreign(cosines, self.language_of(text))
+        return {one: Evidence(cosines[one], *share, known, one in foreign) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Candidates in the order of their scores after tags are weighed in. Unchanged where the question names no tag."""
