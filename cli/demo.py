@@ -109,7 +109,7 @@ def _with_examples(project: Project) -> Project:
     declared = {path.name for path in project.declarations() if path.read_bytes() == _content(ours / path.name)}
     if project.root != installation() and declared < {path.name for path in project.declarations()}:
         return _with_examples(Project(project.root / "almanac-demo"))
-    if len(declared) < len(_QUESTIONS):
+    if not declared >= {path.name for path in Project(installation()).declarations()}:
         for name in ("examples", "knowledge"):  # in this order: what is declared has its content
             shutil.copytree(installation() / name, project.root / name, dirs_exist_ok=True, copy_function=_copy_if_new)
         say(f"The examples are declared in {project.knowledge}, and their content lies in {project.root / 'examples'}")

@@ -22,7 +22,7 @@ def _messages(hits: list[Hit], question: str = "When is a refund paid?", pathway
 
 
 def test_passages_are_numbered_and_sealed() -> None:
-    system, asked = _messages([make_hit(1, "Fourteen days."), make_hit(2, "No visa.", metadata={"tags": ["a", "b"]})])
+    system, asked = _messages([make_hit(1, "Fourteen days."), make_hit(2, "No visa.", tags=["a", "b"])])
     seal = re.search(r"<<<passage (\w{12}) \[1\]\nTitle: Rules\n\nFourteen days\.\n<<<end \1\n", asked["content"])
     assert seal
     assert f"<<<passage {seal[1]} [2]\nTitle: Rules\nTags: a, b\n\nNo visa.\n<<<end {seal[1]}" in asked["content"]
@@ -106,8 +106,8 @@ def test_labelled_lines_of_a_record_are_kept_before_its_long_texts() -> None:
 
 def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", "any")
-    declaration = declared(retrieve={"tags": {"field": "topics"}}, generate={"provider": "mistral", "temperature": 0.3, "max_tokens": 500})
-    hits = [make_hit(1, "A junk in the bay.", title="Hạ Long", passage=_RECORD, metadata={"topics": ["sea", "family"]}, start=None)]
+    declaration = declared(generate={"provider": "mistral", "temperature": 0.3, "max_tokens": 500})
+    hits = [make_hit(1, "A junk in the bay.", title="Hạ Long", passage=_RECORD, tags=["sea", "family"], start=None)]
     history = [{"role": role, "content": f"{role} {n}"} for n in range(4) for role in ("user", "assistant")]
     with LoopbackMistral() as server:
         server.says = "Người lớn trả 9,5 triệu đồng [1]."

@@ -231,11 +231,11 @@ def test_a_line_of_a_record_is_a_sentence_and_a_long_text_has_its_label_as_conte
 
 
 def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -> None:
-    found = ask("What is the price for an adult?", [_tour(metadata={"price": 9_500_000, "tags": ["boat"]})])
+    found = ask("What is the price for an adult?", [_tour(metadata={"price": 9_500_000}, tags=["boat"])])
     assert found.reply == "Price, adult: 9.500.000 ₫ [1]"
     (source,) = found.sources
     assert (source.quote, source.text) == ("Price, adult: 9.500.000 ₫", "The junk. Two days on a boat.")
-    assert (source.passage, source.metadata, source.tags) == (_TOUR, {"price": 9_500_000, "tags": ["boat"]}, ["boat"])
+    assert (source.passage, source.metadata, source.tags) == (_TOUR, {"price": 9_500_000}, ["boat"])
 
 
 def test_a_question_in_a_record_is_the_context_of_its_answer() -> None:

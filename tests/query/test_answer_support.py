@@ -29,7 +29,7 @@ def _hits(passages: Sequence[Any]) -> list[Hit]:
 def _streamed(question: str, hits: list[Hit], reply: str, size: int, mode: str = "kb-only") -> tuple[str, Answer]:
     embedder = CountingWords()
     vector = embedder.embed_queries([question])[0]
-    asked = Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, generator=Says(reply, size))
+    asked = Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, is_confident=True, generator=Says(reply, size))
     *pieces, answer = stream_answer(asked)
     assert isinstance(answer, Answer)
     return "".join(map(str, pieces)), answer

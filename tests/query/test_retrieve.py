@@ -108,6 +108,7 @@ def test_tags_that_a_question_names_move_their_pages_up(opened: OpenVersion) -> 
     hits = tagged.find(_request("AI ethics", k=2)).hits
     assert [hit.document_id for hit in hits] == ["ethics", "review"]
     assert (hits[0].scores["tag"], hits[1].scores["tag"]) == (1.0, 0.5)
+    assert hits[0].tags == ["AI", "ethics"]
     untouched = tagged.find(_request("platforms", k=1)).hits[0]
     assert untouched.scores["tag"] is None
 
