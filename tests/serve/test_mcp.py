@@ -27,9 +27,11 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import Hit, SearchResult
 from almanac.serve import mcp_resources, mcp_server
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer, http_app
+from almanac.serve.mcp_tools import search_results
 from almanac.serve.settings import Settings
 from tests.conftest import ROOT
 from tests.index.making import without_children
@@ -108,8 +110,31 @@ async def test_an_agent_over_stdio_lists_and_calls_the_search(base: Base, tmp_pa
     assert {name: found[name] for name in ("status", "query", "total_found")} == {"status": "success", "query": QUESTION, "total_found": 2}
     assert [result["rank"] for result in found["results"]] == [1, 2]
     assert found["results"][0].keys() >= {"text", "source", "relevance_score", "rank"}
-    assert all(0 <= result["relevance_score"] <= 1 and result["confidence"] in ("high", "medium", "low") for result in found["results"])
+    assert [(result["relevance_score"], result["confidence"]) for result in found["results"]] == [(None, None)] * 2, (
+        "never the rank score: it is not calibrated"
+    )
     assert {json.loads(line)["jsonrpc"] for line in heard.read_text(encoding="utf-8").splitlines()} == {"2.0"}
+
+
+def test_an_agent_is_told_how_often_a_result_answers_and_never_its_rank_score() -> None:
+    told: dict[str, Any] = {
+        "chunk_id": "c",
+        "document_id": "d",
+        "source": "s",
+        "url": "u",
+        "title": "t",
+        "text": "x",
+        "start": None,
+        "end": None,
+        "metadata": {},
+        "fetched_at": "",
+    }
+    hits = [
+        Hit(rank=1, score=1.0, scores={}, relevance=0.031, confidence="low", **told),
+        Hit(rank=2, score=0.5, scores={}, **told),
+    ]
+    found = search_results(SearchResult(kb="kb", version="v0001", query="asdf", hits=hits)).results
+    assert [(result.relevance_score, result.confidence) for result in found] == [(0.031, "low"), (None, None)]
 
 
 @contextmanager
