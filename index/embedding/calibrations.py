@@ -10,11 +10,12 @@ from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo
 
 _MEASURED = {
     (MINILM_REVISION, "", ""): Calibration(
-        known=Curve(intercept=-6.41, cosine=7.66, coverage=6.83, cosine_margin=3.53, coverage_margin=9.71),
-        unknown=Curve(intercept=-6.75, cosine=3.69, coverage=15.44, cosine_margin=4.34, coverage_margin=16.95),
+        known=Curve(intercept=-7.38, cosine=9.26, coverage=5.94, cosine_margin=2.34, coverage_margin=8.78),
+        unknown=Curve(intercept=-3.52, cosine=0.17, coverage=13.55, cosine_margin=13.99, coverage_margin=16.51),
     ),
     (E5_MODEL, *E5_PROMPTS): Calibration(
-        known=Curve(intercept=-33.13, cosine=35.27, coverage=8.53, cosine_margin=40.28, coverage_margin=10.56),
+        known=Curve(intercept=-29.91, cosine=31.58, coverage=7.41, cosine_margin=43.42, coverage_margin=9.34),
+        foreign=Curve(intercept=-41.74, cosine=49.26, coverage=13.7, cosine_margin=94.31, coverage_margin=8.76),
     ),
 }
 
