@@ -265,28 +265,36 @@ class Retriever:
         return sorted(candidates, key=lambda one: one.order)
 
     def _fused(self, request: Request, dense: dict[str, float], lexical: dict[str, float], told: dict[str, Any]) -> dict[str, float]:
-        """Fused scores. Words vote as far as they can match: by the share of the question that the best match has, in the whole version and in each language.
+        """Fused scores. Words vote as far as they match: in each language, by the share of the question that the best match in it has.
 
-        The embedder gets the vote of the words on chunks in another language than the question's, except for the share of the question that the best match in
-        that language has, such as names and codes; but only where it knows both languages. It has the weight of one that does not know the content if it does
-        not know the question's language, or the question is Vietnamese without diacritics, which the index reads and the embedder does not.
+        The embedder gets the rest of their vote, if it knows both languages: of a question in other words than the text's, or in another language, where names
+        and codes alone match. It has the weight of one that does not know the content if it does not know the question's language, or the question is
+        Vietnamese without diacritics, which the index reads and the embedder does not.
         """
         readings = self.opened.readings(request.text)
         attainable = min((attainable_score(reading, request.text) for reading in readings), default=0.0)
         shares = matched(lexical, attainable)
         asked = self.language_of(request.text)
-        foreign = self._foreign({**dense, **lexical}, asked)
         known = min(self.known, asked.known)
-        if not foreign and all(reading.is_folded for reading in readings) and max(shares.values(), default=0.0) >= _MOSTLY:
-            known = 0.0
+        languages = self._known_languages({**dense, **lexical}) if asked.known >= _KNOWN_WELL else {}
+        is_foreign = bool(self._foreign({**dense, **lexical}, asked))
+        if not is_foreign and all(reading.is_folded for reading in readings) and max(shares.values(), default=0.0) >= _MOSTLY:
+            known, languages = 0.0, {}
         weight = dense_weight(known) if self._declared.dense_weight is None else self._declared.dense_weight
         found: dict[str, float] = {}  # language → share of the question that the best match in it has
-        for one, language in foreign.items():
+        for one, language in languages.items():
             found[language] = max(shares.get(one, 0.0), found.get(language, 0.0))
         usual = UsualCosine.of(self._sample @ _required(request.vector))
         told.update(dense_weight=weight, usual_cosine=round(usual.mean, 6), spread=round(usual.spread, 6), attainable=round(attainable, 4))
         told.update(matched=round(max(shares.values(), default=0.0), 4), language=asked.tag, votes_in={name: round(share, 4) for name, share in found.items()})
-        return fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes={one: found[language] for one, language in foreign.items()})
+        return fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes={one: found[language] for one, language in languages.items()})
+
+    def _known_languages(self, chunk_ids: Collection[str]) -> dict[str, str]:
+        """Language of each chunk that is in a language which the embedder knows."""
+        known = {language for language, fit in self._fits.items() if fit >= _KNOWN_WELL}
+        if known == set(self._fits) and len(known) == 1:
+            return dict.fromkeys(chunk_ids, *known)
+        return {one: language for one in chunk_ids if (language := self._language_of_chunk[one]) in known} if known else {}
 
     def _foreign(self, chunk_ids: Collection[str], asked: QuestionLanguage) -> dict[str, str]:
         """Language of each chunk in another language than the question's, if the embedder knows both."""

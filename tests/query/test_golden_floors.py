@@ -19,7 +19,7 @@ _MARGIN = 1e-6
 
 
 class Floor(NamedTuple):
-    """`content` is the digest for which the figures were pinned. Raise a floor when retrieval gets better; lower it only with another content."""
+    """`content` is the digest for which the figures were pinned. Raise a floor when retrieval gets better; lower it only with another content or embedder."""
 
     content: str
     recall_at_k: float  # of the questions that have an answer
@@ -30,7 +30,7 @@ _FLOORS = {
     "products": Floor("eaa86461ea24", 0.9375, 3),
     "handbook": Floor("8a1e314fe97d", 0.8125, 3),
     "workspace": Floor("024362172521", 1.0, 3),
-    "versailles": Floor("7cd05c2dbb1f", 0.944444, 5),
+    "versailles": Floor("7cd05c2dbb1f", 1.0, 2),
 }
 
 

@@ -185,7 +185,7 @@ def _fused(opened: OpenVersion, text: str) -> dict[str, Any]:
 
 
 def test_words_vote_on_chunks_in_another_language_by_the_share_of_them_that_it_has(bilingual: OpenVersion) -> None:
-    assert _fused(bilingual, "How many children may enter the castle for free on Sundays?")["votes_in"] == {"fr": 0.0}
+    assert _fused(bilingual, "How many children may enter the castle for free on Sundays?")["votes_in"]["fr"] == 0.0
     with_name = _fused(bilingual, "How many children may enter the château for free on Sundays?")
     assert 0 < with_name["votes_in"]["fr"] < 0.5
     assert with_name["language"] == "en"
@@ -194,8 +194,13 @@ def test_words_vote_on_chunks_in_another_language_by_the_share_of_them_that_it_h
 @pytest.mark.parametrize("text", ["TO1101", "kayak", "42", "Les enfants entrent gratuitement au château ?"])
 def test_words_of_a_code_or_in_the_language_of_the_content_vote(bilingual: OpenVersion, text: str) -> None:
     told = _fused(bilingual, text)
-    assert "fr" not in told["votes_in"]
+    assert max(told["votes_in"].values()) == told["matched"]
     assert told["matched"] > 0.5 or text == "42"
+
+
+def test_words_leave_their_vote_to_the_embedder_where_the_question_has_other_ones(bilingual: OpenVersion) -> None:
+    repeated, reworded = _fused(bilingual, "A board reads every model card"), _fused(bilingual, "A committee examines all algorithm descriptions")
+    assert repeated["votes_in"]["en"] > 0.8 > 0.3 > reworded["votes_in"]["en"]
 
 
 def test_an_embedder_that_does_not_know_the_language_of_the_question_gets_no_vote_for_it(opened: OpenVersion) -> None:
@@ -215,5 +220,5 @@ def test_vietnamese_without_diacritics_is_left_to_the_words(tmp_path: Path) -> N
     derived = manifest.derived.model_copy(update={"language_fit": {"": 1.0}})
     with OpenVersion(base.index_dir, "v0001", manifest=manifest.model_copy(update={"derived": derived, "language": "vi"})) as version:
         written, typed = _fused(version, "Trẻ em dưới sáu tuổi được miễn phí"), _fused(version, "tre em duoi sau tuoi duoc mien phi")
-    assert written["dense_weight"] > 0.5
+    assert written["dense_weight"] == 0.5
     assert typed["dense_weight"] < 0.3
