@@ -9,6 +9,7 @@ _START = r"(?<![\w\0\1.,:/])"
 _JOIN = r"\s*(?:[-–—~〜～…]|to|till|until|through|bis|à|au|al?|e|y|às?|and|und|et|or|oder|và|đến|tới|до|по|и|עד|ועד|إلى|الى|حتى|و|至|到|から|부터|,|;|&)\s*"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er|re|º|ª|°|\.)?(?!\d)"
 _DAYS = rf"(?P<days>{_DAY}(?:{_JOIN}{_DAY}){{0,8}})"
+_NO_MORE = r"(?!\d|[.,]\d(?!\d{3}(?!\d))|[ '’]\d{3}(?!\d))"  # "des 12 000 habitants" and "tem 9,50" are no days
 _NAME = r"[^\s\d\0\1.,:;!?()\[\]/\\|*_«»\"“”-]{3,12}"
 _YEAR = r"(?:\s*(?:,|de|del|of|năm|/|г\.)?\s*(?P<year>(?:1[0-9]|2[0-9])\d\d)(?!\d))"
 _MONTH_NUMBER = r"(?:tháng|thg\.?)\s*(?P<number>1[0-2]|0?[1-9])(?!\d)"
@@ -60,11 +61,15 @@ def _named_date(match: re.Match[str], _: str) -> list[Figure] | None:
     if month is None:
         return None
     year = int(groups["year"]) if groups.get("year") else None
+    is_ambiguous = (word or "").casefold().rstrip(".") in AMBIGUOUS_MONTHS
     if not groups.get("days"):
-        return [_month(match[0], month, year)]
+        counted = [figure_as(match[0], [number_of(year)])] if is_ambiguous and year is not None else []  # "l'un des 1900 habitants"
+        return either(match[0], [_month(match[0], month, year), *counted])
     days = [int(day) for day in re.findall(r"\d+", groups["days"])]
     figures = [date_of(match[0], day, month, year) for day in days]
-    if (word or "").casefold().rstrip(".") in AMBIGUOUS_MONTHS and year is None:
+    if is_ambiguous and re.search(r"\d,\d", groups["days"]):
+        return None
+    if is_ambiguous and year is None:
         return either(match[0], [*figures, figure_as(match[0], [number_of(day) for day in days])])
     return None if None in figures else [figure for figure in figures if figure]
 
@@ -84,7 +89,7 @@ DATES: tuple[Reader, ...] = (
     (re.compile(r"(?:(?P<y>\d{4})\s*[年년]\s*)?(?<!\d)(?P<m>\d{1,2})\s*[月월]\s*(?:(?P<d>\d{1,2})\s*[日일号號])?"), _cjk_date, READ),
     (re.compile(rf"(?<![\d.,:/\0\1]){_DAYS}(?:\s*(?:(?:de|of)\s|d['’]))?[\s-]*(?:{_MONTH_NUMBER}|(?P<name>{_NAME}))\.?{_YEAR}?", _FLAGS), _named_date, READ),
     (re.compile(rf"(?<!\w){_MONTH_NUMBER}{_YEAR}?", _FLAGS), _named_date, READ),
-    (re.compile(rf"(?<!\w)(?P<name>{_NAME})\.?\s+{_DAYS}{_YEAR}?", _FLAGS), _named_date, READ),
+    (re.compile(rf"(?<!\w)(?P<name>{_NAME})\.?\s+{_DAYS}{_NO_MORE}{_YEAR}?", _FLAGS), _named_date, READ),
     (re.compile(rf"(?<!\w)(?P<name>{_NAME})\.?{_YEAR}", _FLAGS), _named_date, READ),
     (re.compile(rf"{_START}(?P<a>\d{{1,2}})/(?P<b>\d{{1,2}})(?![\d/])"), _short_date, READ),
 )

@@ -20,7 +20,7 @@ _POWER = re.compile(rf"\s?({_POWER_WORDS})\.?(?![^\W\d_])", re.IGNORECASE)
 _CJK_POWERS = "百千仟万萬億亿兆백천만억조"
 _CURRENCY_BEFORE = re.compile(r"(?:[^\W\d_]*\$|[₠-⃏£¥￥]|\b(?:usd|eur|vnd|gbp|chf|jpy|inr|rs\.?|nis|ils))\s?$", re.IGNORECASE)
 _WORD_AFTER = re.compile(r"[\s-]?([^\s\d\0\1.,:;!?()\[\]/\\|*_-]+)")
-_CODE_BEFORE = re.compile(r"(?:^|[^\w])([A-Z]{2,5})[ -]$")
+_CODE_BEFORE = re.compile(r"(?:^|[^\w])([A-Z]{1,5})[ -]$")
 
 
 def _phone(match: re.Match[str], _: str) -> list[Figure] | None:
@@ -28,6 +28,14 @@ def _phone(match: re.Match[str], _: str) -> list[Figure] | None:
     if not 7 <= len(digits) <= 15:
         return None
     return [figure_as(match[0], [("digits", digits[-8:])])]
+
+
+def _grouped_digits(match: re.Match[str], _: str) -> list[Figure] | None:
+    """A telephone number, an ISBN or an account in groups, which others write in one: 555-123-4567."""
+    digits = re.sub(r"\D", "", match[0])
+    if not 9 <= len(digits) <= 19:
+        return None
+    return [figure_as(match[0], [("digits", digits[-8:])], [number_of(part) for part in re.findall(r"\d+", match[0])])]
 
 
 def _code(match: re.Match[str], _: str) -> list[Figure] | None:
@@ -79,6 +87,8 @@ def _plain_number(match: re.Match[str], text: str) -> list[Figure]:
         day, time = date_of(written, int(two[1]), int(two[2]), None), time_of(written, int(two[1]), int(two[2]), half=None)
         readings += [list(reading) for figure in (day, time) if figure for reading in figure.readings]
     digits = re.sub(r"\D", "", written)
+    if written.isdigit() and len(written) >= 9:  # telephone numbers, which texts write in groups
+        readings.append([("digits", digits[-8:])])
     shows: list[Atom] = [number_of(value) for value in values]
     if len(digits) >= 7:
         shows.append(("digits", digits[-8:]))
@@ -127,6 +137,8 @@ def _values(written: str) -> list[Decimal]:
 
 
 _FLAGS = re.IGNORECASE
+# Before times: 978-3-16-148410-0 has no hours.
+GROUPED_DIGITS: Reader = (re.compile(r"(?<![\w.,/-])(?:\(\d{3}\)\s?|\d{1,4}-)\d{1,7}(?:-\d{1,7}){1,4}(?![\w/-]|[.,]\d)"), _grouped_digits, READ)
 NUMBERS: tuple[Reader, ...] = (
     (re.compile(r"(?<![\w.,])(?:\+|\(?0|1[-. ]?[89]00[-. ])[\d\s().\-–/]{5,20}\d(?!\d|,\d)"), _phone, READ),
     (re.compile(r"(?<![\w\0\1])(?=[\w/-]*\d)[A-Za-zÀ-ɏΑ-ωА-я][\w]*(?:[-_/][\w]+)*"), _code, READ),

@@ -9,6 +9,7 @@ from almanac.query.answering.figure_words import AFTER_NOON, AFTER_NOON_FIRST, B
 _DASH = r"\s*(?:[-–—~〜～]|to|till|until|through|bis|à|al?|às?|đến|tới|до|по|עד|ועד|إلى|الى|حتى|至|到|から|부터)\s*"
 _HOUR = r"h(?:rs?|eures?|oras?|ours?)?\b|uhr\b|o['’]clock|giờ|час(?:ов|а)?\b|ч\b|godz\w*|時(?!間)|时|点|點|시(?!간)|बजे"
 _SURE_HOUR = re.compile(r"uhr|o['’]clock|時|时|बजे", re.IGNORECASE)
+_LABELS = re.compile(r":\s")  # "Children 5–11: 30 €"
 _AT = r"\b(?:at|um|gegen|ab|a las?|às|alle|lúc|kl\.?|в|с)|בשעה|الساعة|時刻"
 _NOON = rf"(?:(?P<am>{BEFORE_NOON})|(?P<pm>{AFTER_NOON}))"
 _NOON_FIRST = rf"(?:(?P<am_first>{BEFORE_NOON_FIRST})|(?P<pm_first>{AFTER_NOON_FIRST}))"
@@ -33,7 +34,7 @@ def _half(match: re.Match[str]) -> bool | None:
 def _clock(match: re.Match[str], _: str) -> list[Figure] | None:
     hour, minute, separator = int(match["h"]), int(match["m"]), match["sep"]
     half = _half(match)
-    if separator == "." and half is None and not match["word"]:
+    if half is None and not match["word"] and (separator == "." or _LABELS.search(match[0])):
         return None
     amounts = [] if separator in ":." else [[number_of(hour), number_of(minute)]]  # 2h30 may be two hours and thirty minutes
     return either(match[0], [time_of(match[0], hour, minute, half=half, plain=amounts)])

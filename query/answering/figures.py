@@ -8,7 +8,7 @@ from functools import partial
 from almanac.core.invisible import without_invisible
 from almanac.query.answering.figure import IS_PERCENT, READ, Atom, Figure, Read, Reader
 from almanac.query.answering.figure_dates import DATES
-from almanac.query.answering.figure_numbers import NUMBERS
+from almanac.query.answering.figure_numbers import GROUPED_DIGITS, NUMBERS
 from almanac.query.answering.figure_times import TIMES
 from almanac.query.answering.figure_words import PERCENT, month_of, with_digits
 
@@ -96,6 +96,7 @@ def _no_figure(_match: re.Match[str], _text: str) -> list[Figure]:
 _READERS: tuple[Reader, ...] = (
     (re.compile(r"https?://\S+|www\.\S+|\S+@\S+\.\w+|(?<=[\d\s])[ckd]?m[23]\b", re.IGNORECASE), _no_figure, READ),
     *DATES,
+    GROUPED_DIGITS,
     *TIMES,
     *NUMBERS,
 )
