@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
+from almanac.core.passage_parts import Part, parts_of
 from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
 from almanac.query.answering.pathways import UNKNOWN, Pathway
@@ -23,7 +24,6 @@ _LEAST_TOKENS = 60  # minimum size of a useful passage
 _HISTORY = 6  # maximum number of earlier messages
 _HISTORY_CHARACTERS = 4000  # maximum length of one message
 _GAP = "…"
-_SHORT_LINE = 240  # maximum characters of a line of a record, its label included, that is shown before its longer texts
 # Control tokens of chat templates: servers may interpret them as the end or the start of a message, even in the middle of a text.
 _CONTROL = re.compile(r"<(\|[^|<>\n]{1,40}\|)>|<(/?s|/?(?:start|end)_of_turn|bos|eos)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS))\]")
 
@@ -48,7 +48,8 @@ def select_passages(
 
     Documents share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Within a document, the best hits come first. A hit
     that does not fit is cut to the sentences around the one with the highest word overlap, and left out where less than 60 tokens remain for it. Of a record,
-    the short labelled lines at its beginning are kept before any of its longer texts.
+    the labelled lines are kept before its long texts, and every text stands below its label. Where there is no room for all, those come first that hold
+    most of the question's words.
 
     Args:
         question: The question.
@@ -122,19 +123,41 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
 
 
 def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """The part of a hit that fits `share` tokens: of a record, its short lines first; then whole sentences around the best one for the question."""
+    """The part of a hit that fits `share` tokens. Of a record: its lines, then its long texts below their labels, those that the question asks for first."""
     if hit.passage is None:
         return _sentences_around(question, hit, language, share, count_tokens)
-    lines = hit.passage.splitlines(keepends=True)
-    count = next((n for n, line in enumerate(lines) if len(line) > _SHORT_LINE), len(lines))
-    while count and count_tokens("".join(lines[:count])) > share:
-        count -= 1
-    head, rest = "".join(lines[:count]), "".join(lines[count:])
-    left = share - count_tokens(head) - 1  # rounding: two texts may have a token more than both together
-    if not rest.strip() or left < min(_LEAST_TOKENS, share):
-        return head.rstrip()
-    text = hit.model_copy(update={"passage": None, "text": rest, "start": None, "end": None})
-    return head + _sentences_around(question, text, language, left, count_tokens)
+    parts, left = list(parts_of(hit.passage)), share
+    kept: dict[int, str] = {}
+    order = _by_question(question, hit, parts, language)
+    lines = [number for number, part in enumerate(parts) if part.is_line]
+    all_lines = hit.passage[: parts[lines[-1]].end] if lines else ""
+    if all_lines and count_tokens(all_lines) < share:
+        kept = {number: hit.passage[parts[number].begin : parts[number].end] for number in lines}
+        left -= count_tokens(all_lines) + 1  # rounding: two texts may have a token more than both together
+    elif all_lines:
+        for number in (number for number in order if parts[number].is_line):
+            line = hit.passage[parts[number].begin : parts[number].end]
+            if (size := count_tokens(line + "\n") + 1) <= left:
+                kept[number], left = line, left - size
+    for number in (number for number in order if not parts[number].is_line):
+        part, label = parts[number], f"{parts[number].label}:\n"
+        room = left - count_tokens(f"\n\n{label}") - 1
+        if room < min(_LEAST_TOKENS, share) and count_tokens(hit.passage[part.start : part.end]) > room:
+            continue
+        text = hit.model_copy(update={"passage": None, "text": hit.passage[part.start : part.end], "start": None, "end": None})
+        shown = text.text if count_tokens(text.text) <= room else _sentences_around(question, text, language, room, count_tokens)
+        if shown:
+            kept[number], left = label + shown, room - count_tokens(shown)
+    numbers = sorted(kept)
+    return "\n\n".join(filter(None, ["\n".join(kept[n] for n in numbers if parts[n].is_line), *(kept[n] for n in numbers if not parts[n].is_line)]))
+
+
+def _by_question(question: str, hit: Hit, parts: Sequence[Part], language: str) -> list[int]:
+    """Numbers of the parts of a record, those first that hold the most of the question's words, else in their order."""
+    passage, tag, words = hit.readable, language_of(hit, language), Words(question)
+    counted = [dict.fromkeys(words.of(passage[part.begin : part.end], tag), 1.0) for part in parts]
+    rare, asked = rarity(counted), words.asked(tag)
+    return sorted(range(len(parts)), key=lambda n: (-coverage(asked, counted[n], rare), n))
 
 
 def _sentences_around(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from almanac.core.passage_parts import lay_out
 from almanac.query.answering.answer import UNKNOWN
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
@@ -90,18 +91,37 @@ def test_language_asked_for_comes_first_then_the_question_then_the_conversation(
 
 
 _RECORD = "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026\nCode: TO1101\n"
-_ITINERARY = "Itinerary: " + "The junk sails past limestone islands. " * 60 + "On the second day you see a cave. " + "Lunch is served on deck. " * 60
+_ITINERARY = "\nItinerary:\n" + "The junk sails past limestone islands. " * 60 + "On the second day you see a cave. " + "Lunch is served on deck. " * 60
 
 
 def test_labelled_lines_of_a_record_are_kept_before_its_long_texts() -> None:
     hits = [make_hit(1, "A junk in the bay.", passage=_RECORD + _ITINERARY, start=None), make_hit(2, "A visa takes ten days.")]
     whole, short = select_passages("When do I see a cave?", hits, "en", budget=5000), select_passages("When do I see a cave?", hits, "en", budget=200)
     assert whole[0].text == _RECORD + _ITINERARY
-    assert short[0].text.startswith(_RECORD + "…")
+    assert short[0].text.startswith(_RECORD + "\nItinerary:\n…")
     assert "On the second day you see a cave." in short[0].text
     assert sum(estimate_prompt_tokens(passage.text) for passage in short) <= 200
     tight = select_passages("cave?", hits[:1], "en", budget=14)
-    assert tight[0].text == "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026"
+    assert tight[0].text == "Price, adult: 9.500.000 ₫"
+    assert select_passages("When is the departure?", hits[:1], "en", budget=14)[0].text == "Departure: 14/11/2026\nCode: TO1101"
+
+
+def test_what_is_shown_of_a_long_text_stands_below_its_own_label() -> None:
+    texts = [
+        ("Cancelling", "You may cancel until Monday.\n" + "It is kept. " * 60),
+        ("Children", "They sail. " * 60 + "Infants travel free. " + "They eat. " * 60),
+    ]
+    hit = make_hit(1, "A junk.", passage=lay_out([("Code", "TO1101")], texts), start=None)
+    [passage] = select_passages("What do infants pay?", [hit], "en", budget=120)
+    assert passage.text.startswith("Code: TO1101\n\nChildren:\n…")
+    assert "Infants travel free." in passage.text and "Cancelling" not in passage.text
+
+
+def test_of_too_many_lines_those_are_shown_that_the_question_asks_for() -> None:
+    hit = make_hit(1, "Fares.", passage=lay_out([(f"Fare, zone {n}", f"{n + 100} €") for n in range(300)] + [("Dogs", "5 €")], []), start=None)
+    [passage] = select_passages("What does it cost for dogs?", [hit], "en", budget=200)
+    assert passage.text.startswith("Fare, zone 0: 100 €\n") and passage.text.endswith("\nDogs: 5 €")
+    assert estimate_prompt_tokens(passage.text) <= 200
 
 
 def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypatch: pytest.MonkeyPatch) -> None:
