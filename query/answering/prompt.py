@@ -127,18 +127,14 @@ def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Call
     if hit.passage is None:
         return _sentences_around(question, hit, language, share, count_tokens)
     parts, left = list(parts_of(hit.passage)), share
-    kept: dict[int, str] = {}
     order = _by_question(question, hit, parts, language)
-    lines = [number for number, part in enumerate(parts) if part.is_line]
-    all_lines = hit.passage[: parts[lines[-1]].end] if lines else ""
-    if all_lines and count_tokens(all_lines) < share:
-        kept = {number: hit.passage[parts[number].begin : parts[number].end] for number in lines}
-        left -= count_tokens(all_lines) + 1  # rounding: two texts may have a token more than both together
-    elif all_lines:
-        for number in (number for number in order if parts[number].is_line):
-            line = hit.passage[parts[number].begin : parts[number].end]
-            if (size := count_tokens(line + "\n") + 1) <= left:
-                kept[number], left = line, left - size
+    kept = {number: hit.passage[part.begin : part.end] for number, part in enumerate(parts) if part.is_line}
+    if count_tokens("\n".join(kept.values())) > share:
+        lines, kept = kept, {}
+        for number in filter(lines.__contains__, order):
+            more = dict(sorted({**kept, number: lines[number]}.items()))
+            kept = more if count_tokens("\n".join(more.values())) <= share else kept
+    left = share - count_tokens("\n".join(kept.values())) - 1  # rounding: two texts may have a token more than both together
     for number in (number for number in order if not parts[number].is_line):
         part, label = parts[number], f"{parts[number].label}:\n"
         room = left - count_tokens(f"\n\n{label}") - 1

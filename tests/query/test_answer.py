@@ -14,7 +14,7 @@ from tests.query.answering import CountingWords, Says, ask, declared, make_hit
 
 _HITS = [
     make_hit(1, "Bring your passport. You get a refund within fourteen days."),
-    make_hit(2, "Luggage is free up to twenty kilos.", 0.6, metadata={"tags": ["travel", "bags"]}),
+    make_hit(2, "Luggage is free up to twenty kilos.", 0.6, tags=["travel", "bags"]),
     make_hit(3, "A visa takes ten days.", 0.3),
 ]
 
