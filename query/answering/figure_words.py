@@ -8,35 +8,8 @@ from babel.units import format_unit
 
 _LANGUAGES = "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
 # Short names of months that are frequent words of other languages: "children under 5 may enter", "3 out of 5", "une des 12 chambres", "tem 25 quartos".
-AMBIGUOUS_MONTHS = frozenset(
-    ("abu", "ago", "api", "ara", "des", "dis", "ene", "kas", "kol", "led", "mag", "mar", "may", "oca", "ott", "out", "pro", "set", "sie", "svi", "tem", "tra", "vas")
-)
-    [
-        "abu",
-        "ago",
-        "api",
-        "ara",
-        "des",
-        "dis",
-        "ene",
-        "kas",
-        "kol",
-        "led",
-        "mag",
-        "mar",
-        "may",
-        "oca",
-        "ott",
-        "out",
-        "pro",
-        "set",
-        "sie",
-        "svi",
-        "tem",
-        "tra",
-        "vas",
-    ]
-)
+_FREQUENT_WORDS = "abu ago api ara des dis ene kas kol led mag mar may oca ott out pro set sie svi tem tra vas"
+AMBIGUOUS_MONTHS = frozenset(_FREQUENT_WORDS.split(" "))
 # Units of measure. Years are missing: they are mostly ages, "a child of 10 years".
 _UNITS = (
     "duration-minute duration-hour duration-day duration-week duration-month length-centimeter length-meter length-kilometer mass-gram mass-kilogram "
