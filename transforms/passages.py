@@ -22,6 +22,7 @@ _CUT = "…"
 _CAMEL = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CAPITALS = frozenset({"id", "url", "sku", "isbn", "ean", "gtin", "vat"})
 _NOUNS_IN_CAPITALS = frozenset({"de", "lb", "nds", "gsw"})
+_TIME = re.compile(r"(?:[\W\d_]|[ap]\.?m\b\.?|uhr\b|h(?![^\W\d_]))*", re.IGNORECASE)  # "10:00", "9 am": figures, which name no entry
 _URL = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 _END = re.compile(r"[.!?…؟।۔][\"'”’»)\]]*\s|[。！？][”’」』）]*|\n")
 _SENTENCE = re.compile(r"(?:^|(?<=[.!?。！？\n]))\s*([^.!?。！？\n]*[^\W\d_][^.!?。！？\n]*(?:[.!?。！？]|$))")
@@ -105,7 +106,8 @@ class _Part(NamedTuple):
     @property
     def may_qualify(self) -> bool:
         is_text = isinstance(self.value, str) and (self.is_date or self.rule is None or self.rule.type in (None, "text"))
-        return is_text and len(self.text) <= _QUALIFIER and "\n" not in self.text and not _URL.match(self.text)
+        is_name = self.is_date or not _TIME.fullmatch(self.text)
+        return is_text and is_name and len(self.text) <= _QUALIFIER and "\n" not in self.text and not _URL.match(self.text)
 
 
 class _Entry(NamedTuple):
@@ -220,9 +222,13 @@ def _lines_within(lines: list[_Pair]) -> list[_Pair]:
     """As many lines as the budget has room for; where there are more, the last one says so."""
     room = BUDGET
     for number, (label, value) in enumerate(lines):
-        room -= len(label) + len(value) + 3
-        if room < len(_CUT):
+        if len(label) + len(value) + 3 > room:
+            while number > 1 and len(label) + len(_CUT) + 3 > room:
+                number -= 1
+                label, value = lines[number]
+                room += len(label) + len(value) + 3
             return [*lines[:number], (label, _CUT)]
+        room -= len(label) + len(value) + 3
     return lines
 
 

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
+from unicodedata import east_asian_width
 
 from babel import Locale, UnknownLocaleError
 from babel.core import get_global
@@ -86,7 +87,7 @@ def _price(amount: str, currency: str, language: str) -> str:
         return _amount(number, _decimals(number, 2), locale)
     code = _CODES.get(currency) or (currency.upper() if is_currency(currency.upper()) else None)
     digits = _decimals(number, get_currency_precision(code) if code else 2)
-    shown = get_currency_symbol(currency.upper(), locale=locale) if code == currency.upper() else currency
+    shown = _bare(get_currency_symbol(currency.upper(), locale=locale) if code == currency.upper() else currency)
     return _with_currency(number, digits, shown, (code and _home(code)) or locale)
 
 
@@ -98,7 +99,7 @@ def _with_currency(number: Decimal, digits: int, shown: str, locale: Locale) -> 
     before, _, after = text.partition(placeholder)
     if not before[-1:].isdigit() and shown[0].isalpha() and not shown[0].isupper():  # a word, which stands behind the amount: 12 euros, 3,200円
         before, after = before.strip(), after.strip()
-        return f"{before}{after}{' ' if shown[0].islower() else ''}{shown}"
+        return f"{before}{after}{'' if east_asian_width(shown[0]) == 'W' else ' '}{shown}"
     spaced = " " if shown[:1].isalpha() and before[-1:].isdigit() else ""
     behind = " " if shown[-1:].isalpha() and after[:1].isdigit() else ""
     return f"{before}{spaced}{shown}{behind}{after}".strip()

@@ -63,6 +63,7 @@ def test_a_tour_is_written_as_labelled_lines_with_its_long_texts_last() -> None:
         ({"amount": "32.50", "currency": "₪"}, None, "he", "32.50 ₪"),
         ({"amount": "32", "currency": "EGP"}, None, "en", "EGP 32"),
         ({"amount": "3200", "currency": "円"}, None, "ja", "3,200円"),
+        ({"amount": "50", "currency": "SAR"}, None, "ar", "50 ر.س."),
         ({"amount": "1500", "currency": "kr"}, None, "sv", "1 500 kr"),
         ({"amount": "0", "currency": None}, None, "en", "0"),
         ("2026-11-14", {"type": "date"}, "fr", "14 novembre 2026"),
@@ -104,6 +105,7 @@ def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
         "open": [["Mon", "9:00"], ["Tue", "10:00"]],
         "address": {"street": "12 Rue X", "geo": {"lat": 48.5}},
         "rooms": [{"name": "Deluxe", "beds": 2, "size": 30}, {"name": "Suite", "beds": 3}],
+        "times": [{"days": ["Sat", "Sun"], "opens": "10:00", "closes": "5 pm"}],
         "specs": [{"name": "Weight", "value": "2 kg"}],
         "tags": ["a", "b"],
         "none": None,
@@ -112,7 +114,8 @@ def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
     }
     assert _passage(fields, text="{address.street}").split("\n") == [
         "Hours, Monday: Opens: 9:00; Closes: 17:00", "Hours, Tuesday: Opens: 9:00; Closes: 12:00", "Open: Mon, 9:00; Tue, 10:00", "Address, street: 12 Rue X",
-        "Address, geo, lat: 48.5", "Rooms, Deluxe: Beds: 2; Size: 30", "Rooms, Suite: Beds: 3", "Specs, Weight: 2 kg", "Tags: a, b", "Price: 5",
+        "Address, geo, lat: 48.5", "Rooms, Deluxe: Beds: 2; Size: 30", "Rooms, Suite: Beds: 3",
+        "Times: Days: Sat, Sun; Opens: 10:00; Closes: 5 pm", "Specs, Weight: 2 kg", "Tags: a, b", "Price: 5",
     ]  # fmt: skip
 
 
@@ -141,6 +144,8 @@ def test_long_texts_share_the_budget_and_no_line_gives_way_to_them() -> None:
     crowded = _passage({"name": "x", "long": "A sentence of it. " * 2000, **{f"n{number}": "v" * 150 for number in range(100)}})
     assert len(crowded) <= BUDGET
     assert crowded.endswith(": …") and "Long" not in crowded
+    for length in range(1, 14):  # whatever is left at the end
+        assert len(_passage({"name": "x", **{f"n{number}": "v" * length for number in range(2000)}})) <= BUDGET
 
 
 _TEXTS = st.text(st.sampled_from("ab: \n*·12"), min_size=1, max_size=40).map(str.strip).filter(bool)
