@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.citations import attribute, cite, cite_statements
-from almanac.query.answering.extractive import extract
+from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.language import reply_language
 from almanac.query.answering.markers import CitationFilter, without_markers
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
@@ -110,10 +110,11 @@ class _Answering:
 
     def _extracted(self) -> Iterator[str | Answer]:
         cuts_words = self.declaration.chunk.by == "words"
-        chosen = extract(self.question, self.vector, self.hits, self.embedder, self.declaration.language, cuts_words=cuts_words)
+        hits = hits_to_quote(self.hits)
+        chosen = extract(self.question, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words)
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {s.hit: s.text for s in reversed(chosen)}
-        sources = [cite(self.hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
+        sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
         return self._pieces_of(" ".join(f"{s.text} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:

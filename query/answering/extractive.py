@@ -42,6 +42,8 @@ _ASKS_FIGURE = re.compile(
 _HAS_FIGURE = re.compile(r"(?<![A-Za-z\d])\d")  # a code such as TO1101 is no figure
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
 _ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
+# Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
+_LEAST_SHARE = 0.2
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _Floats = npt.NDArray[np.float32]
 
@@ -80,6 +82,12 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
         chosen = [chosen[0], follower, *(s for s in chosen[1:] if s != follower)][:_SENTENCES]
     best_of = {s.passage: number for number, s in reversed(list(enumerate(chosen)))}
     return sorted(chosen, key=lambda s: (best_of[s.passage], s.position))
+
+
+def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits to pick sentences from, in their order: those whose relevance is at least a fifth of the best one's; all where relevance is not known."""
+    best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
+    return [hit for hit in hits if hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
 
 
 def _overlaps(words: Words, sentences: Sequence[Sentence], tags: Sequence[str]) -> _Floats:

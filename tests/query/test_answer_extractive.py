@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from almanac.index.embedding.embedder import Embedder, load_embedder
 from almanac.query.answering.answer import UNKNOWN, Question, answer
+from almanac.query.answering.extractive import hits_to_quote
 from almanac.query.answering.sentences import sentences_of
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.reports import Answer, Hit
@@ -241,3 +242,10 @@ def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -
 def test_a_question_in_a_record_is_the_context_of_its_answer() -> None:
     hit = make_hit(1, "x", start=None, title="FAQ", passage="Question: Is there wifi?\nAnswer: Yes, in all cabins.")
     assert [(s.text, s.context) for s in sentences_of([hit], "en")] == [("Yes, in all cabins.", "FAQ Is there wifi? Answer")]
+
+
+def test_a_hit_of_little_relevance_is_not_quoted_beside_a_relevant_one() -> None:
+    about, beside, unknown = (make_hit(rank, text) for rank, text in enumerate(("A.", "B.", "C."), start=1))
+    about, beside, unknown = (hit.model_copy(update={"relevance": value}) for hit, value in ((about, 0.9), (beside, 0.1), (unknown, None)))
+    assert hits_to_quote([beside, about, unknown]) == [about, unknown]
+    assert hits_to_quote([beside]) == [beside]
