@@ -153,7 +153,7 @@ def test_search_kb_has_the_short_shape(api: httpx.Client) -> None:
 def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: httpx.Client) -> None:
     asked = {"query": "the garden", "k": 10, "mode": "dense", "where": {"team": {"$in": ["blue"]}}, "version": "v0001", "explain": True}
     found = api.post("/api/search", json=asked).json()
-    assert found.keys() == {"kb", "version", "query", "hits", "explain"}
+    assert found.keys() == {"kb", "version", "query", "hits", "explain", "note"}
     assert {hit["metadata"]["team"] for hit in found["hits"]} == {"blue"}
     assert [step["step"] for step in found["explain"]][:3] == ["query", "filter", "dense"]
     assert api.post("/api/search", json={**asked, "floor": 1}).json()["hits"] == []
