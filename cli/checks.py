@@ -145,6 +145,9 @@ def _models() -> Check:
     there = _nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         return Check("models", "wrong", f"{model.name} is unpacked at its first use, and {there} cannot be written", "choose a folder with ALMANAC_CACHE=DIR")
+    if (free := shutil.disk_usage(there).free) < UNPACKED_MB * 10**6:
+        found = f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}, where {free // 10**6} MB are free"
+        return Check("models", "wrong", found, "free space, or choose a folder with ALMANAC_CACHE=DIR")
     return Check("models", "ok", f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}")
 
 

