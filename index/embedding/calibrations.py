@@ -5,7 +5,7 @@ ids) of XQuAD in English, Spanish and Vietnamese, Cranfield and CLAP NQ. Among t
 sets, greetings, keyboard mash. The other half is what docs/relevance.md reports.
 """
 
-from almanac.index.embedding.score_thresholds import E5_MODEL, E5_PROMPTS, MINILM_REVISION, of_measured
+from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, MINILM_REVISION, of_measured
 from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo
 
 _MEASURED = {
@@ -13,7 +13,7 @@ _MEASURED = {
         known=Curve(intercept=-7.38, cosine=9.26, coverage=5.94, cosine_margin=2.34, coverage_margin=8.78),
         unknown=Curve(intercept=-3.52, cosine=0.17, coverage=13.55, cosine_margin=13.99, coverage_margin=16.51),
     ),
-    (E5_MODEL, *E5_PROMPTS): Calibration(
+    (E5_REVISION, *E5_PROMPTS): Calibration(
         known=Curve(intercept=-29.91, cosine=31.58, coverage=7.41, cosine_margin=43.42, coverage_margin=9.34),
         foreign=Curve(intercept=-41.74, cosine=49.26, coverage=13.7, cosine_margin=94.31, coverage_margin=8.76),
     ),

@@ -6,6 +6,8 @@ They are a property of the embedder and do not depend on the retriever.
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+from almanac.index.embedding.unpack import WEIGHTS
 from almanac.schemas.manifest import EmbedderInfo
 
 _T = TypeVar("_T")
@@ -25,7 +27,7 @@ class ScoreThresholds(NamedTuple):
 
 
 MINILM_REVISION = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-E5_MODEL, E5_PROMPTS = "multilingual-e5-small-q4", ("query: ", "passage: ")
+E5_REVISION, E5_PROMPTS = MULTILINGUAL_E5.files[WEIGHTS], ("query: ", "passage: ")
 
 # all-MiniLM-L6-v2: best cosine of a question against the 240 English passages of XQuAD (title and text), by percentile:
 #                                            1     5    25    50    75    95    99   max
@@ -54,7 +56,7 @@ E5_MODEL, E5_PROMPTS = "multilingual-e5-small-q4", ("query: ", "passage: ")
 # At or above .86 are 70 % of the answerable (96 % of them with the right passage first) and .5 % of the hidden ones.
 _MEASURED = {
     (MINILM_REVISION, "", ""): ScoreThresholds(floor=0.30, confident=0.50),
-    (E5_MODEL, *E5_PROMPTS): ScoreThresholds(floor=0.82, confident=0.86, worth=0.1, foreign=0.80),
+    (E5_REVISION, *E5_PROMPTS): ScoreThresholds(floor=0.82, confident=0.86, worth=0.1, foreign=0.80),
 }
 
 # Not measured here, since that needs the API: the values that the Versailles guide, written for this model, calls relevant (.7) and very relevant (.8).
@@ -74,6 +76,5 @@ def score_thresholds(info: EmbedderInfo) -> ScoreThresholds:
 
 
 def of_measured(measured: Mapping[tuple[str, str, str], _T], info: EmbedderInfo) -> _T | None:
-    """The entry for an embedder and its two prompts, by the revision of its weights or by the name of a packed model; None where there is none."""
-    name = info.model if info.provider == "local" and info.model == E5_MODEL else info.revision
-    return measured.get((name, info.query_prompt, info.document_prompt))
+    """The entry for the weights of an embedder and its two prompts, whatever it is called; None where there is none."""
+    return measured.get((info.revision, info.query_prompt, info.document_prompt))

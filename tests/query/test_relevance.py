@@ -16,7 +16,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import describe_embedder
-from almanac.index.embedding.score_thresholds import E5_MODEL, E5_PROMPTS, score_thresholds
+from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, score_thresholds
 from almanac.index.lexical.reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
@@ -35,8 +35,9 @@ from tests.index.making import without_children
 from tests.index.small_models import save_embedder
 
 _E5 = EmbedderInfo(
-    provider="local", model=E5_MODEL, revision="any", dimension=384, fingerprint="any", query_prompt=E5_PROMPTS[0], document_prompt=E5_PROMPTS[1]
-)
+    provider="local", model="multilingual-e5-small-q4", revision=E5_REVISION, dimension=384, fingerprint="any",
+    query_prompt=E5_PROMPTS[0], document_prompt=E5_PROMPTS[1],
+)  # fmt: skip
 _BUNDLED = {"minilm": describe_embedder(Embed()), "e5": _E5}
 _CURVE = Curve(intercept=-3, cosine=4, coverage=2, cosine_margin=2, coverage_margin=2)
 
@@ -105,10 +106,11 @@ def test_a_question_of_a_common_word_is_never_covered_in_full(question: str, lea
 
 def test_only_what_was_measured_is_calibrated() -> None:
     prompted = _BUNDLED["minilm"].model_copy(update={"query_prompt": "q: "})
-    for other in (prompted, _E5.model_copy(update={"document_prompt": ""}), _E5.model_copy(update={"model": "e5", "provider": "mistral"})):
+    for other in (prompted, _E5.model_copy(update={"document_prompt": ""}), _E5.model_copy(update={"revision": "other weights"})):
         assert calibration_of(other) is None
         assert score_thresholds(other).floor == 0
     assert score_thresholds(_E5).floor == 0.82
+    assert calibration_of(_E5.model_copy(update={"model": "/models/a-copy"})) == calibration_of(_E5), "a copy of the folder gives the same vectors"
     assert all(calibration_of(info) for info in _BUNDLED.values())
 
 
