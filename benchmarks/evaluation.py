@@ -220,7 +220,7 @@ def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions:
         for weight in _WEIGHTS:
             runs[weight][one] = fuse(sides["dense"], sides["lexical"], weight, usual=usual, attainable=told["attainable"])
     figures = " | ".join(f"{float(np.mean(_gains(judged, run))):.4f}" for run in runs.values())
-    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(retriever.known)} |"
+    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(retriever.languages.known)} |"
 
 
 def _gains(judged: Judged, run: Ranked) -> np.ndarray:

@@ -218,12 +218,12 @@ class PublishedIndex:
             Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its score). With `retrieve.diversity` and without
             `retrieve.expand`, they come in the order in which maximal marginal relevance selects them. `rank` counts from 1.
 
-            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode `hybrid`, where both are scaled by the
-            best candidate of this query; only cosines are comparable between searches. With `retrieve.expand` a chunk has its best score over all wordings.
-            Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of three shares: that score divided by the best one, `tag` and
-            `cluster`. A reranker reorders its candidates; the sorted scores are then assigned to them by rank. `Hit.scores` has the parts: `dense` (cosine),
-            `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own scale); None where a part was not computed. `Hit.neighbours`
-            has the chunks around a hit where `retrieve.neighbours` is declared.
+            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode `hybrid` (`query.retrieval.fusion`):
+            how far the cosine stands out, and how much of the query's words matched. Compare cosines between searches, or `relevance`. With `retrieve.expand`
+            a chunk has its best score over all wordings. Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of three
+            shares: that score divided by the best one, `tag` and `cluster`. A reranker reorders its candidates; the sorted scores are then assigned to them
+            by rank. `Hit.scores` has the parts: `dense` (cosine), `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own
+            scale); None where a part was not computed. `Hit.neighbours` has the chunks around a hit where `retrieve.neighbours` is declared.
 
             `Hit.relevance` is how often a hit of this value answers, 0 to 1, in any mode and between searches, and `Hit.confidence` is made of it: high from .7
             on, medium from .4 on, else low. Both are None without a calibration of the embedder (docs/relevance.md), and in mode `lexical` without `floor`
@@ -397,7 +397,7 @@ class PublishedIndex:
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
-        return note_on_language(retriever.language_of(without_invisible(question)), self.declaration.embed.model, mode)
+        return note_on_language(retriever.languages.of_question(without_invisible(question)), self.declaration.embed.model, mode)
 
     def _with_temperature(self, temperature: float | None) -> Declaration:
         """The declaration, with `generate.temperature` replaced where `temperature` is given."""

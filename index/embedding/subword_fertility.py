@@ -25,6 +25,9 @@ _MANY_LANGUAGES = 100_000
 _KNOWN_OF_MANY, _UNKNOWN_OF_MANY = 3.0, 5.0
 
 
+COVERED = 0.5  # fit from which on an embedder is considered to cover a language
+
+
 class Fertility(NamedTuple):
     """Subword fertility of a tokenizer on some texts."""
 

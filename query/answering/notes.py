@@ -4,10 +4,10 @@ from pathlib import Path
 
 from babel import Locale, UnknownLocaleError
 
+from almanac.index.embedding.subword_fertility import COVERED
 from almanac.query.retrieval.question_language import QuestionLanguage
 from almanac.query.retrieval.retriever import SearchMode
 
-_POORLY = 0.5  # share from which on the embedder is considered to cover a language
 MULTILINGUAL = "multilingual-e5-small-q4"
 
 # What is the case, what follows where words are searched for, and what would help. In the language of the question where it is one of these, else in English.
@@ -53,7 +53,7 @@ def note_on_language(asked: QuestionLanguage, model: str, mode: SearchMode) -> s
         model: Name of the embedder's model, or its folder.
         mode: Retrievers of the search.
     """
-    if asked.tag is None or asked.known >= _POORLY or mode == "lexical":
+    if asked.tag is None or asked.known >= COVERED or mode == "lexical":
         return None
     reader = asked.tag if asked.tag in _NOTES else "en"
     fact, consequence, remedy = _NOTES[reader]

@@ -6,7 +6,7 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 import heapq
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,14 +16,14 @@ import numpy as np
 
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import ScoreThresholds, Vectors
-from almanac.index.lexical.analyzer import primary_tag
+from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.attainable import attainable_score
 from almanac.index.reader import KnownIds, OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
+from almanac.query.retrieval.content_languages import ContentLanguages
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
-from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, CurveName, Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
@@ -39,7 +39,6 @@ SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "passage", "ordinal", "start", "end", "metadata", "fetched_at")
-_KNOWN_WELL = 0.5  # share from which on the embedder is considered to cover a language
 _SAMPLE = 1000  # chunks whose cosines to a question are what is usual
 # Standard deviations above its mean cosine to chunks from which on a question names a tag by meaning. On the workspace example, .40 with all-MiniLM-L6-v2 and
 # .85 with multilingual-e5-small: "data privacy for engineers" is at .77 and .92 to `data-privacy`, and at .26 and .82 to the fourth tag.
@@ -111,6 +110,7 @@ class Retriever:
 
     def __init__(self, declaration: Declaration, opened: OpenVersion, embed_queries: EmbedQueries, reranker: Reranker | None = None) -> None:
         self.opened = opened
+        self.languages = ContentLanguages(opened, declaration.embed)
         self.is_warm = False
         self._declaration, self._declared = declaration, declaration.retrieve
         self._embed_queries, self._reranker = embed_queries, reranker
@@ -274,10 +274,10 @@ class Retriever:
         readings = self.opened.readings(request.text)
         attainable = min((attainable_score(reading, request.text) for reading in readings), default=0.0)
         shares = matched(lexical, attainable)
-        asked = self.language_of(request.text)
-        known = min(self.known, asked.known)
-        languages = self._known_languages({**dense, **lexical}) if asked.known >= _KNOWN_WELL else {}
-        is_foreign = bool(self._foreign({**dense, **lexical}, asked))
+        asked = self.languages.of_question(request.text)
+        known = min(self.languages.known, asked.known)
+        languages = self.languages.covered({**dense, **lexical}) if asked.known >= COVERED else {}
+        is_foreign = bool(self.languages.foreign({**dense, **lexical}, asked))
         if not is_foreign and all(reading.is_folded for reading in readings) and max(shares.values(), default=0.0) >= _MOSTLY:
             known, languages = 0.0, {}
         weight = dense_weight(known) if self._declared.dense_weight is None else self._declared.dense_weight
@@ -289,23 +289,6 @@ class Retriever:
         told.update(matched=round(max(shares.values(), default=0.0), 4), language=asked.tag, votes_in={name: round(share, 4) for name, share in found.items()})
         return fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes={one: found[language] for one, language in languages.items()})
 
-    def _known_languages(self, chunk_ids: Collection[str]) -> dict[str, str]:
-        """Language of each chunk that is in a language which the embedder knows."""
-        known = {language for language, fit in self._fits.items() if fit >= _KNOWN_WELL}
-        if known == set(self._fits) and len(known) == 1:
-            return dict.fromkeys(chunk_ids, *known)
-        return {one: language for one in chunk_ids if (language := self._language_of_chunk[one]) in known} if known else {}
-
-    def _foreign(self, chunk_ids: Collection[str], asked: QuestionLanguage) -> dict[str, str]:
-        """Language of each chunk in another language than the question's, if the embedder knows both."""
-        if asked.tag is None or asked.known < _KNOWN_WELL:
-            return {}
-        fits = self._fits
-        others = {language for language, fit in fits.items() if language and primary_tag(language) != asked.tag and fit >= _KNOWN_WELL}
-        if others == set(fits):
-            return dict.fromkeys(chunk_ids, others.pop()) if len(others) == 1 else {one: self._language_of_chunk[one] for one in chunk_ids}
-        return {one: language for one in chunk_ids if (language := self._language_of_chunk[one]) in others} if others else {}
-
     @cached_property
     def _sample(self) -> Vectors:
         """Vectors of up to 1,000 chunks of smallest id, float32 (n, dimension): ids are hashes, so the sample is random, and the same for the same content."""
@@ -316,26 +299,6 @@ class Retriever:
         """Mean cosine of two different chunks of the sample; 0 for a single one."""
         count, total = len(self._sample), self._sample.sum(axis=0, dtype=np.float64)
         return (float(total @ total) - count) / (count * (count - 1)) if count > 1 else 0.0
-
-    @cached_property
-    def _language_of_chunk(self) -> dict[str, str]:
-        """Language of each chunk by id, for content of several languages; "" where it is not known."""
-        return {one: str(language or "") for one, language in zip(self.opened.chunk_ids, self.opened.metadata_column("language"), strict=True)}
-
-    @property
-    def _fits(self) -> dict[str, float]:
-        """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
-        declared = self.opened.manifest.language
-        return self.opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}
-
-    def language_of(self, text: str) -> QuestionLanguage:
-        """The language of a question, and how well the embedder covers it."""
-        return language_of_question(text, self._declaration.embed, self._fits)
-
-    @property
-    def known(self) -> float:
-        """How well the embedder covers the content, 0 to 1: the minimum over its languages."""
-        return min(self.opened.manifest.derived.language_fit.values(), default=1.0)
 
     def warm(self, dimension: int) -> None:
         """Runs a search, so that the files and caches of the version are loaded before the first request. `dimension` is that of the version's vectors."""
@@ -377,9 +340,8 @@ class Retriever:
         rows = self.opened.rows(list(cosines))
         shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {_readable(row)}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
-        fit = self.opened.manifest.derived.language_fit
-        is_known = [fit[language] >= _KNOWN_WELL for language in languages]
-        foreign = self._foreign(cosines, self.language_of(text))
+        is_known = [self.languages.covers(language) for language in languages]
+        foreign = self.languages.foreign(cosines, self.languages.of_question(text))
         return {one: Evidence(cosines[one], *share, known, one in foreign) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from almanac.index.embedding.model_cache import MULTILINGUAL_E5
 from almanac.query import open_index
 from almanac.query.answering.notes import MULTILINGUAL, note_on_language
 from almanac.query.published import PublishedIndex
@@ -36,7 +37,7 @@ def test_a_question_in_a_language_that_the_embedder_does_not_know_gets_a_note_in
     *_, streamed = index.stream(question)
     assert isinstance(streamed, Answer)
     assert found.note is not None and found.note.startswith(begins)
-    assert "all-MiniLM-L6-v2" in found.note and MULTILINGUAL in found.note
+    assert "all-MiniLM-L6-v2" in found.note and MULTILINGUAL_E5.name == MULTILINGUAL in found.note
     assert answered.note == streamed.note == found.note
 
 
