@@ -69,7 +69,9 @@ def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: Lo
     assert [step["step"] for step in result.explain or []].count("lexical") == 3
     each = [_search(_declare(published, server, expand=0), published, text, k=4) for text in (_QUESTION, *_WORDINGS)]
     best = {hit.chunk_id: max(other.score for one in each for other in one.hits if other.chunk_id == hit.chunk_id) for hit in result.hits}
-    assert [hit.score for hit in result.hits] == [best[hit.chunk_id] for hit in result.hits] == sorted(best.values(), reverse=True)
+    scores = [hit.score for hit in result.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert scores == pytest.approx([best[hit.chunk_id] for hit in result.hits], abs=2e-6), "vectors of a batch are rounded differently"
     asked = [one for one in server.asked if _QUESTION in one["messages"][-1]["content"]]
     assert len(asked) == 1 == len(server.asked), "asked once, and not at all where nothing is declared"
 

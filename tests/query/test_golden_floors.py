@@ -30,7 +30,7 @@ _FLOORS = {
     "products": Floor("eaa86461ea24", 0.9375, 3),
     "handbook": Floor("8a1e314fe97d", 0.8125, 3),
     "workspace": Floor("024362172521", 1.0, 3),
-    "versailles": Floor("7cd05c2dbb1f", 1.0, 2),
+    "versailles": Floor("7cd05c2dbb1f", 0.944444, 2),
 }
 
 

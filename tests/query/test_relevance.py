@@ -225,11 +225,12 @@ def test_another_embedder_is_calibrated_on_enough_golden_questions(tmp_path: Pat
     assert fitted is not None and fitted.questions == 50 and fitted.known == fitted.unknown
     assert _run(tmp_path)["outcome"] == "unchanged"
     with open_index(str(path), data=tmp_path / "data") as index:
-        hits = index.search("When was the coral castle opened?").hits
+        question = "The coral castle was opened in 1809 and has 11 gates?"  # its text, since this embedder understands nothing
+        hits = index.search(question).hits
         assert hits[0].document_id == "r9"
         assert (hits[0].relevance or 0) > max(hit.relevance or 0 for hit in hits[1:])
-        assert index.search("When was the coral castle opened?", version="v0001").hits[0].relevance is None
-        sources = index.ask("When was the coral castle opened?").sources
+        assert index.search(question, version="v0001").hits[0].relevance is None
+        sources = index.ask(question).sources
         assert sources and sources[0].relevance == hits[0].relevance and sources[0].confidence is not None
     data = DataDir(tmp_path / "data")
     rebuild_version(data.index("gates"), "v0002", data.vectors)
