@@ -361,6 +361,7 @@ class SearchResult(BaseModel):
     """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested.
 
     `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English; None where there is nothing to tell.
+    `searched` is the text that was searched for, where it is not the query's: a misspelt word of it was replaced. None where it is.
     """
 
     kb: str
@@ -368,6 +369,7 @@ class SearchResult(BaseModel):
     query: str
     hits: list[Hit]
     note: str | None = None
+    searched: str | None = None
     explain: list[dict[str, Any]] | None = None
 
 
@@ -401,6 +403,18 @@ class Citation(BaseModel):
     metadata: dict[str, Any] = {}
 
 
+class Related(BaseModel):
+    """A passage that is close to a question without answering it. `relevance` is that of the hit."""
+
+    chunk_id: str
+    document_id: str
+    url: str
+    title: str
+    text: str
+    relevance: float | None = None
+    passage: str | None = None
+
+
 class Answer(BaseModel):
     """Answer to a question.
 
@@ -408,6 +422,10 @@ class Answer(BaseModel):
     `dropped_citations` counts markers that are removed from a model's reply: of chunks that it was not shown, and, where it may add what it knows, of chunks
     that lack a figure of the sentence. `dropped_sentences` counts sentences, list items and table rows that are left out of a reply from the documents
     alone, since a figure in them (a price, a date, an hour) stands in no cited chunk. `note` as in `SearchResult`.
+
+    `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a misspelt word was replaced. `related` are
+    the closest passages where `answered` is False, best first; empty where it is True. `answerability` is how likely the hits hold an answer, 0 to 1; None
+    where that is not known.
     """
 
     kb: str
@@ -420,6 +438,9 @@ class Answer(BaseModel):
     dropped_citations: int = 0
     dropped_sentences: int = 0
     note: str | None = None
+    searched: str | None = None
+    related: list[Related] = []
+    answerability: float | None = None
 
 
 class EvalResult(BaseModel):
