@@ -47,7 +47,9 @@ class Retrieve(DeclaredModel):
         description="dense cosine from which kb-llm uses the documents; null: a relevance of .7 or, where that is unknown, the embedder's calibrated cosine",
     )  # fmt: skip
     dense_weight: Share | None = Field(
-        None, description="weight of the dense retriever in a hybrid score; null: by how well the embedder's vocabulary fits the content"
+        None,
+        description="weight of the dense retriever in a hybrid score, where words match the whole question, and more where they match less of it; "
+        "null: by how well the embedder's vocabulary fits the content",
     )
     candidates: int = Field(50, gt=0, le=1000, description="candidates of each retriever, of which k stay")
     query: Template | None = Field(
