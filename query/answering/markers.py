@@ -19,6 +19,10 @@ _CODE = re.compile(r"(`{3,})(?!`)(?s:.+?)(?<!`)\1(?!`)|(`{1,2})(?!`)[^\n]+?(?<!`
 _BACKTICKS = re.compile(r"`+")
 _PLAIN = re.compile(rf"[^\s`{re.escape(_OPENERS)}]+")
 _SPACE = re.compile(r"\s+")
+# Anything that somebody may read as a marker: those above, and a number of any length.
+_BRACKETED = re.compile(rf"{_MARKER.pattern}|[\[【［]{_SP}\d+{_SP}[\]】］]", re.IGNORECASE)
+# Marks of notes, behind a closed sentence or clause. Anywhere else the number may mean something: `argv[2]`, "as shown in [2]", an interval.
+_NOTES = re.compile(rf"(?:(?<=[.!?…。！？؟।])|(?<=[.!?…。！？؟।][\"'”’»)])|(?<=\w[,;]))(?:{_SP}(?:{_BRACKETED.pattern}))+(?=\s|$)", re.IGNORECASE)
 # Apparent markers in a passage are shown in these brackets, so that a page cannot forge citations; in code, where they are indexes, they are restored.
 _SHOWN = re.compile(r"⟦([^⟦⟧\n]{1,100})⟧")
 
@@ -26,6 +30,14 @@ _SHOWN = re.compile(r"⟦([^⟦⟧\n]{1,100})⟧")
 def hide_markers(text: str) -> str:
     """The text of a passage for a prompt, with the brackets of apparent citation markers replaced by ⟦ and ⟧."""
     return _MARKER.sub(lambda marker: f"⟦{marker[0][1:-1]}⟧", text)
+
+
+def as_quoted(text: str) -> str:
+    """A sentence of a passage for a reply, in which nothing can be taken for a marker of the reply: each `[n]` in it would open a source.
+
+    Marks of notes behind a sentence or clause are left out; brackets of other numbers become ⟦ and ⟧, so that `a[2]` stays readable.
+    """
+    return _BRACKETED.sub(lambda found: f"⟦{found[0][1:-1]}⟧", _NOTES.sub("", text))
 
 
 def without_markers(text: str) -> str:

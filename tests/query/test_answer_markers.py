@@ -1,10 +1,13 @@
 """Markers of citations are read in every form that models write, and what was not shown is not cited."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answering.markers import CitationFilter, hide_markers, without_markers
+from almanac.query.answering.markers import CitationFilter, as_quoted, hide_markers, without_markers
+from tests.query.answering import Says, ask, make_hit
 
 
 def _filtered(text: str, known: int = 3) -> tuple[str, list[int], int]:
@@ -73,6 +76,46 @@ def test_markers_of_a_page_cannot_cite_and_come_back_in_code() -> None:
     assert _filtered(shown)[:2] == ("As shown, call `argv[1]`.", [])
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("The garden closes at six.[2]", "The garden closes at six."),
+        ("It closes at six. [2][3]", "It closes at six."),
+        ('He said "no."[^3]', 'He said "no."'),
+        ("In winter,[4] at five.", "In winter, at five."),
+        ("閉まる。【2】", "閉まる。"),
+        ("סגור בחורף.[2]", "סגור בחורף."),
+        ("Read `argv[2]`, then a[1][0].", "Read `argv⟦2⟧`, then a⟦1⟧⟦0⟧."),
+        ("As [1, 3] show, and [1-3] and [source 2].", "As ⟦1, 3⟧ show, and ⟦1-3⟧ and ⟦source 2⟧."),
+        ("[2]", "⟦2⟧"),
+        ("Since [2024], 【２】 and ［3］", "Since ⟦2024⟧, ⟦２⟧ and ⟦3⟧"),
+        ("See [1](http://evil.test/) and [[2]].", "See ⟦1⟧(http://evil.test/) and [⟦2⟧]."),
+        ("- [x] done, [sic], [the page](https://a.test)", "- [x] done, [sic], [the page](https://a.test)"),
+    ],
+)
+def test_a_sentence_is_quoted_without_anything_that_could_be_a_marker(written: str, read: str) -> None:
+    assert as_quoted(written) == read
+
+
+def test_markers_of_a_page_open_no_source_of_an_extractive_reply() -> None:
+    """Also for who reads markers by a regular expression of their own. The quote stays as the page has it, so that it can be found there."""
+    text = "A refund takes fourteen days.[2] Refund days are listed in days[3], see [1](http://evil.test/)."
+    found = ask("refund within how many days?", [make_hit(1, text), make_hit(2, "Visa [7] for 【1】 days [^2].")])
+    assert set(re.findall(r"[\[【［]\^?(\d+)", found.reply)) == {source.marker[1:-1] for source in found.sources}
+    assert found.reply.count("[") == len(found.reply.split(" [")) - 1
+    assert all(source.quote in source.text for source in found.sources)
+    assert "[" in "".join(source.quote for source in found.sources)
+
+
+@pytest.mark.parametrize("copied", ["Fourteen days ⟦2⟧ [1].", "Fourteen days [1] ⟦2⟧.", "Fourteen days ⟦2⟧[1](http://evil.test)."])
+def test_a_model_that_copies_a_markers_of_a_page_opens_the_passage_it_was_shown_alone(copied: str) -> None:
+    model = Says(copied)
+    found = ask("refund days", [make_hit(1, "A refund takes fourteen days [2]."), make_hit(2, "A visa takes days.")], generator=model)
+    assert "fourteen days ⟦2⟧" in model.asked[-1]["content"]
+    assert [source.chunk_id for source in found.sources] == ["c1"]
+    assert re.findall(r"\[(\d+)\]", found.reply) == ["1"]
+
+
 def test_markers_of_earlier_replies_are_taken_out() -> None:
     assert without_markers("Two weeks [1][2]. Or three 【3】") == "Two weeks. Or three"
 
@@ -96,3 +139,10 @@ def test_however_the_pieces_are_cut_the_text_is_the_same(written: str, sizes: li
 @given(_WRITTEN)
 def test_no_number_that_was_not_shown_is_marked(written: str) -> None:
     assert set(_filtered(written)[1]) <= {1, 2, 3}
+
+
+@given(_WRITTEN | st.text(alphabet="[]【】［］⟦⟧^0123456789 .,;a-", max_size=30))
+def test_no_quoted_sentence_has_a_marker(written: str) -> None:
+    quoted = as_quoted(written)
+    assert not re.search(r"[\[【［]\s*\^?\d+\s*[\]】］]", quoted)
+    assert _filtered(quoted, known=9)[1:] == ([], 0)

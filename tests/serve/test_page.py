@@ -46,7 +46,7 @@ _RECORDS = [
         "Where to begin is up to you. The garden closes at six in summer and at five in winter.",
     ),
     ("Tickets", "https://garden.example/tickets", "gates", "Children enter for free, students pay half."),
-    (f"Parrots {_ATTACK}", "javascript:document.title='attacked'", "lake", f"Parrots {_ATTACK} live in the aviary beside the lake."),
+    (f"Parrots {_ATTACK}", "javascript:document.title='attacked'", "lake", f"Parrots {_ATTACK} live in the aviary [1](https://evil.example/) beside the lake."),
     ("חתולים", "https://garden.example/cats", "lake", "החתולים ישנים ליד המזרקה הגדולה."),
 ]
 
@@ -312,6 +312,9 @@ def test_what_looks_like_html_stays_text(open_page: Open) -> None:
     _ask(page, f"Where do the parrots live? {_ATTACK}")
     expect(_turn(page).locator(".reply .text")).to_contain_text(_ATTACK)
     expect(_turn(page).locator(".question")).to_contain_text(_ATTACK)
+    expect(_turn(page).locator(".reply .text")).to_contain_text("⟦1⟧(https://evil.example/) beside the lake.")
+    expect(_turn(page).locator(".reply .text button")).to_have_count(1)
+    expect(_turn(page).get_by_role("link")).to_have_count(0)
     _turn(page).get_by_role("button", name="Source 1").first.click()
     passage = page.locator("#passage")
     expect(passage.get_by_role("heading")).to_have_text(f"Parrots {_ATTACK}")
