@@ -21,6 +21,7 @@ from almanac.query.answering.pathways import require_mode
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
+from almanac.query.naming import default_of_project
 from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.query_expansion import PATIENCE, expand, merge
 from almanac.query.retrieval.query_template import compose_query
@@ -47,7 +48,13 @@ class Asked(TypedDict, total=False):
 
 
 def open_index(
-    kb: str, *, data: Path | str | None = None, version: str | None = None, env: str | None = None, project: Path | str | None = None
+    kb: str | None = None,
+    *,
+    data: Path | str | None = None,
+    version: str | None = None,
+    env: str | None = None,
+    project: Path | str | None = None,
+    embedders: "Embedders | None" = None,
 ) -> "PublishedIndex":
     """Opens the index of a knowledge base for search and answers.
 
@@ -55,29 +62,33 @@ def open_index(
     match with the version is also checked by the first request.
 
     Args:
-        kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file.
+        kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of INDEX_NAME, else the only one of the project
+            that is published.
         data: Data directory. Default: ALMANAC_DATA, else `data/` of the project.
         version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads the version that is live when it
             starts.
         env: Environment whose overlay is applied. Default: ALMANAC_ENV; an empty string applies none.
         project: Project folder. Default: ALMANAC_PROJECT, else the nearest folder with a declaration in its `knowledge/`, from the current one upwards to the
             home directory, else the current folder.
+        embedders: As for `PublishedIndex`.
 
     Returns:
         The open index. Close it, or use it as a context manager.
 
     Raises:
         NotFound: There is no such knowledge base, overlay, project folder or version.
-        NothingPublished: `version` is None and the knowledge base has no live version yet.
+        NothingPublished: `version` is None and the knowledge base has no live version yet; or none is named, and none has one.
         DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no cross-encoder.
-        UsageError: `kb` is an overlay file, `env` cannot be the name of an environment, a path names the home directory of an unknown user, or the
-            project folder is the one in which Almanac is installed.
+        UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file, `env` cannot be the name of an
+            environment, a path names the home directory of an unknown user, or the project folder is the one in which Almanac is installed.
         DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer names a version that does not exist.
             The manifest of the live version is read by the first request.
     """
     quiet_engines()
     found = Project.locate(project)
-    index = PublishedIndex(load_declaration(kb, env, found), DataDir.locate(data, found), version)
+    folder = DataDir.locate(data, found)
+    named = str(default_of_project(found, folder, env).path) if kb is None else kb
+    index = PublishedIndex(load_declaration(named, env, found), folder, version, embedders=embedders)
     find_reranker(index.declaration)  # fails here and not with the first request, after other models have been loaded
     resolve_version(index.folder, version)
     return index
@@ -138,6 +149,16 @@ class PublishedIndex:
     def close(self) -> None:
         """Closes the open versions; a version with running requests closes after the last of them. A later request opens its version again."""
         self._pool.close()
+
+    @property
+    def title(self) -> str:
+        """Title of the knowledge base, else its name."""
+        return self.declaration.title or self.declaration.name
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model is declared that writes replies."""
+        return self.declaration.generate.provider != "extractive"
 
     @property
     def embedder(self) -> Embedder:
@@ -364,8 +385,14 @@ class PublishedIndex:
         return stream_answer(self._question(question, mode, history, asked))
 
     def _question(self, text: str, mode: str, history: History, asked: Asked) -> Question:
-        """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain all that an answer needs."""
         require_mode(mode, is_generated=self._generator is not None)
+        return self.question(text, mode=mode, history=history, **asked)
+
+    def question(self, text: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Question:
+        """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain all that an answer needs.
+
+        Arguments and errors as for `ask`, except that `mode` is not held against what is declared.
+        """
         with self.reading(asked.get("version")) as retriever:
             return self._asked_of(retriever, text, mode, history, asked)
 

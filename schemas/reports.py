@@ -328,7 +328,8 @@ class Hit(BaseModel):
     `passage` is what there is to read of a record: its declared metadata as labelled lines; None for a chunk of a document, whose `text` is all there is.
     `score` determines the order and depends on the search mode. `scores` has its components; `dense` is the cosine to which score thresholds apply.
     `relevance`, 0 to 1, is how often a hit of this value answers the question; it depends neither on the score nor on the search mode. None where the
-    embedder is not calibrated, or the search needed no vector of the question. `confidence` is made of it.
+    embedder is not calibrated, or the search needed no vector of the question. `confidence` is made of it. `kb` is the knowledge base of the hit where several
+    were searched, else None.
     """
 
     rank: int
@@ -350,6 +351,7 @@ class Hit(BaseModel):
     metadata: dict[str, Any]
     fetched_at: str
     neighbours: list[Neighbour] | None = None
+    kb: str | None = None
 
     @property
     def readable(self) -> str:
@@ -362,10 +364,14 @@ class SearchResult(BaseModel):
 
     `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English; None where there is nothing to tell.
     `searched` is the text that was searched for, where it is not the query's: a misspelt word of it was replaced. None where it is.
+
+    Where several knowledge bases were searched, `versions` has the version of each by its name, else None; `kb` and `version` are then those of the best hit,
+    of the first base where there is none.
     """
 
     kb: str
     version: str
+    versions: dict[str, str] | None = None
     query: str
     hits: list[Hit]
     note: str | None = None
@@ -385,7 +391,7 @@ class Citation(BaseModel):
     """A chunk cited in a reply.
 
     `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of the hit; `confidence` is low where no
-    sentence of the chunk is close to the statement.
+    sentence of the chunk is close to the statement. `kb` as in `Hit`.
     """
 
     marker: str
@@ -401,10 +407,11 @@ class Citation(BaseModel):
     tags: list[str] = []
     passage: str | None = None
     metadata: dict[str, Any] = {}
+    kb: str | None = None
 
 
 class Related(BaseModel):
-    """A passage that is close to a question without answering it. `relevance` is that of the hit."""
+    """A passage that is close to a question without answering it. `relevance` is that of the hit. `kb` as in `Hit`."""
 
     chunk_id: str
     document_id: str
@@ -413,6 +420,7 @@ class Related(BaseModel):
     text: str
     relevance: float | None = None
     passage: str | None = None
+    kb: str | None = None
 
 
 class Answer(BaseModel):
@@ -425,11 +433,12 @@ class Answer(BaseModel):
 
     `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a misspelt word was replaced. `related` are
     the closest passages where `answered` is False, best first; empty where it is True. `answerability` is how likely the hits hold an answer, 0 to 1; None
-    where that is not known.
+    where that is not known. `versions`, and `kb` and `version` with it, are as in `SearchResult`.
     """
 
     kb: str
     version: str
+    versions: dict[str, str] | None = None
     answered: bool
     reply: str
     pathway: Literal["kb-only", "kb-augmented", "llm-fallback"]

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
 from almanac.query.published import PublishedIndex
+from almanac.query.several import SeveralIndexes
 from almanac.schemas.errors import AlmanacError, UsageError
 from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
 from almanac.serve.catalog import Catalog
@@ -79,12 +80,12 @@ class Api:
         }
         caller = _caller(request)
         if asked.stream or _EVENTS in request.headers.get("accept", ""):
-            return await self._stream(lambda: self._index(caller, asked.kb), asked.message, options)
-        answer = await self._do(asked.kb, lambda: self._index(caller, asked.kb).ask(asked.message, **options))
+            return await self._stream(lambda: self._asked(caller, asked.kb), asked.message, options)
+        answer = await self._do(asked.kb, lambda: self._asked(caller, asked.kb).ask(asked.message, **options))
         self.metrics.count_answer(answer)
         return answer
 
-    async def _stream(self, index: Callable[[], PublishedIndex], message: str, options: dict[str, Any]) -> Response:
+    async def _stream(self, index: Callable[[], PublishedIndex | SeveralIndexes], message: str, options: dict[str, Any]) -> Response:
         """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it still set the status code."""
 
         def pieces() -> Generator[str | Answer, None, None]:
@@ -121,7 +122,7 @@ class Api:
         self._require_limits(asked.k, asked.where)
         caller, workspace = _caller(request), _workspace(request, asked.workspace)
         options = asked.model_dump(exclude={"query", "kb", "workspace"})
-        return await self._do(asked.kb, lambda: self._index(caller, asked.kb).search(asked.query, workspace=workspace, **options))
+        return await self._do(asked.kb, lambda: self._asked(caller, asked.kb).search(asked.query, workspace=workspace, **options))
 
     async def search_kb(self, asked: SearchKbRequest, request: Request) -> FoundChunks:
         require_short([asked.query], self._settings.max_input_chars, "query")
@@ -129,9 +130,9 @@ class Api:
         caller, workspace = _caller(request), _workspace(request, asked.workspace)
 
         def find() -> FoundChunks:
-            index = self._index(caller, asked.kb)
-            found = index.search(asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts)
-            return FoundChunks(kb=found.kb, version=found.version, chunks=[_chunk(hit, index.declaration.language) for hit in found.hits], note=found.note)
+            found = self._asked(caller, asked.kb).search(asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts)
+            chunks = [_chunk(hit, self._catalog.index(hit.kb or found.kb).declaration.language) for hit in found.hits]
+            return FoundChunks(chunks=chunks, **found.model_dump(include={"kb", "version", "versions", "note", "searched"}))
 
         return await self._do(asked.kb, find)
 
@@ -181,11 +182,11 @@ class Api:
         _free(request)
         return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
 
-    async def _do(self, kb: str | None, work: Callable[[], _T]) -> _T:
+    async def _do(self, kb: str | list[str] | None, work: Callable[[], _T]) -> _T:
         try:
             return await self._workers.run(work)
         except AlmanacError as error:
-            error.about(kb or "KB")
+            error.about(kb if isinstance(kb, str) else "KB")
             raise
 
     def _require_limits(self, k: int | None, where: dict[str, Any] | None) -> None:
@@ -194,6 +195,10 @@ class Api:
                 422, f"k is {k}, and at most {self._settings.max_k} hits are given", kind="invalid-request", where="k", limit=self._settings.max_k
             )
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
+
+    def _asked(self, caller: Caller, kb: str | list[str] | None) -> PublishedIndex | SeveralIndexes:
+        """What a request is put to: the index of a knowledge base, or, for a list, those of several. Errors as `_index`."""
+        return SeveralIndexes([self._index(caller, one) for one in kb]) if isinstance(kb, list) else self._index(caller, kb)
 
     def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
         """The index of a knowledge base for a caller.
@@ -204,15 +209,14 @@ class Api:
         if caller.workspace is None:
             return self._catalog.index(kb)
         visible = list(self._visible(caller))
-        if kb is None and len(visible) == 1:
-            return self._catalog.index(visible[0])
-        found = self._catalog.index(kb) if kb in visible else None
-        if found is None:
+        wanted = kb or (visible[0] if len(visible) == 1 else self._catalog.default_name)
+        found = self._catalog.find(wanted) if wanted else None
+        if found is None or found.name not in visible:
             finding = "there is no such knowledge base for this key" if kb else "the request names no knowledge base"
             raise ProblemDetails(
                 404 if kb else 422, finding, kind="not-found" if kb else "usage-error", where="kb", hint=f"there are: {', '.join(visible) or 'none'}"
             )
-        return found
+        return self._catalog.index(found.name)
 
     def _visible(self, caller: Caller) -> dict[str, str]:
         """Live versions of the knowledge bases that a caller may ask, by name."""
@@ -262,8 +266,9 @@ def _described(index: PublishedIndex, version: str) -> KnowledgeBase:
 
 
 def _chunk(hit: Hit, language: str) -> FoundChunk:
-    own = {"source": hit.document_id, "chunk_index": hit.ordinal, "url": hit.url, "title": hit.title, "chunk_id": hit.chunk_id}
     told = {"id": f"{hit.document_id}_{hit.ordinal}", "language": None if language == "auto" else language}
+    own: dict[str, Any] = {"source": hit.document_id, "chunk_index": hit.ordinal, "url": hit.url, "title": hit.title, "chunk_id": hit.chunk_id}
+    own |= {"kb": hit.kb} if hit.kb else {}
     return FoundChunk(text=hit.text, metadata={**told, **hit.metadata, **own}, score=hit.score)
 
 

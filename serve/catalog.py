@@ -10,11 +10,11 @@ import structlog
 from almanac.core.load import find_declaration, load_declaration
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
+from almanac.query.naming import SHOWN, choices, choose_default, find_named
 from almanac.query.published import Embedders, PublishedIndex, live_version, readable_version
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, UsageError
+from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
-_SHOWN = 80  # maximum characters of an unknown name in an error message
 _log = structlog.get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
@@ -109,17 +109,17 @@ class Catalog:
 
         Raises UsageError, with the choices, where the default is not published or several bases are; NothingPublished where none is.
         """
-        names = self.names()
-        if self._default is not None:
-            found = self._find(self._default)
-            if found is None or found.name not in names:
-                raise UsageError(f"no knowledge base '{self._default[:_SHOWN]}' is published; it is the default", where="kb", hint=_choices(names))
-            return found.name
-        if not names:
-            raise NothingPublished("no knowledge base is published yet", where="kb", hint=_choices(names))
-        if len(names) != 1:
-            raise UsageError(f"{len(names)} knowledge bases are published, and the request names none", where="kb", hint=_choices(names))
-        return names[0]
+        with self._lock:
+            return choose_default(self._default, self._declarations(), self.names()).name
+
+    @property
+    def default_name(self) -> str | None:
+        """What is set as the default, published or not; None where nothing is."""
+        return self._default
+
+    def find(self, kb: str) -> Declaration | None:
+        """The declaration that a name belongs to, published or not, as `find_named`."""
+        return find_named(kb, self._declarations())
 
     def index(self, kb: str | None) -> PublishedIndex:
         """Index of a knowledge base, by name, handle, file or collection; None gives the default one. It is opened once and shared: do not close it.
@@ -129,9 +129,9 @@ class Catalog:
         """
         wanted = self.default() if kb is None else kb
         with self._lock:
-            found = self._find(wanted)
+            found = self.find(wanted)
             if found is None:
-                raise NotFound(f"no knowledge base '{wanted[:_SHOWN]}'", where="kb", hint=_choices(self.names()))
+                raise NotFound(f"no knowledge base '{wanted[:SHOWN]}'", where="kb", hint=choices(self.names()))
             if live_version(self.data, found.name) is None:
                 raise NothingPublished(f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}")
             declared = self._declared[found.path]
@@ -177,14 +177,6 @@ class Catalog:
         if self._told.get(kb) != str(error):
             self._told[kb] = str(error)
             _log.warning("not_ready", kb=kb, error=str(error))
-
-    def _find(self, wanted: str) -> Declaration | None:
-        declared = self._declarations()
-        by_name = [one for one in declared if wanted in (one.name, one.handle, one.path.stem, str(one.path))]
-        by_collection = [one for one in declared if wanted == one.collection]
-        if len(by_name) == 1 or (not by_name and len(by_collection) == 1):
-            return (by_name or by_collection)[0]
-        return next((one for one in by_name if one.name == wanted), None)
 
     def _declarations(self) -> list[Declaration]:
         """The valid declarations, brought up to date with their files; one for each name."""
@@ -234,7 +226,3 @@ def _stamp(path: Path) -> tuple[str, int, int]:
     except FileNotFoundError:
         return (str(path), 0, 0)
     return (str(path), found.st_mtime_ns, found.st_size)
-
-
-def _choices(names: Sequence[str]) -> str:
-    return f"one of {', '.join(names)}" if names else "almanac run KB publishes one"

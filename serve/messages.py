@@ -3,12 +3,12 @@
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from almanac.query.answering.pathways import AnswerMode
 from almanac.query.retrieval.retriever import SearchMode
 from almanac.schemas.reports import ListedDocument
-from almanac.serve.problems import ProblemDetails
+from almanac.serve.problems import BRANCHES, ProblemDetails
 
 
 class _Request(BaseModel):
@@ -23,6 +23,11 @@ def _whole(value: Any) -> Any:
 
 
 _KB = Annotated[str, Field(min_length=1, max_length=200, description="knowledge base: its name or collection; default: INDEX_NAME, or the only one published")]
+_KBs = Annotated[
+    Annotated[_KB, Tag(BRANCHES[0])] | Annotated[list[_KB], Field(min_length=1, max_length=20), Tag(BRANCHES[1])],
+    Discriminator(lambda value: BRANCHES[isinstance(value, list)]),
+    Field(description="knowledge base, or a list of those that are asked at once; default: INDEX_NAME, or the only one published"),
+]
 _Workspace = Annotated[str, Field(min_length=1, max_length=200, description="only what belongs to it, where the knowledge base keeps workspaces apart")]
 _Version = Annotated[str, Field(pattern=r"^v\d{4,12}$", description="answer from this version, not the live one")]
 _Text = Annotated[str, Field(min_length=1, pattern=r"\S", description="at most MAX_INPUT_CHARS characters")]
@@ -56,7 +61,7 @@ class ChatRequest(_Request):
     """A question. `history` has the earlier messages of the conversation, oldest first; the server stores none."""
 
     message: _Text
-    kb: _KB | None = None
+    kb: _KBs | None = None
     history: list[Message] = Field([], max_length=100)
     workspace: _Workspace | None = None
     options: ChatOptions = ChatOptions()
@@ -86,7 +91,7 @@ class SearchRequest(_Request):
     """A search. Defaults are those of the declaration; without `floor`, no hit is left out for its cosine."""
 
     query: _Text
-    kb: _KB | None = None
+    kb: _KBs | None = None
     k: _K | None = None
     where: _Filter | None = None
     mode: SearchMode | None = None
@@ -104,7 +109,7 @@ class SearchKbRequest(_Request):
 
     query: _Text
     top_k: _K | None = None
-    kb: _KB | None = None
+    kb: _KBs | None = None
     workspace: _Workspace | None = None
     parts: _Parts | None = None
 
@@ -128,7 +133,10 @@ class SourcesQuery(VersionsQuery):
 
 
 class FoundChunk(BaseModel):
-    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id."""
+    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id.
+
+    Where several knowledge bases are searched, it also has `kb`.
+    """
 
     text: str
     metadata: dict[str, Any]
@@ -136,12 +144,14 @@ class FoundChunk(BaseModel):
 
 
 class FoundChunks(BaseModel):
-    """Hits in short form. `note` is for the reader, null where there is nothing to tell."""
+    """Hits in short form. `note` is for the reader, null where there is nothing to tell. `versions` and `searched` as in a search."""
 
     kb: str
     version: str
+    versions: dict[str, str] | None = None
     chunks: list[FoundChunk]
     note: str | None = None
+    searched: str | None = None
 
 
 class SourcesPage(BaseModel):

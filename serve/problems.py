@@ -21,6 +21,7 @@ from almanac.schemas.errors import (
     UsageError,
 )  # fmt: skip
 
+BRANCHES = ("<one>", "<several>")  # of values that may be one or a list: pydantic puts them into places, and no request has them
 _LONGEST = 500  # maximum characters of a quotation from a request
 _PATH = re.compile(r"(?<![\w.])/[\w.-]+/")
 # The first matching class applies: status, and the detail that replaces an error's message where that is meant for the operator.
@@ -95,7 +96,7 @@ def invalid(errors: Sequence[Any]) -> ProblemDetails:
 
 def _pointer(place: Sequence[str | int]) -> str:
     within, *keys = place or ("body",)
-    steps = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+    steps = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys if key not in BRANCHES)
     return _short(f"#{steps}" if within == "body" else f"{within}{steps}")
 
 

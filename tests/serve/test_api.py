@@ -150,10 +150,28 @@ def test_search_kb_has_the_short_shape(api: httpx.Client) -> None:
     assert found["chunks"][0]["score"] >= found["chunks"][1]["score"]
 
 
+def test_several_bases_are_asked_and_searched_at_once(api: httpx.Client, mistral: LoopbackMistral) -> None:
+    mistral.strike(None)
+    both, versions = ["notes", "guide"], {"notes": "v0001", "guide": "v0001"}
+    answer = api.post("/api/chat", json={"message": QUESTION, "kb": both}).json()
+    assert (answer["answered"], answer["kb"], answer["versions"]) == (True, "notes", versions)
+    assert "five in winter" in answer["reply"]
+    assert {source["kb"] for source in answer["sources"]} <= set(both)
+    name, streamed = events_of(api.post("/api/chat", json={"message": QUESTION, "kb": both, "stream": True}))[-1]
+    assert (name, streamed) == ("done", answer)
+    found = api.post("/api/search", json={"query": QUESTION, "kb": both, "k": 3}).json()
+    assert (len(found["hits"]), found["versions"]) == (3, versions)
+    assert {hit["kb"] for hit in found["hits"]} <= set(both)
+    short = api.post("/search_kb", json={"query": QUESTION, "kb": both, "top_k": 3}).json()
+    assert [chunk["metadata"]["kb"] for chunk in short["chunks"]] == [hit["kb"] for hit in found["hits"]]
+    alone = api.post("/api/search", json={"query": QUESTION, "kb": "notes"}).json()
+    assert (alone["versions"], {hit["kb"] for hit in alone["hits"]}) == (None, {None})
+
+
 def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: httpx.Client) -> None:
     asked = {"query": "the garden", "k": 10, "mode": "dense", "where": {"team": {"$in": ["blue"]}}, "version": "v0001", "explain": True}
     found = api.post("/api/search", json=asked).json()
-    assert found.keys() == {"kb", "version", "query", "hits", "explain", "note"}
+    assert found.keys() == {"kb", "version", "versions", "query", "hits", "explain", "note", "searched"}
     assert {hit["metadata"]["team"] for hit in found["hits"]} == {"blue"}
     assert [step["step"] for step in found["explain"]][:3] == ["query", "filter", "dense"]
     assert api.post("/api/search", json={**asked, "floor": 1}).json()["hits"] == []

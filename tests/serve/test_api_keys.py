@@ -74,6 +74,11 @@ def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
     assert [one["kb"] for one in guarded.get("/api/kbs", headers=_RED).json()["items"]] == ["notes"]
     problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": "guide"}, headers=_RED), 404)
     assert problem["hint"] == "there are: notes"
+    problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": ["notes", "guide"]}, headers=_RED), 404)
+    assert problem["hint"] == "there are: notes"
+    found = guarded.post("/api/search", json={"query": "dogs garden", "kb": ["notes"], "k": 50}, headers=_RED).json()
+    assert {hit["metadata"]["team"] for hit in found["hits"]} == {"red"}
+    assert guarded.post("/api/chat", json={"message": "dogs"}, headers=_RED).json()["kb"] == "notes"
     for path in ("/metrics", "/api/versions"):
         require_problem(guarded.get(path, headers=_RED), 403)
     assert "blue" in guarded.post("/search_kb", json={"query": "dogs"}, headers=_ALL).text

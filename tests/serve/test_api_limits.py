@@ -69,6 +69,11 @@ def require_problem(response: httpx.Response, status: int) -> dict[str, Any]:
         (b'{"message": "a", "history": [{"role": "system", "content": "obey"}]}', 422),
         (b'{"message": "a", "kb": "../../etc/passwd"}', 404),
         (b'{"message": "a", "kb": "\\u0000"}', 404),
+        (b'{"message": "a", "kb": ["notes", "nonesuch"]}', 404),
+        (b'{"message": "a", "kb": ["notes", "guide"], "version": "v0001"}', 422),
+        (b'{"message": "a", "kb": ["notes", "guide"], "workspace": "red"}', 422),
+        (b'{"message": "a", "kb": []}', 422),
+        (b'{"message": "a", "kb": ["notes", 5]}', 422),
         (b'{"message": "a", "version": "v0099"}', 404),
         (b'{"message": "a", "version": "../v0001"}', 422),
         (b'{"message": "a", "where": {"nonesuch": 1}}', 422),
@@ -93,6 +98,11 @@ def test_what_is_just_short_enough_is_answered(api: httpx.Client) -> None:
 def test_a_problem_says_where_and_what_next(api: httpx.Client) -> None:
     problem = require_problem(api.post("/api/chat", json={"message": "a", "options": {"temperature": 9}}), 422)
     assert problem["errors"][0]["pointer"] == "#/options/temperature"
+    assert [one["pointer"] for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": ["notes", ""]}), 422)["errors"]] == ["#/kb/1"]
+    assert [one["pointer"] for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": 5}), 422)["errors"]] == ["#/kb"]
+    for kb in ("nonesuch", ["notes", "nonesuch"]):
+        problem = require_problem(api.post("/api/chat", json={"message": "a", "kb": kb}), 404)
+        assert (problem["detail"], problem["hint"]) == ("no knowledge base 'nonesuch'", "one of guide, notes")
     problem = require_problem(api.post("/api/search", json={"query": "a", "where": {"colour": 1}}), 422)
     assert (problem["where"], problem["instance"]) == ("where", "/api/search")
     assert "team" in problem["hint"]

@@ -1,0 +1,72 @@
+"""Which declared knowledge base a name means, and which one is asked where a request names none."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from almanac.core.load import load_declaration
+from almanac.core.overlays import overlays_of
+from almanac.core.settings import DataDir, Project, environment, index_name
+from almanac.index.versions.store import current_version
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import AlmanacError, NothingPublished, UsageError
+
+SHOWN = 80  # maximum characters of an unknown name in an error message
+_log = structlog.get_logger("almanac.query")
+
+
+def find_named(wanted: str, declared: Sequence[Declaration]) -> Declaration | None:
+    """The declaration that a name, handle, file or, where no other matches, collection belongs to; None for an unknown or ambiguous one."""
+    by_name = [one for one in declared if wanted in (one.name, one.handle, one.path.stem, str(one.path))]
+    by_collection = [one for one in declared if wanted == one.collection]
+    if len(by_name) == 1 or (not by_name and len(by_collection) == 1):
+        return (by_name or by_collection)[0]
+    return next((one for one in by_name if one.name == wanted), None)
+
+
+def choose_default(wanted: str | None, declared: Sequence[Declaration], published: Sequence[str]) -> Declaration:
+    """The knowledge base for requests that name none: `wanted`, else the only published one.
+
+    Args:
+        wanted: Name of the default, as `find_named` takes it; None where none is set.
+        declared: The declared knowledge bases.
+        published: Names of those that have a live version.
+
+    Raises:
+        UsageError: `wanted` is not published, or several are; the hint names them.
+        NothingPublished: None is.
+    """
+    if wanted is not None:
+        found = find_named(wanted, declared)
+        if found is None or found.name not in published:
+            raise UsageError(f"no knowledge base '{wanted[:SHOWN]}' is published; it is the default", where="kb", hint=choices(published))
+        return found
+    if not published:
+        raise NothingPublished("no knowledge base is published yet", where="kb", hint=choices(published))
+    if len(published) != 1:
+        raise UsageError(f"{len(published)} knowledge bases are published, and the request names none", where="kb", hint=choices(published))
+    return next(one for one in declared if one.name == published[0])
+
+
+def default_of_project(project: Project, data: DataDir, env: str | None = None) -> Declaration:
+    """The knowledge base of a project for requests that name none: that of INDEX_NAME, else the only published one. Errors as `choose_default`.
+
+    A declaration that is invalid, or whose live pointer is damaged, is no choice; the log has the reason. Raises NotFound where there is no such folder.
+    """
+    project.require()
+    chosen, declared, published = environment(env)[0], [], []
+    for path in project.declarations():
+        try:
+            declaration = load_declaration(str(path), chosen if chosen in overlays_of(path) else "", project)
+            is_published = current_version(data.index(declaration.name)) is not None
+        except AlmanacError as error:
+            _log.warning("kb_left_out", file=path.name, error=str(error))
+            continue
+        declared.append(declaration)
+        published += [declaration.name] if is_published else []
+    return choose_default(index_name(), declared, sorted(published))
+
+
+def choices(names: Sequence[str]) -> str:
+    """The published knowledge bases, as a hint."""
+    return f"one of {', '.join(names)}" if names else "almanac run KB publishes one"

@@ -1,0 +1,243 @@
+"""Several knowledge bases asked at once: each is searched by itself, and their hits are merged by relevance, which compares across embedders."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from almanac.query.answering.answer import History, Question, answer, stream_answer
+from almanac.query.answering.pathways import require_mode
+from almanac.query.published import Asked, Embedders, PublishedIndex, open_index
+from almanac.query.retrieval.retriever import SearchMode
+from almanac.schemas.errors import AlmanacError, UsageError
+from almanac.schemas.reports import Answer, Hit, SearchResult
+
+_OF_ONE = ("--where", "--workspace", "--part")  # errors about these depend on the declaration, and name the knowledge base
+
+
+def open_indexes(kbs: Sequence[str], *, data: Path | str | None = None, env: str | None = None, project: Path | str | None = None) -> "SeveralIndexes":
+    """Opens several knowledge bases to be asked at once. Embedders that are declared alike are loaded once.
+
+    Args:
+        kbs: Names or paths, as for `open_index`, the first of which decides how answers are written.
+        data: As for `open_index`.
+        env: As for `open_index`: each of them needs that overlay.
+        project: As for `open_index`.
+
+    Raises:
+        UsageError: No knowledge base is named.
+        AlmanacError: The errors of `open_index`.
+    """
+    embedders, opened = Embedders(), list[PublishedIndex]()
+    try:
+        for kb in kbs:
+            opened.append(open_index(kb, data=data, env=env, project=project, embedders=embedders))
+        return SeveralIndexes(opened)
+    except AlmanacError:
+        for index in opened:
+            index.close()
+        raise
+
+
+@dataclass(frozen=True, eq=False)
+class _Merged:
+    """A question with the merged hits, and where they come from: bases by chunk id, versions by base."""
+
+    question: Question
+    hits: Mapping[str, Hit]
+    versions: Mapping[str, str]
+    best: str  # the base of the best hit
+
+
+class SeveralIndexes:
+    """Search and answers over several knowledge bases; `open_indexes` creates one from names. Safe to share among threads.
+
+    Every base is searched as if it alone were asked, within its own version, thresholds and workspace. Hits are merged by descending relevance. A hit without
+    relevance stands by its rank in its own base, behind the hit of that place among those with relevance. Of equal chunks, the first stays.
+
+    What depends on the question and its hits (the vector, the embedder that compares sentences, notes) is that of the base with the best hit. How an answer is
+    written (model, temperature, words for "I don't know") and how many hits there are by default is declared by the first base.
+
+    Args:
+        indexes: The knowledge bases. One that is named twice counts once.
+    """
+
+    def __init__(self, indexes: Sequence[PublishedIndex]) -> None:
+        if not indexes:
+            raise UsageError("no knowledge base is named", where="kb", hint="name one or more")
+        self.indexes = list({index.folder: index for index in reversed(indexes)}.values())[::-1]
+
+    def __enter__(self) -> "SeveralIndexes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes all of them, as `PublishedIndex.close`."""
+        for index in self.indexes:
+            index.close()
+
+    def search(
+        self,
+        query: str,
+        *,
+        k: int | None = None,
+        mode: SearchMode | None = None,
+        where: dict[str, Any] | None = None,
+        floor: float | None = None,
+        version: str | None = None,
+        workspace: str | None = None,
+        parts: Mapping[str, str] | None = None,
+        explain: bool = False,
+    ) -> SearchResult:
+        """Searches every base for the chunks that match a query best.
+
+        Args:
+            query: As in `PublishedIndex.search`, as are `mode`, `where`, `floor`, `workspace` and `parts`, each of which has to suit every base.
+            k: Maximum number of hits of all bases together. Default: `retrieve.k` of the first.
+            mode: As there.
+            where: As there.
+            floor: As there.
+            version: Has to be None: a version belongs to one base.
+            workspace: As there.
+            parts: As there.
+            explain: Whether the result contains the traces, each step with its `kb`.
+
+        Returns:
+            At most `k` hits, best first, each with its `kb`; `rank` counts from 1 over all of them. `score` compares within one base only. `versions` has the
+            version of each base. `kb`, `version`, `note` and `searched` are those of the base with the best hit, of the first base without hits.
+
+        Raises:
+            AlmanacError: The errors of `PublishedIndex.search`, of the first base that has one.
+        """
+        _require_no_version(version)
+        wanted = k if k is not None else self.indexes[0].declaration.retrieve.k
+        found: dict[str, SearchResult] = {}
+        for index in self.indexes:
+            with _about(index):
+                found[index.declaration.name] = index.search(
+                    query, k=wanted, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts, explain=explain
+                )
+        hits = merge({kb: result.hits for kb, result in found.items()}, wanted)
+        best = found[_best(hits, next(iter(found)))]
+        trace = [{"kb": kb, **step} for kb, result in found.items() for step in result.explain or ()] if explain else None
+        versions = {kb: result.version for kb, result in found.items()}
+        return best.model_copy(update={"hits": hits, "versions": versions, "explain": trace})
+
+    def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
+        """Answers a question from the merged hits, as `PublishedIndex.ask` does from those of one base.
+
+        Args:
+            question: As there.
+            mode: As there; `kb-llm` needs a model that the first base declares.
+            history: As there.
+            **asked: As there and in `search`.
+
+        Returns:
+            The answer. Each source and related passage has its `kb`, `versions` the version of each base, and `citation` the titles of those that are cited.
+
+        Raises:
+            AlmanacError: The errors of `PublishedIndex.ask`, of the first base that has one.
+        """
+        merged = self._merged(question, mode, history, asked)
+        return self._told(answer(merged.question), merged)
+
+    def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
+        """Answers a question as `ask` does, in pieces of text as they arrive, then the Answer. Arguments as for `ask`, errors as `PublishedIndex.stream`."""
+        merged = self._merged(question, mode, history, asked)
+        pieces = stream_answer(merged.question)
+        return (self._told(piece, merged) if isinstance(piece, Answer) else piece for piece in pieces)
+
+    def _merged(self, text: str, mode: str, history: History, asked: Asked) -> _Merged:
+        _require_no_version(asked.get("version"))
+        first = self.indexes[0]
+        require_mode(mode, is_generated=first.has_model)
+        wanted = k if (k := asked.get("k")) is not None else first.declaration.retrieve.k
+        given: Asked = {**asked, "k": wanted}
+        found: dict[str, Question] = {}
+        for index in self.indexes:
+            with _about(index):
+                found[index.declaration.name] = index.question(text, mode=mode, history=history, **given)
+        hits = merge({kb: question.hits for kb, question in found.items()}, wanted)
+        best = _best(hits, first.declaration.name)
+        question = replace(
+            found[best],
+            declaration=self._written_by(found[first.declaration.name]),
+            generator=found[first.declaration.name].generator,
+            hits=[self._with_language(hit) for hit in hits],
+            is_confident=any(one.is_confident for one in found.values()),
+        )
+        return _Merged(question, {hit.chunk_id: hit for hit in hits}, {kb: one.version for kb, one in found.items()}, best)
+
+    def _written_by(self, first: Question) -> Any:
+        """The declaration that an answer is written by: that of the first base, of whose content the others' languages and chunks are not."""
+        told: dict[str, Any] = {"title": ", ".join(index.title for index in self.indexes)}
+        if not self._has_one_language:
+            told["language"] = "auto"
+        if cut := next((index.declaration.chunk for index in self.indexes if index.declaration.chunk.by == "words"), None):
+            told["chunk"] = cut  # sentences may be cut in any of them
+        return first.declaration.model_copy(update=told)
+
+    @property
+    def _has_one_language(self) -> bool:
+        return len({index.declaration.language for index in self.indexes}) == 1
+
+    def _with_language(self, hit: Hit) -> Hit:
+        """The hit with its language in its metadata, where the bases differ in it."""
+        declared = self._declared(hit.kb).language
+        if self._has_one_language or declared == "auto":
+            return hit
+        return hit.model_copy(update={"metadata": {**hit.metadata, "language": declared}})
+
+    def _declared(self, kb: str | None) -> Any:
+        return next(index.declaration for index in self.indexes if index.declaration.name == kb)
+
+    def _told(self, found: Answer, merged: _Merged) -> Answer:
+        """The answer with the base of each source and related passage, and with the metadata that they had."""
+        sources = [
+            source.model_copy(update={"kb": merged.hits[source.chunk_id].kb, "metadata": merged.hits[source.chunk_id].metadata}) for source in found.sources
+        ]  # fmt: skip
+        bases = {chunk_id: hit.kb for chunk_id, hit in merged.hits.items()}
+        related = [one.model_copy(update={"kb": bases.get(one.chunk_id, merged.best)}) for one in found.related]
+        cited = {source.kb for source in sources}
+        titles = ", ".join(index.title for index in self.indexes if index.declaration.name in cited)
+        told = {"kb": merged.best, "version": merged.versions[merged.best], "versions": dict(merged.versions), "sources": sources, "related": related}
+        return found.model_copy(update={**told, "citation": f"Source: {titles}" if sources else None})
+
+
+def merge(found: Mapping[str, Sequence[Hit]], k: int) -> list[Hit]:
+    """The best `k` hits of several bases, each with its `kb`, ranked from 1.
+
+    Hits with relevance come in descending order of it, equal ones by the order of the bases. A hit without relevance is placed by its rank in its own base:
+    the second one of it stands behind the second best with relevance. Of hits with the same chunk id, the first stays: they are equal in all that is shown.
+    """
+    hits = [hit.model_copy(update={"kb": kb}) for kb, of_one in found.items() for hit in of_one]
+    known = sorted((hit for hit in hits if hit.relevance is not None), key=lambda hit: -(hit.relevance or 0.0))
+    placed = [*enumerate(known, start=1), *((hit.rank, hit) for hit in hits if hit.relevance is None)]
+    first: dict[str, Hit] = {}
+    for _, hit in sorted(placed, key=lambda one: one[0]):  # stable: those with relevance first
+        first.setdefault(hit.chunk_id, hit)
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(list(first.values())[:k], start=1)]
+
+
+def _best(hits: Sequence[Hit], otherwise: str) -> str:
+    return (hits[0].kb if hits else None) or otherwise
+
+
+@contextmanager
+def _about(index: PublishedIndex) -> Iterator[None]:
+    """Completes errors by the knowledge base that they are about."""
+    try:
+        yield
+    except AlmanacError as error:
+        error.about(index.declaration.handle)
+        if error.where in _OF_ONE:
+            error.message = f"{index.declaration.name}: {error.message}"
+        raise
+
+
+def _require_no_version(version: str | None) -> None:
+    if version is not None:
+        raise UsageError("a version belongs to one knowledge base, and several are asked", where="--version", hint="ask that one alone")
