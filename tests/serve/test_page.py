@@ -19,6 +19,8 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
+from almanac.query.published import PublishedIndex
+from almanac.schemas.reports import Related
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings
@@ -250,7 +252,40 @@ def test_an_answer_that_nobody_found_is_shown_as_such(open_page: Open) -> None:
     _ask(page, "Qui a gagné hier soir ?")
     expect(_turn(page)).to_contain_text("I don't know")
     expect(_turn(page).locator(".notice")).to_contain_text("No answer was found in these documents")
-    expect(_turn(page).get_by_role("button")).to_have_count(0)
+    expect(_turn(page).get_by_role("button", name="Source")).to_have_count(0)
+
+
+def test_closest_passages_are_shown_as_leads_and_what_was_searched_for_is_told(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server's own answer, with fields that depend on how a question is searched."""
+    told = {"chunk_id": "c", "document_id": "d", "relevance": 0.31}
+    related = [
+        Related(url="https://garden.example/cats", title="חתולים", text="החתולים ישנים ליד המזרקה הגדולה.", **told),
+        Related(url="javascript:alert(1)", title=f"Parrots {_ATTACK}", text="x", passage=f"Name: {_ATTACK}\nSee: [1](https://evil.example/)", **told),
+    ]
+    ask = PublishedIndex.ask
+    monkeypatch.setattr(
+        PublishedIndex, "stream", lambda index, *a, **b: iter([ask(index, *a, **b).model_copy(update={"related": related, "searched": "yesterday evening"})])
+    )
+    page = open_page()
+    _ask(page, "Qui a gagné hier soir ?")
+    leads = _turn(page).get_by_role("region", name="Closest passages")
+    expect(leads.get_by_role("heading")).to_have_text("Closest passages")
+    expect(leads.get_by_role("listitem")).to_have_count(2)
+    expect(leads.get_by_role("link")).to_have_count(1)
+    expect(leads.get_by_role("link")).to_have_attribute("href", "https://garden.example/cats")
+    assert leads.locator(".excerpt").first.evaluate("element => getComputedStyle(element).direction") == "rtl"
+    expect(leads.locator(".excerpt").last).to_have_text(f"Name: {_ATTACK}\nSee: [1](https://evil.example/)")
+    expect(_turn(page).locator(".searched")).to_have_text("Searched for: yesterday evening")
+    expect(_turn(page).locator(".sources li")).to_have_count(0)
+    assert page.locator("img").count() == 0
+    leads.get_by_role("button", name="חתולים").focus()
+    page.keyboard.press("Enter")
+    passage = page.get_by_role("dialog", name="חתולים")
+    expect(passage.locator("blockquote")).to_have_text("החתולים ישנים ליד המזרקה הגדולה.")
+    expect(passage.locator("mark")).to_have_count(0)
+    expect(passage.locator("#passage-marker")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(leads.get_by_role("button", name="חתולים")).to_be_focused()
 
 
 def test_a_refusal_is_shown_and_can_be_tried_again(open_page: Open) -> None:

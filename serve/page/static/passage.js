@@ -1,19 +1,18 @@
-// The passage that a citation rests on, with the quote marked in it.
+// The passage that a citation rests on, with the quote marked in it; or one that is only close to the question, which has neither quote nor marker.
 
 import { nameOf } from "./turns.js";
-import { element, highlighted, labelled, linkTo } from "./text.js";
+import { element, linkTo, passageNodes } from "./text.js";
 
 const dialog = document.getElementById("passage");
 const part = (name) => document.getElementById(`passage-${name}`);
 
 export function openPassage(source) {
-  part("marker").textContent = source.marker.slice(1, -1);
+  part("marker").hidden = !source.marker;
+  part("marker").textContent = source.marker?.slice(1, -1) ?? "";
   part("title").textContent = nameOf(source);
   part("source").replaceChildren(source.url ? linkTo(source.url) : "");
-  part("facts").replaceChildren(...factsOf(source).map((fact) => element("span", { dir: "auto" }, [fact])));
-  // A record is shown whole; of a document, the span that was found.
-  const nodes = highlighted(source.passage ?? source.text, source.quote) ?? [source.passage ?? source.text];
-  part("text").replaceChildren(...(source.passage ? labelled(nodes) : nodes));
+  part("facts").replaceChildren(...(source.marker ? factsOf(source) : []).map((fact) => element("span", { dir: "auto" }, [fact])));
+  part("text").replaceChildren(...passageNodes(source));
   dialog.showModal();
   part("text").scrollTop = 0;
   part("text").querySelector("mark")?.scrollIntoView({ block: "center" });

@@ -58,6 +58,12 @@ export function labelled(nodes) {
   });
 }
 
+// What there is to read of a passage, with its quote marked: a record is shown whole, with its labels; of a document, the span that was found.
+export function passageNodes({ passage, text, quote = "" }) {
+  const nodes = highlighted(passage ?? text, quote) ?? [passage ?? text];
+  return passage ? labelled(nodes) : nodes;
+}
+
 // A link where the address is http or https; any other stays text.
 export function linkTo(address) {
   const url = httpUrl(address);

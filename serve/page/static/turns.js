@@ -1,6 +1,6 @@
 // One question and its reply, as an element of the conversation.
 
-import { cloneOf, element, httpUrl, paragraphs } from "./text.js";
+import { cloneOf, element, httpUrl, linkTo, paragraphs, passageNodes } from "./text.js";
 
 const PATHWAYS = {
   "kb-only": "from the documents",
@@ -51,8 +51,23 @@ function showAnswer(made, answer, onCite) {
   else if (answer.pathway === "llm-fallback") notice.textContent = "The model wrote this without the documents. Check it elsewhere.";
   if (answer.note) notice.append(...(notice.textContent ? [" "] : []), element("span", { dir: "auto" }, [answer.note]));
   made.querySelector(".sources").replaceChildren(...answer.sources.map((source) => sourceItem(source, onCite)));
+  showRelated(made.querySelector(".related"), answer.related ?? [], onCite);
+  if (answer.searched) made.querySelector(".searched").replaceChildren("Searched for: ", element("span", { dir: "auto" }, [answer.searched]));
   const facts = [answer.citation, answer.answered ? PATHWAYS[answer.pathway] : null, leftOut(answer.dropped_sentences), `${answer.kb} ${answer.version}`];
   made.querySelector(".facts").replaceChildren(...facts.filter(Boolean).map((fact) => element("span", { dir: "auto" }, [fact])));
+}
+
+// What is close to a question without an answer: leads, which open as sources do and are none.
+function showRelated(section, related, onOpen) {
+  section.hidden = !related.length;
+  section.querySelector("ul").replaceChildren(...related.map((passage) => {
+    const item = cloneOf("related-template");
+    item.querySelector(".open").textContent = nameOf(passage);
+    item.querySelector(".open").addEventListener("click", () => onOpen(passage));
+    item.querySelector(".excerpt").replaceChildren(...passageNodes(passage));
+    item.querySelector(".source").replaceChildren(passage.url ? linkTo(passage.url) : "");
+    return item;
+  }));
 }
 
 function leftOut(count) {
