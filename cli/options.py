@@ -6,6 +6,14 @@ from typing import Annotated, Literal
 import typer
 
 KB = Annotated[str, typer.Argument(metavar="KB", help="a name under knowledge/, or a path to a declaration", show_default=False)]
+KBs = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="KB[,KB…]",
+        help="names under knowledge/, or a path to a declaration; default: that of INDEX_NAME, or the only one that is published",
+        show_default=False,
+    ),
+]
 Env = Annotated[str | None, typer.Option("--env", metavar="ENV", help="overlay KB.ENV.yaml beside the declaration; also ALMANAC_ENV", show_default=False)]
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="moves all of data/; also ALMANAC_DATA", show_default=False)]
 Project = Annotated[

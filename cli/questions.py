@@ -1,19 +1,24 @@
 """Commands for whoever asks: search, ask, eval."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from almanac.cli.options import KB, Data, Env, Floor, Json, Parts, SearchMode, TopK, Version, Workspace
+from almanac.cli.options import KB, Data, Env, Floor, Json, KBs, Parts, SearchMode, TopK, Version, Workspace
 from almanac.cli.output import print_json, print_table, say
+from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
-from almanac.schemas.reports import Hit, SearchResult
+from almanac.schemas.errors import UsageError
+from almanac.schemas.reports import Answer, Citation, Hit, SearchResult
+
+if TYPE_CHECKING:
+    from almanac.query import PublishedIndex, SeveralIndexes
 
 
 def search(
-    kb: KB,
-    query: Annotated[str, typer.Argument(metavar="QUERY")],
+    kb: KBs = None,
+    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="a single argument is the query", show_default=False)] = None,
     k: TopK = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="JSON", help="""filter on metadata, such as '{"price.amount": {"$lte": 100}}'""", show_default=False)
@@ -29,10 +34,10 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the best passages with relevance, score, URL and version."""
-    from almanac.query import open_index
     from almanac.query.published import parse_parts, parse_where
 
-    with open_index(kb, data=data, version=version, env=env) as index:
+    named, query = _split(kb, query, "query")
+    with _open(named, data=data, version=version, env=env) as index:
         result = index.search(
             query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), explain=explain
         )  # fmt: skip
@@ -41,16 +46,15 @@ def search(
         return
     if result.explain is not None:
         _show_trace(result)
-        _show_note(result.note)
-        return
-    rows = [(hit.rank, _share(hit.relevance), f"{hit.score:.3f}", hit.title, _shown(hit.passage, hit.text), hit.url) for hit in result.hits]
-    print_table(f"{result.kb} {result.version}: {query}", ("", "relevance", "score", "title", "text", "url"), rows)
+    else:
+        _show_hits(result, ("title", "text"), [(hit.title, _shown(hit.passage, hit.text)) for hit in result.hits])
+    _show_searched(result.searched)
     _show_note(result.note)
 
 
 def ask(
-    kb: KB,
-    question: Annotated[str, typer.Argument(metavar="QUESTION")],
+    kb: KBs = None,
+    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="a single argument is the question", show_default=False)] = None,
     mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm: the declared model may add what it knows, and says so")] = "kb-only",
     language: Annotated[
         str | None, typer.Option("--language", metavar="TAG", help="of a model's reply: he, en, pt-BR; default: the question's", show_default=False)
@@ -65,24 +69,75 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer with cited sentences, or say that the answer is not there."""
-    from almanac.query import open_index
     from almanac.query.published import parse_parts
 
-    with open_index(kb, data=data, version=version, env=env) as index:
+    named, question = _split(kb, question, "question")
+    with _open(named, data=data, version=version, env=env) as index:
         answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), language=language)
     if as_json:
         print_json(answer)
         return
+    _show_answer(answer)
+
+
+def _split(kb: str | None, text: str | None, what: str) -> tuple[str | None, str]:
+    """The knowledge bases and the text of a command that takes `[KB] TEXT`: a single argument is the text. Raises UsageError where there is none."""
+    if text is not None:
+        return kb, text
+    if kb is None or all(is_declared(name) for name in _names(kb)):
+        raise UsageError(f"the {what} is missing", where=kb, hint=f'write {kb or "KB"} "…"')
+    return None, kb
+
+
+def _names(kb: str) -> list[str]:
+    """The names in `KB[,KB…]`. A path to a declaration may have a comma itself."""
+    return [kb] if is_declared(kb) else [name.strip() for name in kb.split(",") if name.strip()] or [kb]
+
+
+def _open(kb: str | None, *, data: Path | None, version: str | None, env: str | None) -> "PublishedIndex | SeveralIndexes":
+    from almanac.query import open_index, open_indexes
+    from almanac.query.several import require_no_version
+
+    if kb is None or len(names := _names(kb)) == 1:
+        return open_index(kb if kb is None else names[0], data=data, version=version, env=env)
+    require_no_version(version)
+    return open_indexes(names, data=data, env=env)
+
+
+def _show_answer(answer: Answer) -> None:
     say(answer.reply)
     for source in answer.sources:
-        facts = [f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"] if source.confidence else [f"score {source.score:.2f}"]
-        say(f"  {source.marker} {source.title} – {source.url} ({', '.join(facts)})")
+        say(f"  {source.marker} {_place(source.title, source.url)} ({', '.join(_facts(source))})")
         if source.passage is not None:
-            say("\n".join(f"      {line}" for line in _shown(source.passage, source.text).split("\n")))
-    say(f"  {answer.kb} {answer.version}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
+            say(_indented(_shown(source.passage, source.text)))
+    if answer.related:
+        say("  Closest passages, which do not answer it:")
+    for one in answer.related:
+        facts = [fact for fact in (one.kb, one.relevance is not None and f"relevance {_share(one.relevance)}") if fact]
+        say(f"  · {_place(one.title, one.url)}" + (f" ({', '.join(facts)})" if facts else ""))
+        say(_indented(_shown(one.passage, one.text)))
+    say(f"  {_versions(answer)}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
     if answer.dropped_sentences:
         say(f"  {_left_out(answer.dropped_sentences)}")
+    _show_searched(answer.searched)
     _show_note(answer.note)
+
+
+def _facts(source: Citation) -> list[str]:
+    facts = [source.kb] if source.kb else []
+    return [*facts, *([f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"] if source.confidence else [f"score {source.score:.2f}"])]
+
+
+def _place(title: str, url: str) -> str:
+    return f"{title} – {url}"
+
+
+def _versions(found: Answer | SearchResult) -> str:
+    return ", ".join(f"{kb} {version}" for kb, version in (found.versions or {found.kb: found.version}).items())
+
+
+def _indented(lines: str) -> str:
+    return "\n".join(f"      {line}" for line in lines.split("\n"))
 
 
 def _left_out(count: int) -> str:
@@ -113,16 +168,27 @@ def evaluate(
     print_table(f"{result.kb} {result.version}: {result.queries} queries", ("metric", "value"), [(n, f"{v:.4f}") for n, v in result.metrics.items()])
 
 
+def _show_hits(result: SearchResult, columns: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
+    """A table of the hits with these columns between their scores and their URLs; where several knowledge bases were searched, with that of each hit."""
+    base = () if result.versions is None else ("base",)
+    rows = [
+        (hit.rank, _share(hit.relevance), f"{hit.score:.3f}", *(hit.kb for _ in base), *cell, hit.url)
+        for hit, cell in zip(result.hits, cells, strict=True)
+    ]  # fmt: skip
+    print_table(f"{_versions(result)}: {result.query}", ("", "relevance", "score", *base, *columns, "url"), rows)
+
+
 def _show_trace(result: SearchResult) -> None:
     names = ("dense", "lexical", "tag", "cluster", "rerank")
     shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
-    rows = [
-        (hit.rank, _share(hit.relevance), f"{hit.score:.3f}", *(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit), hit.url)
-        for hit in result.hits
-    ]
-    print_table(f"{result.kb} {result.version}: {result.query}", ("", "relevance", "score", *shown, "title", "tags", "url"), rows)
+    _show_hits(result, (*shown, "title", "tags"), [(*(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit)) for hit in result.hits])
     trace = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
     print_table("Trace of the query", ("step", "ms", ""), trace)
+
+
+def _show_searched(searched: str | None) -> None:
+    if searched is not None:
+        say(f"  Searched for: {searched}")
 
 
 def _show_note(note: str | None) -> None:

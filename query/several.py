@@ -112,7 +112,7 @@ class SeveralIndexes:
         Raises:
             AlmanacError: The errors of `PublishedIndex.search`, of the first base that has one.
         """
-        _require_no_version(version)
+        require_no_version(version)
         wanted = k if k is not None else self.indexes[0].declaration.retrieve.k
         found: dict[str, SearchResult] = {}
         for index in self.indexes:
@@ -151,7 +151,7 @@ class SeveralIndexes:
         return (self._told(piece, merged) if isinstance(piece, Answer) else piece for piece in pieces)
 
     def _merged(self, text: str, mode: str, history: History, asked: Asked) -> _Merged:
-        _require_no_version(asked.get("version"))
+        require_no_version(asked.get("version"))
         first = self.indexes[0]
         require_mode(mode, is_generated=first.has_model)
         wanted = k if (k := asked.get("k")) is not None else first.declaration.retrieve.k
@@ -238,6 +238,7 @@ def _about(index: PublishedIndex) -> Iterator[None]:
         raise
 
 
-def _require_no_version(version: str | None) -> None:
+def require_no_version(version: str | None) -> None:
+    """Raises UsageError for a version where several knowledge bases are asked."""
     if version is not None:
         raise UsageError("a version belongs to one knowledge base, and several are asked", where="--version", hint="ask that one alone")

@@ -197,8 +197,10 @@ class Api:
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
     def _asked(self, caller: Caller, kb: str | list[str] | None) -> PublishedIndex | SeveralIndexes:
-        """What a request is put to: the index of a knowledge base, or, for a list, those of several. Errors as `_index`."""
-        return SeveralIndexes([self._index(caller, one) for one in kb]) if isinstance(kb, list) else self._index(caller, kb)
+        """What a request is put to: the index of a knowledge base, or those of several. Errors as `_index`."""
+        if isinstance(kb, list) and len(kb) > 1:
+            return SeveralIndexes([self._index(caller, one) for one in kb])
+        return self._index(caller, kb[0] if isinstance(kb, list) else kb)
 
     def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
         """The index of a knowledge base for a caller.

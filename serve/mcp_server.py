@@ -42,8 +42,10 @@ from almanac.serve.guard import Guard
 from almanac.serve.keys import ApiKeys, Caller, require_safe_address
 from almanac.serve.mcp_resources import JSON, TEMPLATES, read_resource, sources_resource
 from almanac.serve.mcp_tools import (
+    SEARCH_SEVERAL,
     AskArguments,
     SearchArguments,
+    SearchSeveralArguments,
     as_failure,
     as_result,
     ask_tool,
@@ -52,6 +54,7 @@ from almanac.serve.mcp_tools import (
     require_length,
     search_name,
     search_results,
+    search_several_tool,
     search_tool,
     usual_results,
 )
@@ -144,7 +147,10 @@ class KnowledgeServer(Server[Workers]):
         if not indexes:
             return []
         searches = [search_tool(index.declaration, _live(index), max_chars=longest) for index in indexes]
-        return [*searches, ask_tool({index.declaration.name: index.declaration for index in indexes}, self._default(), max_chars=longest)]
+        declarations, default = {index.declaration.name: index.declaration for index in indexes}, self._default()
+        if len(indexes) > 1:
+            searches.append(search_several_tool(declarations, default, max_chars=longest))
+        return [*searches, ask_tool(declarations, default, max_chars=longest)]
 
     def _default(self) -> str | None:
         try:
@@ -157,8 +163,12 @@ class KnowledgeServer(Server[Workers]):
         if name == "ask":
             asked = read_arguments(AskArguments, arguments)
             require_length("question", asked.question, longest)
-            return as_result(self._catalog.index(asked.kb or None).ask(asked.question, mode=asked.mode, workspace=workspace))
+            return as_result(self._catalog.asked(asked.kb).ask(asked.question, mode=asked.mode, workspace=workspace))
         searches = {search_name(kb): kb for kb in self._catalog.names()}
+        if name == SEARCH_SEVERAL and len(searches) > 1:
+            several = read_arguments(SearchSeveralArguments, arguments)
+            require_length("query", several.query, longest)
+            return as_result(search_results(self._catalog.asked(several.kb).search(several.query, k=several.max_results, workspace=workspace)))
         if name not in searches:
             raise MCPError(INVALID_PARAMS, f"no tool {name[:80]!r}\n→ there are: {', '.join([*searches, 'ask'])}")
         index = self._catalog.index(searches[name])

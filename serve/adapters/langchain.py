@@ -6,20 +6,20 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from almanac.query import PublishedIndex
+from almanac.query import PublishedIndex, SeveralIndexes
 from almanac.query.retrieval.retriever import SearchMode
 from almanac.serve.adapters import metadata_of
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Retriever over an open index. Documents are hits, best first, with url, title, score, relevance, chunk_id, version and more in their
+    """Retriever over an open index, or over several. Documents are hits, best first, with url, title, score, relevance, chunk_id, version and more in their
     metadata.
 
     Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
     defaults and its errors. The caller closes the index.
     """
 
-    index: PublishedIndex
+    index: PublishedIndex | SeveralIndexes
     k: int | None = None
     mode: SearchMode | None = None
     where: dict[str, Any] | None = None

@@ -6,7 +6,7 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from almanac.query import PublishedIndex
+from almanac.query import PublishedIndex, SeveralIndexes
 from almanac.query.retrieval.retriever import SearchMode
 from almanac.schemas.reports import Hit, SearchResult
 from almanac.serve.adapters import metadata_of
@@ -15,7 +15,8 @@ _FOR_THE_MODEL = {"title", "url"}  # metadata that a prompt shows above a passag
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Retriever over an open index. Nodes are hits, best first, with url, title, score, relevance, chunk_id, version and more in their metadata.
+    """Retriever over an open index, or over several. Nodes are hits, best first, with url, title, score, relevance, chunk_id, version and more in their
+    metadata.
 
     A node's own score is the relevance of its hit, which other parts of LlamaIndex compare with cut-offs; None where it is unknown. It may not be descending.
     Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
@@ -24,7 +25,7 @@ class AlmanacRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: PublishedIndex,
+        index: PublishedIndex | SeveralIndexes,
         *,
         k: int | None = None,
         mode: SearchMode | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from almanac.cli.main import run
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project
 from almanac.flows.pipeline.refresh import carry_out
@@ -200,3 +201,33 @@ def test_without_a_name_the_only_published_base_is_asked_or_the_default(bases: _
     assert open_index(data=bases.data, project=bases.project).declaration.name == "library"
     with pytest.raises(UsageError, match="it is the default"):
         open_index(data=tmp_path, project=bases.project)
+
+
+def test_commands_take_several_bases_or_none(bases: _Bases, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INDEX_NAME", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("ALMANAC_DATA", str(bases.data))
+    monkeypatch.setenv("ALMANAC_PROJECT", str(bases.project))
+
+    def said(*arguments: str, ends_with: int = 0) -> str:
+        assert run(list(arguments)) == ends_with
+        return "".join(capsys.readouterr())
+
+    answer = said("ask", "garden,library", _LOANS)
+    assert answer.startswith("A book may be borrowed for three weeks. [1]\n")
+    assert "(library, relevance" in answer
+    assert "garden v0001, library v0001, kb-only, Source: The library" in answer
+    table = said("search", "garden, library", _LOANS)
+    assert "garden v0001, library v0001: For how many" in table
+    assert "base" in table
+    assert "library" in table.partition("base")[2]
+    refused = said("ask", _LOANS, ends_with=2)
+    assert "3 knowledge bases are published, and the request names none" in refused
+    assert "one of attic, garden, library" in refused
+    assert "the question is missing" in said("ask", "garden", ends_with=2)
+    assert "the query is missing" in said("search", ends_with=2)
+    assert "belongs to one" in said("ask", "garden,library", _LOANS, "--version", "v0001", ends_with=2)
+    assert "no knowledge base 'nonesuch'" in said("ask", "garden,nonesuch", _LOANS, ends_with=2)
+    monkeypatch.setenv("INDEX_NAME", "library")
+    assert said("ask", _LOANS).startswith("A book may be borrowed")
+    assert "library v0001: borrowed" in said("search", "borrowed")

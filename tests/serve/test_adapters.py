@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from llama_index.core.schema import MetadataMode
 
-from almanac.query import PublishedIndex, open_index
+from almanac.query import PublishedIndex, open_index, open_indexes
 from almanac.schemas.errors import UsageError
 from almanac.serve.adapters import langchain, llamaindex, metadata_of
 from tests.serve.conftest import Bases
@@ -74,3 +74,13 @@ def test_errors_of_the_search_arrive_as_they_are(index: PublishedIndex) -> None:
         langchain.AlmanacRetriever(index=index).invoke(" ")
     with pytest.raises(UsageError, match="colour"):
         llamaindex.AlmanacRetriever(index, where={"colour": 1}).retrieve(QUESTION)
+
+
+def test_both_retrieve_from_several_bases(bases: Bases) -> None:
+    with open_indexes([bases.notes, bases.guide], data=bases.data) as indexes:
+        documents = langchain.AlmanacRetriever(index=indexes, k=3).invoke(QUESTION)
+        nodes = llamaindex.AlmanacRetriever(indexes, k=3).retrieve(QUESTION)
+        expected = [(hit.kb, hit.chunk_id) for hit in indexes.search(QUESTION, k=3).hits]
+    assert [(document.metadata["kb"], document.id) for document in documents] == expected
+    assert [(one.metadata["kb"], one.node.node_id) for one in nodes] == expected
+    assert {document.metadata["version"] for document in documents} == {"v0001"}

@@ -27,7 +27,7 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import UsageError
-from almanac.schemas.reports import Hit, SearchResult
+from almanac.schemas.reports import Hit, Related, SearchResult
 from almanac.serve import mcp_resources, mcp_server
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer, http_app
@@ -208,6 +208,57 @@ async def test_a_tool_says_what_it_holds_and_that_it_only_reads(server: Knowledg
     for tool in (search, ask):
         assert tool.annotations is not None
         assert (tool.annotations.read_only_hint, tool.annotations.idempotent_hint, tool.annotations.open_world_hint) == (True, True, False)
+
+
+@pytest.fixture
+def two(base: Base) -> Iterator[KnowledgeServer]:
+    """A server over two knowledge bases with the same notes, of which none is the default."""
+    declared = json.loads(base.path.read_text())
+    other = base.path.with_name("trianon.yaml")
+    other.write_text(json.dumps({**declared, "name": "trianon", "title": "Le Trianon"}))
+    if not (base.data / "index" / "trianon").exists():
+        with without_children():
+            carry_out(Run(load_declaration(str(other)), DataDir(base.data)))
+    catalog = Catalog(DataDir(base.data), [str(base.path), str(other)])
+    yield KnowledgeServer(catalog, Settings())
+    catalog.close()
+
+
+async def test_several_knowledge_bases_are_searched_and_asked_at_once(two: KnowledgeServer) -> None:
+    both = ["versailles", "trianon"]
+    async with Client(two) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        found = (await client.call_tool("search", {"query": QUESTION, "kb": both, "max_results": 4})).structured_content
+        answer = (await client.call_tool("ask", {"question": QUESTION, "kb": both})).structured_content
+        alone = (await client.call_tool("ask", {"question": QUESTION, "kb": ["trianon"]})).structured_content
+        unnamed = await client.call_tool("ask", {"question": QUESTION})
+        wrong = await client.call_tool("ask", {"question": QUESTION, "kb": ["trianon", "louvre"]})
+    assert list(tools) == ["search_trianon_knowledge", SEARCH, "search", "ask"]
+    for name in ("search", "ask"):
+        assert "kb" in tools[name].input_schema["required"]
+        assert tools[name].input_schema["properties"]["kb"]["anyOf"][0]["enum"] == ["trianon", "versailles"]
+    assert {result["kb"] for result in found["results"]} <= set(both)
+    assert all(result["passage"].startswith(f"almanac://{result['kb']}/") for result in found["results"])
+    assert found["versions"].keys() == set(both)
+    assert answer["versions"] == found["versions"]
+    assert {source["kb"] for source in answer["sources"]} <= set(both)
+    assert (alone["kb"], alone["versions"]) == ("trianon", None)
+    assert "2 knowledge bases are published, and the request names none\n→ one of trianon, versailles" in _text(unnamed)
+    assert "no knowledge base 'louvre'" in _text(wrong)
+
+
+async def test_an_agent_gets_the_closest_passages_and_what_was_searched_for(server: KnowledgeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    related = [Related(chunk_id="c", document_id="d", url="u", title="Boats", text="Boats leave.", relevance=0.2)]
+    ask = PublishedIndex.ask
+    monkeypatch.setattr(PublishedIndex, "ask", lambda *a, **b: ask(*a, **b).model_copy(update={"related": related, "searched": "boats"}))
+    async with Client(server) as client:
+        result = await client.call_tool("ask", {"question": "Quantum chromodynamics"})
+        description = str((await client.list_tools()).tools[-1].description)
+    assert (result.structured_content["answered"], result.structured_content["searched"]) == (False, "boats")
+    assert result.structured_content["related"][0]["title"] == "Boats"
+    assert json.loads(_text(result)) == result.structured_content
+    assert "`related`" in description
+    assert "`searched`" in description
 
 
 @pytest.mark.parametrize(
