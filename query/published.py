@@ -421,6 +421,7 @@ class PublishedIndex:
             history=history,
             language=asked.get("language"),
             note=self._note(retriever, text, request.mode),
+            readings=retriever.opened.readings(without_invisible(text)),
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

@@ -22,6 +22,7 @@ from almanac.schemas.errors import OperationalError
 from almanac.schemas.reports import Answer, Citation, Hit
 
 if TYPE_CHECKING:
+    from almanac.index.lexical.reader import AnalyzedQuery
     from almanac.query.models.generators import Generator
 
 __all__ = ["UNKNOWN", "Question", "answer", "stream_answer"]
@@ -47,6 +48,7 @@ class Question:
         history: Earlier messages, oldest first: {role: user | assistant, content}.
         language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the user's earlier messages.
         note: What the reader is told besides the reply.
+        readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts have a word, the more it counts.
     """
 
     declaration: Declaration
@@ -62,6 +64,7 @@ class Question:
     history: History = ()
     language: str | None = None
     note: str | None = None
+    readings: "Sequence[AnalyzedQuery]" = ()
 
 
 def answer(question: Question) -> Answer:
@@ -93,7 +96,7 @@ class _Answering:
         self.generator, self.history, self.note = question.generator, question.history, question.note
         self.language = reply_language(question.text, question.history, question.language)
         require_mode(question.mode, is_generated=question.generator is not None)
-        self.lowest = question.lowest
+        self.lowest, self.readings = question.lowest, question.readings
         self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)
 
     @property
@@ -111,7 +114,8 @@ class _Answering:
     def _extracted(self) -> Iterator[str | Answer]:
         cuts_words = self.declaration.chunk.by == "words"
         hits = hits_to_quote(self.hits)
-        chosen = extract(self.question, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words)
+        found = extract(self.question, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings)
+        chosen = [one.sentence for one in found.picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {s.hit: s.text for s in reversed(chosen)}
         sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]

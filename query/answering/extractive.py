@@ -2,15 +2,20 @@
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.index.lexical.analyzer import fold
+from almanac.query.answering.asked import asked_parts, holds_any
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
 from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.reports import Hit
+
+if TYPE_CHECKING:
+    from almanac.index.lexical.reader import AnalyzedQuery
 
 _SENTENCES = 3
 _CHARACTERS = 1200  # maximum length of a reply; further sentences are for a short answer with more than one part
@@ -48,7 +53,36 @@ _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more,
 _Floats = npt.NDArray[np.float32]
 
 
-def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embedder, language: str, *, cuts_words: bool) -> list[Sentence]:
+class Picked(NamedTuple):
+    """A sentence chosen for an answer, with what speaks for it.
+
+    `cosine` is that of the sentence in its context with the question. `overlap` is the share, 0 to 1, of the question's words, weighted by rarity, that it
+    has, in part where its context has them. `holds` is whether it holds the kind of thing asked for (an hour, a price, …); None where that cannot be told.
+    """
+
+    sentence: Sentence
+    cosine: float
+    overlap: float
+    holds: bool | None
+
+
+class Extracted(NamedTuple):
+    """The sentences of an answer in the order to quote them, and the parts of the question that no sentence answers, in their words."""
+
+    picked: list[Picked]
+    missing: list[str]
+
+
+def extract(
+    question: str,
+    vector: _Floats,
+    hits: Sequence[Hit],
+    embedder: Embedder,
+    language: str,
+    *,
+    cuts_words: bool,
+    readings: "Sequence[AnalyzedQuery]" = (),
+) -> Extracted:
     """Selects up to three sentences that answer a question.
 
     Args:
@@ -58,6 +92,7 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
         embedder: Embedder for the sentences; at most 160 are embedded.
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
+        readings: The question as analyzed for each language of the version, with document frequencies.
 
     Returns:
         The sentences, the passage with the best one first, in reading order within a passage. Sentences cut by the chunker are used only where there are no
@@ -66,7 +101,7 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
     found = sentences_of(hits, language, cuts_words=cuts_words)
     sentences = [sentence for sentence in found if not sentence.is_cut] or found
     if not sentences:
-        return []
+        return Extracted([], [])
     words, tags = Words(question), [language_of(hits[s.hit], language) for s in sentences]
     overlaps = _overlaps(words, sentences, tags)
     if len(sentences) > _EMBEDDED:
@@ -81,7 +116,9 @@ def extract(question: str, vector: _Floats, hits: Sequence[Hit], embedder: Embed
     if follower := _follower(chosen[0], sentences, words, tags[sentences.index(chosen[0])]):
         chosen = [chosen[0], follower, *(s for s in chosen[1:] if s != follower)][:_SENTENCES]
     best_of = {s.passage: number for number, s in reversed(list(enumerate(chosen)))}
-    return sorted(chosen, key=lambda s: (best_of[s.passage], s.position))
+    kinds = asked_parts(question)[0].kinds
+    told = {s: Picked(s, float(cosines[i]), float(overlaps[i]), holds_any(s.text, kinds)) for i, s in enumerate(sentences) if s in chosen}
+    return Extracted([told[s] for s in sorted(chosen, key=lambda s: (best_of[s.passage], s.position))], [])
 
 
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:

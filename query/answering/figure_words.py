@@ -23,6 +23,11 @@ _MONEY = (
     'euro euros eur € dollar dollars usd đồng đ vnd vnđ dong pound pounds gbp franc francs chf yen jpy 円 元 块 원 rub rur руб рубль рубля рублей ₽ ש״ח ש"ח שח '
     "nis ils שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr rs zł pln kč czk kr sek nok dkk lira tl try baht thb peso pesos real reais brl"
 )
+_SPANS = "second minute hour day week month year"
+_OTHER_SPANS = (
+    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần tháng năm tiếng לילה לילות ночь ночи "
+    "ночей лет ليلة ليالي weekend weekends quarter quarters"
+)
 # Halves of the day, before or after an hour.
 BEFORE_NOON = (
     r"a\.?\s?m\b\.?|sáng|morgens|vormittags|du matin|de la mañana|da manhã|di mattina|утра|ночи|בבוקר|صباح\w*|ص(?!\w)|in the morning"
@@ -103,6 +108,31 @@ def units() -> frozenset[str]:
         for word in format_unit(count, unit, "long", locale=locale).split()
     }
     return frozenset({word for word in named if not any(c.isdigit() for c in word)}.union(_OTHER_UNITS.split(), _MONEY.split()))
+
+
+@cache
+def time_units() -> frozenset[str]:
+    """Words for spans of time behind a number, casefolded: minutes to years, and nights."""
+    named = {
+        word.casefold()
+        for locale in map(Locale.parse, _LANGUAGES.split())
+        for unit in _SPANS.split()
+        for count in (1, 2, 5, 11)
+        for word in format_unit(count, f"duration-{unit}", "long", locale=locale).split()
+    }
+    return frozenset({word for word in named if not any(c.isdigit() for c in word) and len(word) > 1}.union(_OTHER_SPANS.split()))
+
+
+def money() -> frozenset[str]:
+    """Names and signs of currencies, casefolded."""
+    return frozenset(_MONEY.split())
+
+
+@cache
+def weekdays() -> re.Pattern[str]:
+    """Names of the days of the week, also in the plural, in casefolded texts."""
+    named = {str(name).casefold() for locale in map(Locale.parse, _LANGUAGES.split()) for name in locale.days["format"]["wide"].values()}
+    return re.compile(rf"(?<!\w)[{_PREFIXES}]?(?:{'|'.join(map(re.escape, named))})(?:s|e|en)?(?!\w)|[星周]期?[一二三四五六日天]")
 
 
 @cache
