@@ -21,12 +21,15 @@ _OTHER_UNITS = (
 )
 _MONEY = (
     'euro euros eur € dollar dollars usd đồng đ vnd vnđ dong pound pounds gbp franc francs chf yen jpy 円 元 块 원 rub rur руб рубль рубля рублей ₽ ש״ח ש"ח שח '
-    "nis ils שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr rs zł pln kč czk kr sek nok dkk lira tl try baht thb peso pesos real reais brl"
+    "nis ils shekel shekels sheqalim schekel séquels שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr rs zł pln kč czk kr sek nok dkk lira "
+    "tl try baht thb peso pesos real reais brl "
+    "yuan rupee rupees rupien won rubles roubles rubel franken kronen kroner kronor krone crowns couronnes zloty złotych "
+    "dirham dirhams riyal riyals rand ringgit lei forint cents centimes céntimos centavos pence"
 )
 _SPANS = "second minute hour day week month year"
 _OTHER_SPANS = (
-    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần tháng năm tiếng לילה לילות ночь ночи "
-    "ночей лет ليلة ليالي weekend weekends quarter quarters"
+    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần tháng năm tiếng לילה לילות "
+    "ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
 )
 # Halves of the day, before or after an hour.
 BEFORE_NOON = (

@@ -15,8 +15,9 @@ class Sentence(NamedTuple):
     """A sentence of a hit: `text` is `hits[hit].readable[start:end]`, with offsets in characters.
 
     `context` contains the title, the label of a record's field, the headings, the question that the sentence answers, and the lead-in of its list or the head
-    of its table. `passage` and `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `is_cut` is
-    whether its beginning or its end may be missing.
+    of its table. `passage` and `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `paragraph` is
+    where its paragraph, line or list item begins in the passage. `is_cut` is whether its beginning or its end may be missing, `is_field` whether it is a short
+    field of a record, with its label.
     """
 
     hit: int
@@ -27,6 +28,8 @@ class Sentence(NamedTuple):
     passage: int
     position: int
     is_cut: bool
+    paragraph: int = 0
+    is_field: bool = False
 
 
 class _Piece(NamedTuple):
@@ -34,6 +37,8 @@ class _Piece(NamedTuple):
     end: int
     context: str
     is_cut: bool
+    paragraph: int
+    is_field: bool = False
 
 
 _Span = tuple[int, int]
@@ -45,6 +50,9 @@ _ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\
 _ROW = re.compile(r"\s*\|.*\|\s*$")
 _RULE = re.compile(r"\s*\|?[\s:|=-]*-[\s:|=-]*\|?\s*$")
 _LABEL = re.compile(r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Risposta|Trả lời|Đáp|תשובה|ת)\s*[.:：](?:\*\*)?\s+")
+# A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of video."
+_LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：](?:\*\*)?\s+(?=\S)")
+_LABELLED_LENGTH = 240
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
 _COLON = (":", "：", ":**", ":*")
 _STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
@@ -81,7 +89,7 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
-                found.append(Sentence(hit, piece.start - offset, piece.end - offset, text, piece.context, number, position, piece.is_cut))
+                found.append(Sentence(hit, piece.start - offset, piece.end - offset, text, piece.context, number, position, piece.is_cut, piece.paragraph, piece.is_field))
     return found
 
 
@@ -191,8 +199,8 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
 def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
     """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as context.
 
-    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value that consists of sentences is split
-    into them, without its label, and one that is a question is the context of what follows, as in pairs of question and answer.
+    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value that is one sentence, or many, or answers a
+    question, is taken without its label, and one that is a question is the context of what follows, as in pairs of question and answer.
     """
     passage, under = hit.readable, _Under(_title(hit))
     for part in parts_of(passage):
@@ -200,16 +208,18 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
         if not part.is_line:
             inner = f"{under} {part.label}".strip()
             for piece in _pieces(value, inner, language, is_continued=False, is_cut=False, opens_document=True):
-                yield piece._replace(start=part.start + piece.start, end=part.start + piece.end)
+                yield piece._replace(start=part.start + piece.start, end=part.start + piece.end, paragraph=part.start + piece.paragraph)
         elif value.endswith(_QUESTION_END):
             under.question = value
         elif value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value):
             pass
-        elif _STOP.search(value) and " " in value:
-            for first, last in split(value, language):
-                yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), is_cut=False)
         else:
-            yield _Piece(part.begin, part.end, str(under), is_cut=False)
+            spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
+            is_whole = not spans or (len(spans) > 1 and not under.question and part.end - part.begin <= _LABELLED_LENGTH)
+            if is_whole:
+                yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label))
+            for first, last in () if is_whole else spans:
+                yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), False, part.begin)
 
 
 def _is_shouted(line: str) -> bool:
@@ -251,7 +261,7 @@ def _row(text: str, span: _Span, context: str) -> Iterator[_Piece]:
     while end > start and (text[end - 1].isspace() or text[end - 1] == "|"):
         end -= 1
     if any(c.isalnum() for c in text[start:end]):
-        yield _Piece(start, end, context, is_cut=False)
+        yield _Piece(start, end, context, False, start)
 
 
 def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
@@ -276,6 +286,9 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
     mark = is_item or _LABEL.match(text, start, end)
     start = mark.end() if mark else start
     spans = [(start + first, start + last) for first, last in split(text[start:end], language)]
+    label = _LABELLED.match(text, start, end)
+    if label and len(spans) > 1 and spans[-1][1] - start <= _LABELLED_LENGTH and not text[start:end].rstrip().endswith((*_QUESTION_END, *_COLON)):
+        spans = [(start, spans[-1][1])]  # "Battery: 62 Wh. 13 hours of video."
     if not is_item:
         under.lead = under.head = ""
     is_last = not text[end:].strip()
@@ -287,12 +300,12 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
             asked = number
             under.question = sentence
             continue
-        if sentence.endswith(_COLON) and number == len(spans) - 1 and not is_last:
+        if sentence.endswith(_COLON) and number == len(spans) - 1:
             under.lead = sentence
             continue
         lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
         # If the last sentence of a chunk lacks its full stop, and the one before it does not, the chunk was cut there.
         lacks_end = is_last and number == len(spans) - 1 > 0 and not _STOP.search(sentence) and bool(_STOP.search(text[slice(*spans[number - 1])]))
-        yield _Piece(first, last, str(under), is_cut=lacks_start or lacks_end)
+        yield _Piece(first, last, f"{under} {label[1]}" if label and number > 0 else str(under), lacks_start or lacks_end, region[0])
     if asked is not None and asked < len(spans) - 1:
         under.question = ""

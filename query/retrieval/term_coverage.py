@@ -61,6 +61,15 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
     return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
 
 
+def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str, float]:
+    """Inverse document frequency of the question's terms in the whole version, smoothed as for `term_coverage`, by term: maxima over the languages."""
+    found: dict[str, float] = {}
+    for query in analyzed:
+        for term, weight in _weights(query, question).items():
+            found[term] = max(math.sqrt(weight), found.get(term, 0.0))
+    return found
+
+
 def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
     """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
     ordered: list[str] = []

@@ -1,0 +1,321 @@
+"""Words by which questions ask, per language: interrogatives, nouns that name what is wanted, and beginnings of questions to be answered by yes or no.
+
+Lines are `language expressions`, regular expressions separated by `|`, for texts in lower case without diacritics; diacritics here are for reading alone. They
+match whole words, in zh and ja anything.
+"""
+
+import re
+from typing import Literal
+
+from almanac.index.lexical.analyzer import fold
+
+Kind = Literal["hour", "date", "price", "duration", "percentage", "number", "person", "place", "yes or no", "explanation"]
+Kinds = frozenset[Kind]
+_SPACELESS = ("zh", "ja")
+
+
+def _pattern(lines: str) -> re.Pattern[str]:
+    spaced, others = [], []
+    for line in filter(None, map(str.strip, lines.split("\n"))):
+        language, _, expressions = line.partition(" ")
+        (others if language in _SPACELESS else spaced).append(fold(expressions.strip()))
+    whole = rf"(?<!\w)(?:{'|'.join(spaced)})(?!\w)"
+    return re.compile("|".join([whole, *others]))
+
+
+def _table(rows: dict[str, str]) -> tuple[tuple[Kinds, re.Pattern[str]], ...]:
+    return tuple((frozenset(kinds.split("/")) - {""}, _pattern(lines)) for kinds, lines in rows.items())  # type: ignore[misc]
+
+
+# Where two begin at the same place, the longer one counts: "how long", not "how". The last row asks for something, and nothing says for what.
+ASKING = _table(
+    {
+        "hour": """
+            en (?:at |from |until |till |by )?what time|at what hour|how (?:early|late)
+            fr (?:à |des |jusqu'à |vers )?quelles? heures?
+            es (?:a |hasta |desde )?qué horas?
+            de (?:um |ab |bis )?wie ?viel uhr|um wie ?viel uhr
+            it (?:a |fino a )?che or[ae]
+            pt (?:a |até )?que horas?
+            nl hoe laat
+            vi (?:lúc )?mấy giờ|giờ nào
+            he [במ]?איז[וה] שעה|באילו שעות|(?:עד |מ)?איזו שעה
+            ru (?:в )?котором часу|во сколько
+            ar (?:في )?اي ساعة
+            zh 几点|幾點
+            ja 何時に|何時から|何時まで|何時です
+        """,
+        "date/hour/duration": """
+            en (?:since |by |until |till |from )?when|how soon|how quick(?:ly)?
+            fr (?:depuis |jusqu'à )?quand
+            es (?:desde |hasta )?cuándo
+            de (?:seit |ab |bis )?wann
+            it (?:da |fino a )?quando
+            pt (?:desde |até )?quando
+            nl (?:sinds |tot |vanaf )?wanneer
+            vi (?:từ |đến )?(?:khi nào|lúc nào|bao giờ|hồi nào)
+            he (?:מ|עד |ב)?מתי
+            ru когда
+            ar متى
+            zh 什么时候|什麼時候|何时
+            ja いつ
+        """,
+        "date": """
+            en (?:on |in )?(?:what|which) (?:days?|dates?|years?|months?|century|weekdays?|season)
+            fr (?:en )?quell?e?s? (?:jours?|dates?|années?|mois|siècle)
+            es (?:en )?qué (?:días?|fechas?|años?|mes)
+            de (?:an |in )?welche[mnrs]? (?:tage?n?|datum|jahr\\w*|monat\\w*|wochentag\\w*)
+            it (?:in )?che (?:giorn[oi]|data|anno|mese)
+            pt (?:em )?que (?:dias?|data|ano|mês)
+            nl (?:op |in )?welke? (?:dag|dagen|datum|jaar|maand)
+            vi (?:vào )?(?:ngày|thứ|năm|tháng) (?:nào|mấy|bao nhiêu)
+            he ב?איזה (?:יום|תאריך|שנה|חודש)|ב?איזו שנה|באילו ימים
+            ru в како[йм] (?:день|год\\w*|числ\\w*)
+            ar في اي (?:يوم|سنة|عام|تاريخ)
+            zh 哪一?[天年日月]
+            ja 何[年月日曜]
+        """,
+        "duration": """
+            en how (?:long|much time|many (?:minutes|hours|days|weeks|months|years))
+            fr combien de (?:temps|minutes|jours|semaines|mois)|combien d'(?:heures|années)
+            es cuánt[oa]s? (?:tiempo|minutos|horas|días|semanas|meses|años)
+            de wie ?lange?|wie ?viele? (?:minuten|stunden|tage|wochen|monate|jahre)
+            it quant[oaie] (?:tempo|minut\\w+|or[ae]|giorn\\w+|settiman\\w+|mes\\w+|ann[oi])
+            pt quant[oa]s? (?:tempo|minutos|horas|dias|semanas|meses|anos)
+            nl hoe ?lang|hoeveel (?:tijd|uur|dagen|weken|maanden|jaar)
+            vi (?:trong )?bao lâu|(?:mấy|bao nhiêu) (?:phút|tiếng|ngày|tuần|tháng|năm)
+            he ל?כמה (?:זמן|דקות|שעות|ימים|שבועות|חודשים|שנים)
+            ru сколько (?:времени|минут|часов|дней|недель|месяцев|лет)|как долго
+            ar كم من الوقت|كم (?:دقيقة|ساعة|يوم\\w*|اسبوع\\w*|شهر\\w*|سنة)
+            zh 多久|多长时间|多長時間
+            ja どのくらいの時間|何[分時日週]間|何年間|何か月
+        """,
+        "price": """
+            en how much (?:is|are|was|were|does|do|did|will|would|to|for|extra|more|must|money)|what (?:does|do|did|would|will) .{1,50}(?:cost|charge|pay)
+            fr (?:à|c'est) combien|(?:à )?combien (?:coûte\\w*|ça coûte|vaut|faut-il payer|dois-je payer|est|sont|pour)
+            es cuánto (?:cuesta\\w?|vale\\w?|es|hay que pagar|cobran)
+            de (?:was|wie ?viel) (?:kostet|kosten|zahlt|zahle|bezahlt)
+            it quanto (?:costa\\w*|viene|si paga|pago)
+            pt quanto (?:custam?|pago|é)
+            nl (?:wat|hoeveel) (?:kost|kosten|betaal\\w*)
+            vi bao nhiêu tiền|hết bao nhiêu|giá (?:\\w+ ){0,3}bao nhiêu
+            he ב?כמה (?:\\w+ )?(?:עולה|עולים|עולות|כסף|משלמים|צריך לשלם)
+            ru сколько стоит
+            ar كم (?:سعر|يكلف|ثمن)\\w*
+            zh 多少钱|多少錢
+            ja いくら
+        """,
+        "percentage": """
+            en what (?:percentage|share|proportion|percent)
+            fr quelle? (?:pourcentage|part|proportion)
+            es qué porcentaje
+            de wie ?viel prozent|welcher anteil
+            it che percentuale
+            pt (?:que|qual a) percentagem
+            nl welk percentage|hoeveel procent
+            vi bao nhiêu (?:phần trăm|%)
+            he (?:כמה|איזה) אחוז\\w*
+            ru какой процент|сколько процентов
+            zh 百分之几
+            ja 何パーセント
+        """,
+        "number": """
+            en how (?:many|much|old|often|far|big|high|heavy|deep|wide|loud|tall|large|fast|thick|hot|warm|cold|strong|bright)
+            fr (?:d'|de )?combien
+            es cuánt[oa]s?
+            de wie ?(?:viele?n?|oft|hoch|alt|schwer|gross|groß|breit|tief|weit|laut|schnell|warm|dick)
+            it quant[oaie]
+            pt quant[oa]s?
+            nl hoe(?:veel| vaak| hoog| oud| zwaar| groot| breed| diep| ver)
+            vi bao (?:nhiêu|xa|cao|rộng|sâu)|mấy(?= (?:người|ngày|giờ|đêm|chỗ|con|cái|lần|tuổi|km|phút|tiếng|tuần|tháng|năm|phòng|vé|loại|món))
+            he [בלמ]?כמה
+            ru сколько
+            ar كم
+            zh 多少|[几幾][个個人台间]
+            ja 何[人個台回本枚]|どれくらい
+        """,
+        "place": """
+            en (?:from )?where(?: from| to)?|(?:from |in |to |at )?which (?:city|town|country|place|station)
+            fr (?:d')?où
+            es (?:de |a )?dónde
+            de wo(?:her|hin)?
+            it dove
+            pt (?:de )?onde|aonde
+            nl waar(?:heen|vandaan)?
+            vi (?:ở )?(?:đâu|chỗ nào|nơi nào)
+            he [מלב]?(?:איפה|היכן)|לאן|מאין
+            ru где|куда|откуда
+            ar (?:من )?اين
+            zh 哪里|哪裡|哪儿|在哪
+            ja どこ
+        """,
+        "person": """
+            en who(?:m|se)?
+            fr qui
+            es (?:a |de )?quién(?:es)?
+            de wer|wen|wem|wessen
+            it chi
+            pt quem
+            vi ai
+            he (?:ל|של |עם |את )?מי
+            ru кто|кого|кому|чей
+            zh 谁|誰
+            ja だれ
+        """,
+        "explanation": """
+            en why|how
+            fr pourquoi|comment
+            es por qué|cómo
+            de warum|wieso|weshalb|wie
+            it perché|come
+            pt porque|como
+            nl waarom|hoe
+            vi tại sao|vì sao|làm sao|(?:làm )?thế nào|như thế nào
+            he למה|מדוע|איך|כיצד
+            ru почему|зачем|как
+            ar لماذا|كيف
+            zh 为什么|為什麼|怎么|怎麼|如何
+            ja なぜ|どうして|どうやって
+        """,
+        "": """
+            en what|which
+            fr que|quoi|quell?e?s?|qu'est-ce
+            es cuál(?:es)?
+            de was|welche[mnrs]?
+            it cosa|quali?
+            pt qual|quais|o que
+            nl wat|welke?
+            vi gì|nào
+            he [בלמש]?(?:מה|איזה|איזו|אילו)
+            ru что|какой|какая|какие|какое
+            ar ما|ماذا
+            zh 什么|什麼|哪
+            ja 何
+        """,
+    }
+)
+# Interrogatives that also join clauses. They ask at the beginning of a clause or at the end of the question: "the days when it is closed" asks nothing.
+JOINING = frozenset(
+    fold(
+        "when where who whom whose how why what which quand où qui que quoi comment cuando donde quien como was wo wer wen wem wie dove chi come quando onde "
+        "quem perché porque cosa wat waar hoe ai gì nào מי מה איך כמה как что кто где когда ما"
+    ).split(" ")
+)
+CLAUSE = re.compile(r"[.,;:!?、，。]+\s*")
+BEFORE_CLAUSE = re.compile(
+    r"(?:[.,;:!?¿(、，。-]|\b(?:and|et|y|und|en|va|is|are|c'est|est|es|ist|do|to|of|by|from|until|since|in|at|de|a|an|um|seit|bis|per|da|para|van|tot))\s*$"
+)
+
+# What is asked for by a noun: "opening hours", "prix du parking".
+NAMED = _table(
+    {
+        "hour": """
+            en opening (?:hours|times)
+            fr horaires?
+            es horarios?
+            de öffnungszeit\\w*|uhrzeit\\w*
+            it orari\\w?
+            nl openingstijd\\w*
+            vi giờ mở cửa
+            he שעות (?:ה?פתיחה|הפעילות)
+            ru часы работы
+            zh 营业时间
+            ja 営業時間
+        """,
+        "price": """
+            en prices?|costs?|fees?|fares?|charges?
+            fr prix|tarifs?|coûts?
+            es precios?|tarifas?|costes?
+            de preise?|kosten|gebühr\\w*
+            it prezz[oi]|tariff[ae]|costo
+            pt preços?|custo
+            nl prijs|prijzen
+            vi giá(?: vé| tiền)?|lệ phí
+            he מחיר\\w*|עלות
+            ru цена|цены|стоимость
+            ar سعر|أسعار|ثمن
+            zh 价格|價格
+            ja 料金|値段
+        """,
+        "date": """
+            en dates?
+            es fechas?
+            de datum
+            he תאריך
+            ru дата
+            ar تاريخ
+            zh 日期
+            ja 日付
+        """,
+        "duration": """
+            en duration|notice period|battery life
+            fr durée
+            es duración
+            de dauer
+            it durata
+            pt duração
+            nl duur
+            vi thời gian|thời lượng
+            he משך
+            ru длительность
+            ar مدة
+            zh 时长
+            ja 所要時間
+        """,
+        "percentage": """
+            en percentage
+            fr pourcentage
+            es porcentaje
+            de prozentsatz
+            he אחוז
+            zh 百分比
+        """,
+        "number": """
+            en weight|size|capacity|height|width|depth|length|temperature|distance|speed|number|age|ceiling|limit|budget
+            fr poids|taille|hauteur|largeur|longueur|profondeur|température|capacité
+            es peso|tamaño|altura|anchura|capacidad|temperatura
+            de gewicht|größe|höhe|breite|länge|temperatur|kapazität
+            it altezza|larghezza|lunghezza|dimensioni|capacità
+            pt tamanho|largura|comprimento|capacidade
+            nl grootte|hoogte|breedte
+            vi cân nặng|trọng lượng|kích thước|nhiệt độ|độ dài
+            he משקל|גודל|גובה|רוחב|אורך|טמפרטורה
+            ru вес|размер|высота
+            ar وزن|حجم|طول
+            zh 重量|尺寸|大小|高度
+            ja 重さ|大きさ
+        """,
+    }
+)
+PRICE = NAMED[1][1]
+# Beginnings, or in some languages endings, of questions that are answered by yes or no.
+YES_OR_NO = re.compile(
+    fold(
+        r"^(?:(?:is|are|was(?! (?:ist|sind|macht|muss|kann|darf|passiert|bedeutet|heisst|gibt|wird|kost\w+)\b)|were|do|does|did|can|could|may|might|must|should"
+        r"|shall|will|would|has|have|had|am|isn't|aren't|don't|doesn't|can't)\b"
+        r"|est-ce (?:que|qu')|(?:peut|puis|peux|pouvons|pouvez|dois|doit|devons|faut|est|sont|a|ai|avez|as|ont|y a)-(?:t-)?"
+        r"(?:on|je|tu|il|elle|ils|elles|nous|vous|ce)\b|(?:on peut|peut on|est il|y a t il|c'est possible|possible de)\b"
+        r"|(?:puedo|puede|se puede|pueden|podemos|hay|es|son|está|están|tiene|tienen|tengo que|debo|debe|hace falta|necesito|incluye|existe|aceptan)\b"
+        r"|(?:ist|sind|war|kann|können|darf|dürfen|muss|müssen|soll|gibt|hat|haben|wird|werden|habe|brauche|braucht|bekomme|bietet|bieten)\b"
+        r"|(?:posso|può|si può|possiamo|sono|c'è|ci sono|ha|hanno|devo|deve|bisogna|serve|avete|è possibile|pode|podemos|e|são|tem|preciso)\b"
+        r"|(?:zijn|kan|kunnen|mag|mogen|moet|moeten|heeft|hebben|wordt|worden|krijg|heb)\b"
+        r"|(?:האם|אפשר|ניתן|מותר|יש|כדאי|צריך|חייבים)\b|(?:можно|есть ли|нужно ли|могу)\b|هل\b)"
+        r"|\b(?:không|chưa|ok|okay|allowed|possible|permitted)\s*[?？]*$|\bли\b|吗[？?]?$|嗎[？?]?$|ますか|ですか"
+    )
+)
+POLITE = re.compile(
+    fold(
+        r"^(?:(?:please|hi|hello|hey|bonjour|hola|hallo|ciao)[,! ]+)*(?:(?:can|could|would) you (?:please )?(?:tell|say|explain)(?: me| us)?|do you know"
+        r"|tell me|i(?:'d| would) like to know|i wonder|pouvez-vous me dire|savez-vous|dites-moi|puede decirme|sabe|sabes|dime|können sie mir sagen|wissen sie"
+        r"|weißt du|sag mir|può dirmi|sa|pode dizer-me|sabe dizer|kunt u (?:mij|me) zeggen|weet u|cho (?:tôi|mình|em) hỏi|אפשר לדעת|תגידו)\b[,:]?\s*"
+    )
+)
+# A further part of a question begins behind one of these, with an interrogative of its own.
+_AND = "and|et|y|e|und|en|và|и"
+FURTHER = re.compile(fold(rf"[?？؟]+\s*(?:(?:{_AND})\s+)?|,?\s+(?:{_AND}|or|plus|sowie|also)\s+|[,;，、]\s*(?:(?:{_AND})\s+)?|,?\s+ו(?=\w)"))
+PREPOSITION = re.compile(
+    fold(
+        r"(?:at|from|to|in|for|until|till|by|since|on|with|and|also|à|de|en|pour|depuis|dès|jusqu'à|desde|hasta|con|um|ab|seit|bis|für|mit|per|da|para|voor|met"
+        r"|từ|vào|lúc|cho|ở)\s+"
+    )
+)

@@ -1,0 +1,97 @@
+"""Scores of sentences as answers to a question: by meaning, by the question's words, and by whether they hold the kind of thing that it asks for."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from almanac.query.answering.asked import Part, holds_any
+from almanac.query.answering.figure_words import NOT
+from almanac.query.answering.sentences import Sentence
+from almanac.query.retrieval.overlap import Words, coverage, rarity
+
+Floats = npt.NDArray[np.float32]
+
+# What is weighed, in standard deviations of the cosines of a question's sentences: embedders differ in how far these lie apart, by a factor of six.
+_SPREAD = 0.01  # added to that deviation: two sentences are not far apart because there are no others
+_IN_VERSION = 3.0  # overlap with the question, words weighted by their rarity in the version, those of the context counted in part
+_IN_CONTEXT, _BEFORE = 0.8, 0.3
+_AMONG_HITS = 1.5  # overlap of the sentence's own words, weighted by their rarity among the sentences
+_HOLDS = 1.3  # for a sentence with what is asked for; as much less for one without
+_RULES = 0.5  # for a sentence that allows, forbids or denies, where the question is answered by yes or no
+_LABELLED = 1.2  # for a label that the question asks for: "Battery: …"
+_BESIDE = 1.0  # less for a short value of a record whose label the question does not have: "Updated: …"
+_UNENDED = 0.6  # less for a line without a full stop: most are headings, or parts of lists
+_HIT = 1.5  # for the relevance of the hit, relative to the best one
+_RULE = re.compile(
+    rf"{NOT}|\b(?:must|may|can|only|allowed|forbidden|permitted|required|free|yes|always|everyone|interdit\w*|autoris\w*|permis\w*|accept\w*|peut|peuvent|doit"
+    r"|doivent|défendu\w*|uniquement|oui|darf|dürfen|muss|müssen|verboten|erlaubt|ja|puede|pueden|prohibid\w*|permitid\w*|debe|sí|può|possono|vietat\w*|deve"
+    r"|pode|podem|proibid\w*|mag|mogen|moet|moeten|verboden|được|phải|cấm|можно|нельзя|должен|должны)\b|(?<!\w)(?:מותר|אסור|ניתן|אפשר|חובה|כן)(?!\w)|可以|必须|禁止",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。|\n]{0,38})(?:\*\*)?(?:[:：]| \|)\s")
+_END = re.compile(r"[.!?…。！？؟।։။។።][\"'”’»)\]*_]*$")
+
+
+class Scored(NamedTuple):
+    """Sentences scored as answers to one part of a question, each (n,): cosines, overlaps from 0 to 1, whether each holds what is asked for, and scores.
+
+    `holds` has None where that cannot be told. Scores compare within one question.
+    """
+
+    cosines: Floats
+    overlaps: Floats
+    holds: list[bool | None]
+    scores: Floats
+
+
+class Compared:
+    """The sentences of a question, made ready to be compared with its parts.
+
+    Args:
+        sentences: The sentences, in reading order within a passage.
+        tags: BCP 47 tag of the language of each.
+        relevance: Relevance of each sentence's hit, relative to the best one, 0 to 1.
+        words: Extracts words in the form in which they are compared with the question's.
+        weights: Rarity of the question's words in the version; empty where it is not known.
+    """
+
+    def __init__(self, sentences: Sequence[Sentence], tags: Sequence[str], relevance: Floats, words: Words, weights: Mapping[str, float]) -> None:
+        self.sentences, self.tags, self.words, self._relevance = sentences, tags, words, relevance
+        self.own = [set(words.of(s.text, tag)) for s, tag in zip(sentences, tags, strict=True)]
+        self._labels = [set(words.of(label[1], tag)) if (label := _LABEL.match(s.text)) else set() for s, tag in zip(sentences, tags, strict=True)]
+        self._counted: list[dict[str, float]] = []
+        for number, (sentence, tag) in enumerate(zip(sentences, tags, strict=True)):
+            before = self.own[number - 1] if number and sentences[number - 1].passage == sentence.passage else ()
+            context = dict.fromkeys(words.of(sentence.context, tag), _IN_CONTEXT)
+            self._counted.append({**dict.fromkeys(before, _BEFORE), **context, **dict.fromkeys(self.own[number], 1.0)})
+        self._rare = rarity(self._counted)
+        self._weights = weights or self._rare
+
+    def overlaps(self, text: str) -> Floats:
+        """Share of the weight of the words of `text` that each sentence has, with its context."""
+        asked = {tag: self.words.of(text, tag) for tag in set(self.tags)}
+        return np.array([coverage(asked[tag], found, self._weights) for tag, found in zip(self.tags, self._counted, strict=True)], dtype=np.float32)
+
+    def scored(self, part: Part, cosines: Floats) -> Scored:
+        """The sentences scored for a part of the question. `cosines` are those of the sentences in their context with it."""
+        asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}
+        overlaps = self.overlaps(part.text)
+        among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
+        holds = [holds_any(s.text, part.kinds) for s in self.sentences]
+        scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
+        scores += [self._bonus(number, part, held, set(asked[self.tags[number]])) for number, held in enumerate(holds)]
+        return Scored(cosines, overlaps, holds, scores.astype(np.float32))
+
+    def _bonus(self, number: int, part: Part, held: bool | None, asked: set[str]) -> float:
+        sentence, label = self.sentences[number], self._labels[number]
+        found = 0.0 if held is None else _HOLDS if held else -_HOLDS
+        if "yes or no" in part.kinds and _RULE.search(sentence.text):
+            found += _RULES
+        if label:
+            found += _LABELLED * len(label & asked) / len(label)
+        if sentence.is_field and not label & asked:
+            found -= _BESIDE
+        return found - (0.0 if label or _END.search(sentence.text) else _UNENDED)
