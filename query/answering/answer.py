@@ -12,6 +12,7 @@ from almanac.query.answering.citations import attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.language import reply_language
 from almanac.query.answering.markers import CitationFilter, as_quoted, without_markers
+from almanac.query.answering.notes import note_on_missing
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.refusal import UNKNOWN, is_refusal
@@ -119,7 +120,8 @@ class _Answering:
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {s.hit: s.text for s in reversed(chosen)}
         sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
-        return self._pieces_of(" ".join(f"{as_quoted(s.text)} [{numbers[s.hit]}]" for s in chosen) or UNKNOWN, sources)
+        said = [f"{as_quoted(s.text)} [{numbers[s.hit]}]" for s in chosen]
+        return self._pieces_of(" ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])]) or UNKNOWN, sources)
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
         passages = select_passages(self.question, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []

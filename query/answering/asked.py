@@ -5,8 +5,8 @@ Questions are read by their interrogative words, in en fr es de it pt nl he vi, 
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import NamedTuple
 
 from almanac.core.multiplier_words import POWERS
@@ -26,10 +26,10 @@ from almanac.query.answering.asked_words import (
     Kinds,
 )
 from almanac.query.answering.figure import Atom
-from almanac.query.answering.figure_words import PERCENT, money, time_units, units, weekdays, with_digits
+from almanac.query.answering.figure_words import PERCENT, measures, money, time_units, weekdays, with_digits
 from almanac.query.answering.figures import figures_of
 
-MEASURABLE: Kinds = frozenset({"hour", "date", "price", "duration", "percentage", "number"})
+MEASURABLE: Kinds = frozenset({"hour", "date", "price", "duration", "percentage", "number", "length", "weight", "temperature"})
 """Kinds that `holds` can tell."""
 
 
@@ -53,7 +53,7 @@ _NOON = re.compile(
     re.IGNORECASE,
 )
 _IS_PERCENT = re.compile(rf"\d\s?(?:{PERCENT})|(?:百分之|%|yüzde)\s?\d", re.IGNORECASE)
-_YEAR = re.compile(r"(?<![\d.,])(?:1\d{3}|20\d\d)(?![\d]|[.,]\d)")
+_YEAR = re.compile(r"(?<![\w.,-])(?:1\d{3}|20\d\d)(?![\d]|[.,]\d)")
 _DUAL = re.compile(r"(?<!\w)[ובלהמכש]?(?:שנתיים|שעתיים|יומיים|שבועיים|חודשיים|שעה|יום אחד|שבוע|חודש|שנה)(?!\w)")  # two years, in one Hebrew word
 _POWER_WORDS = "|".join(sorted(map(re.escape, [*POWERS, "mil", "billion"]), key=len, reverse=True))
 _DIGIT = re.compile(r"(?<![A-Za-z\d])\d")  # a code such as TO1101 is no number
@@ -161,6 +161,9 @@ class _Read:
         for text in (self.sentence, self.text):
             self.atoms.update(atom for figure in figures_of(text) for reading in figure.readings for atom in reading)
 
+    def matches(self, pattern: re.Pattern[str]) -> bool:
+        return bool(pattern.search(self.sentence) or pattern.search(self.text))
+
     def shows(self, *names: str) -> bool:
         return any(atom[0] in names for atom in self.atoms)
 
@@ -174,15 +177,15 @@ def _has_date(read: _Read) -> bool:
 
 
 def _has_price(read: _Read) -> bool:
-    return bool(_price().search(read.text)) or bool(_FREE.search(read.sentence)) or (_has_number(read) and bool(PRICE.search(_folded(read.sentence))))
+    return read.matches(_price()) or bool(_FREE.search(read.sentence)) or (_has_number(read) and bool(PRICE.search(_folded(read.sentence))))
 
 
 def _has_duration(read: _Read) -> bool:
-    return bool(_duration().search(read.text)) or bool(_DUAL.search(read.sentence))
+    return read.matches(_duration()) or bool(_DUAL.search(read.sentence))
 
 
 def _has_percentage(read: _Read) -> bool:
-    return bool(_IS_PERCENT.search(read.text))
+    return read.matches(_IS_PERCENT)
 
 
 def _has_number(read: _Read) -> bool:
@@ -190,7 +193,21 @@ def _has_number(read: _Read) -> bool:
     return bool(_DIGIT.search(read.sentence) or _DIGIT.search(_ONE.sub("", read.text)))
 
 
-_HOLDS = {"hour": _has_hour, "date": _has_date, "price": _has_price, "duration": _has_duration, "percentage": _has_percentage, "number": _has_number}
+def _has_measure(read: _Read, kind: str) -> bool:
+    return read.matches(_measure(kind))
+
+
+_HOLDS: dict[Kind, Callable[[_Read], bool]] = {
+    "length": partial(_has_measure, kind="length"),
+    "weight": partial(_has_measure, kind="weight"),
+    "temperature": partial(_has_measure, kind="temperature"),
+    "hour": _has_hour,
+    "date": _has_date,
+    "price": _has_price,
+    "duration": _has_duration,
+    "percentage": _has_percentage,
+    "number": _has_number,
+}
 
 
 def _folded(text: str) -> str:
@@ -204,7 +221,12 @@ def _price() -> re.Pattern[str]:
 
 
 @cache
+def _measure(kind: str) -> re.Pattern[str]:
+    words = "|".join(sorted(map(re.escape, measures(kind)), key=len, reverse=True))
+    return re.compile(rf"\d\s?-?(?:{words})(?!\w)", re.IGNORECASE)
+
+
+@cache
 def _duration() -> re.Pattern[str]:
     words = "|".join(sorted(map(re.escape, time_units()), key=len, reverse=True))
-    lengths = "|".join(sorted(map(re.escape, units() - time_units() - money()), key=len, reverse=True))
-    return re.compile(rf"\d[\s-]?(?:[^\W\d]+\s)?(?:(?:{words})|(?:{lengths}))(?!\w)|\d\s?[年天日分時泊晚]", re.IGNORECASE)
+    return re.compile(rf"\d[\s-]?(?:[^\W\d]+\s)?(?:{words})(?!\w)|\d\s?[年天日分時泊晚]", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from almanac.index.lexical.analyzer import fold
 
-Kind = Literal["hour", "date", "price", "duration", "percentage", "number", "person", "place", "yes or no", "explanation"]
+Kind = Literal["hour", "date", "price", "duration", "percentage", "length", "weight", "temperature", "number", "person", "place", "yes or no", "explanation"]
 Kinds = frozenset[Kind]
 _SPACELESS = ("zh", "ja")
 
@@ -119,15 +119,35 @@ ASKING = _table(
             zh 百分之几
             ja 何パーセント
         """,
+        "length": """
+            en how (?:far|high|deep|wide|tall|thick|broad)
+            de wie ?(?:hoch|breit|tief|weit|dick)
+            nl hoe (?:hoog|breed|diep|ver)
+            vi bao (?:xa|cao|rộng|sâu)
+            ja どのくらいの(?:長さ|高さ|距離)
+        """,
+        "weight": """
+            en how heavy|how much (?:\\w+ ){1,3}weighs?
+            de wie ?(?:schwer|viel wiegt)
+            nl hoe zwaar
+            fr combien pèse\\w*
+            es cuánto pesan?
+            it quanto pesano?
+        """,
+        "temperature": """
+            en how (?:hot|warm|cold)
+            de wie ?(?:heiß|heiss|warm|kalt)
+            nl hoe (?:heet|warm|koud)
+        """,
         "number": """
-            en how (?:many|much|old|often|far|big|high|heavy|deep|wide|loud|tall|large|fast|thick|hot|warm|cold|strong|bright)
+            en how (?:many|much|old|often|big|loud|large|fast|strong|bright)
             fr (?:d'|de )?combien
             es cuánt[oa]s?
-            de wie ?(?:viele?n?|oft|hoch|alt|schwer|gross|groß|breit|tief|weit|laut|schnell|warm|dick)
+            de wie ?(?:viele?n?|oft|alt|gross|groß|laut|schnell)
             it quant[oaie]
             pt quant[oa]s?
-            nl hoe(?:veel| vaak| hoog| oud| zwaar| groot| breed| diep| ver)
-            vi bao (?:nhiêu|xa|cao|rộng|sâu)|mấy(?= (?:người|ngày|giờ|đêm|chỗ|con|cái|lần|tuổi|km|phút|tiếng|tuần|tháng|năm|phòng|vé|loại|món))
+            nl hoe(?:veel| vaak| oud| groot)
+            vi bao nhiêu|mấy(?= (?:người|ngày|giờ|đêm|chỗ|con|cái|lần|tuổi|km|phút|tiếng|tuần|tháng|năm|phòng|vé|loại|món))
             he [בלמ]?כמה
             ru сколько
             ar كم
@@ -270,20 +290,60 @@ NAMED = _table(
             he אחוז
             zh 百分比
         """,
+        "weight": """
+            en weight
+            fr poids
+            es peso
+            de gewicht
+            it peso
+            nl gewicht
+            vi cân nặng|trọng lượng
+            he משקל
+            ru вес
+            ar وزن
+            zh 重量
+            ja 重さ
+        """,
+        "temperature": """
+            en temperature
+            fr température
+            es temperatura
+            de temperatur
+            nl temperatuur
+            vi nhiệt độ
+            he טמפרטורה
+            ru температура
+            zh 温度
+        """,
+        "length": """
+            en height|width|depth|length|distance
+            fr hauteur|largeur|longueur|profondeur|distance
+            es altura|anchura|longitud|profundidad|distancia
+            de höhe|breite|länge|tiefe|entfernung
+            it altezza|larghezza|lunghezza|profondità|distanza
+            pt largura|comprimento|profundidade|distância
+            nl hoogte|breedte|lengte|diepte|afstand
+            vi độ dài|chiều (?:dài|rộng|cao|sâu)|khoảng cách
+            he גובה|רוחב|אורך|עומק|מרחק
+            ru высота|ширина|длина|глубина
+            ar طول|عرض|ارتفاع
+            zh 高度|长度|宽度
+            ja 長さ|高さ|幅
+        """,
         "number": """
-            en weight|size|capacity|height|width|depth|length|temperature|distance|speed|number|age|ceiling|limit|budget
-            fr poids|taille|hauteur|largeur|longueur|profondeur|température|capacité
-            es peso|tamaño|altura|anchura|capacidad|temperatura
-            de gewicht|größe|höhe|breite|länge|temperatur|kapazität
-            it altezza|larghezza|lunghezza|dimensioni|capacità
-            pt tamanho|largura|comprimento|capacidade
-            nl grootte|hoogte|breedte
-            vi cân nặng|trọng lượng|kích thước|nhiệt độ|độ dài
-            he משקל|גודל|גובה|רוחב|אורך|טמפרטורה
-            ru вес|размер|высота
-            ar وزن|حجم|طول
-            zh 重量|尺寸|大小|高度
-            ja 重さ|大きさ
+            en size|capacity|speed|number|age|ceiling|limit|budget
+            fr taille|capacité|âge
+            es tamaño|capacidad|edad
+            de größe|kapazität|alter
+            it dimensioni|capacità|età
+            pt tamanho|capacidade|idade
+            nl grootte|capaciteit|leeftijd
+            vi kích thước
+            he גודל
+            ru размер
+            ar حجم
+            zh 尺寸|大小
+            ja 大きさ
         """,
     }
 )

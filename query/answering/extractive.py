@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _SENTENCES = 3
 _CHARACTERS = 380  # maximum length of a reply of several sentences
-# A further sentence is added only if its score is nearly that of the best one: in the same passage, in another one, which may be about something else and has to
-# have at least half the word overlap, and behind one that holds what is asked for.
+# A further sentence is added only if its score is nearly that of the best one: in the same passage; in another one, which may be about something else and has
+# to have at least half the word overlap; and beside one that holds what is asked for, where it has to hold it, too.
 _SAME_PASSAGE, _ELSEWHERE, _SETTLED = 2.5, 1.0, 1.0
 _AS_MANY_WORDS = 0.5
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
 _ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
 # Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
-_LEAST_SHARE = 0.2
+_LEAST_SHARE = 0.15
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _POINTING = re.compile(
     r"(?:it|its|they|their|this|these|that|those|he|she|his|her|there|both|neither|il|elle|ils|elles|ce|cela|cette|ces|son|sa|ses|leurs?|celui-ci|celle-ci"
@@ -113,7 +113,7 @@ def extract(
 
 
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits to pick sentences from, in their order: those whose relevance is at least a fifth of the best one's; all where relevance is not known."""
+    """The hits to pick sentences from, in their order: those whose relevance is at least .15 of the best one's; all where relevance is not known."""
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
     return [hit for hit in hits if hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
 
@@ -122,7 +122,7 @@ def _compared(sentences: Sequence[Sentence], hits: Sequence[Hit], language: str,
     tags = [language_of(hits[s.hit], language) for s in sentences]
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
     relevance = [1.0 if not best or (own := hits[s.hit].relevance) is None else own / best for s in sentences]
-    return Compared(sentences, tags, np.array(relevance, dtype=np.float32), words, weights)
+    return Compared(sentences, tags, np.array(relevance, dtype=np.float32), [hits[s.hit].title for s in sentences], words, weights)
 
 
 def _vectors_of(parts: Sequence[Part], vector: Floats, embedder: Embedder) -> list[Floats]:
@@ -139,15 +139,20 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
     order = [int(i) for i in np.argsort(-scores, kind="stable")]
     best = order[0]
     chosen = [best]
-    if (needed := _companion(compared, best, part)) is not None:
-        chosen.append(needed)
     is_settled = bool(scored.holds[best]) and bool(part.kinds & MEASURABLE)
+    if (needed := _companion(compared, best, part, is_settled=is_settled)) is not None:
+        chosen.append(needed)
     for i in order[1:]:
         is_elsewhere = sentences[i].passage != sentences[best].passage
         margin = _ELSEWHERE if is_elsewhere else _SETTLED if is_settled else _SAME_PASSAGE
         if len(chosen) == _SENTENCES or scores[i] < scores[best] - max(_SAME_PASSAGE, _ELSEWHERE, _SETTLED):
             break
-        if i in chosen or scores[i] < scores[best] - margin or (is_settled and not scored.holds[i]) or (is_elsewhere and scored.overlaps[i] < _AS_MANY_WORDS * scored.overlaps[best]):
+        if (
+            i in chosen
+            or scores[i] < scores[best] - margin
+            or (is_settled and not scored.holds[i])
+            or (is_elsewhere and scored.overlaps[i] < _AS_MANY_WORDS * scored.overlaps[best])
+        ):
             continue
         own = compared.own[i]
         is_repeated = any(len(own & other) >= _SAME * len(own | other) for other in (compared.own[j] for j in chosen))
@@ -157,7 +162,7 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
     return chosen
 
 
-def _companion(compared: Compared, best: int, part: Part) -> int | None:
+def _companion(compared: Compared, best: int, part: Part, *, is_settled: bool) -> int | None:
     """The sentence that the best one does not answer without, if there is one.
 
     The next one, where it only repeats the question: "The display shows E3." does not answer what E3 means. The one before, where it begins with a pronoun:
@@ -166,7 +171,7 @@ def _companion(compared: Compared, best: int, part: Part) -> int | None:
     sentences, sentence, own = compared.sentences, compared.sentences[best], compared.own[best]
     neighbours = {s.position - sentence.position: i for i, s in enumerate(sentences) if s.passage == sentence.passage and s.context == sentence.context}
     asked = set(compared.words.of(part.text, compared.tags[best]))
-    if len(own & asked) >= _ECHO * len(own) and (after := neighbours.get(1)) is not None:
+    if not is_settled and len(own & asked) >= _ECHO * len(own) and (after := neighbours.get(1)) is not None:
         return after
     before = neighbours.get(-1)
     if before is None or sentences[before].paragraph != sentence.paragraph or not _POINTING.match(sentence.text):

@@ -26,11 +26,16 @@ _MONEY = (
     "yuan rupee rupees rupien won rubles roubles rubel franken kronen kroner kronor krone crowns couronnes zloty złotych "
     "dirham dirhams riyal riyals rand ringgit lei forint cents centimes céntimos centavos pence"
 )
+_MEASURES = {
+    "length": (
+        "length-millimeter length-centimeter length-meter length-kilometer length-mile length-foot length-inch",
+        'mm cm m km mi ft in inch inches מ"מ ס"מ ק"מ 米 公里 厘米',
+    ),
+    "weight": ("mass-gram mass-kilogram mass-pound", 'mg g kg t lb lbs kilo kilos ký cân ק"ג 公斤 克'),
+    "temperature": ("temperature-celsius temperature-fahrenheit", "° °c °f degrees degree degrés grad grados gradi graus graden độ מעלות градусов 度"),
+}
 _SPANS = "second minute hour day week month year"
-_OTHER_SPANS = (
-    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần tháng năm tiếng לילה לילות "
-    "ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
-)
+_OTHER_SPANS = "h hrs hr min mins anni anno anos ano שנים שנה חודשים חודש שבועות שבוע ימים יום שעות שעה דקות דקה night nights nuit nuits an ans nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần tháng năm tiếng לילה לילות ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
 # Halves of the day, before or after an hour.
 BEFORE_NOON = (
     r"a\.?\s?m\b\.?|sáng|morgens|vormittags|du matin|de la mañana|da manhã|di mattina|утра|ночи|בבוקר|صباح\w*|ص(?!\w)|in the morning"
@@ -124,6 +129,20 @@ def time_units() -> frozenset[str]:
         for word in format_unit(count, f"duration-{unit}", "long", locale=locale).split()
     }
     return frozenset({word for word in named if not any(c.isdigit() for c in word) and len(word) > 1}.union(_OTHER_SPANS.split()))
+
+
+@cache
+def measures(kind: str) -> frozenset[str]:
+    """Words and signs of units behind a number, casefolded. `kind` is `length`, `weight` or `temperature`."""
+    units, signs = _MEASURES[kind]
+    named = {
+        word.casefold()
+        for locale in map(Locale.parse, _LANGUAGES.split())
+        for unit in units.split()
+        for count in (1, 2, 5, 11)
+        for word in format_unit(count, unit, "long", locale=locale).split()
+    }
+    return frozenset({word for word in named if not any(c.isdigit() for c in word) and len(word) > 1}.union(signs.split()))
 
 
 def money() -> frozenset[str]:

@@ -1,10 +1,12 @@
-"""What a reader should know of a reply besides the reply: that the embedder does not know the language of the question."""
+"""What a reader should know of a reply: that the embedder does not know the language of the question, or that a part of the question has no answer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from babel import Locale, UnknownLocaleError
 
 from almanac.index.embedding.subword_fertility import COVERED
+from almanac.index.lexical.analyzer import primary_tag
 from almanac.query.retrieval.question_language import QuestionLanguage
 from almanac.query.retrieval.retriever import SearchMode
 
@@ -43,6 +45,29 @@ _NOTES = {
         "{other} ist für rund hundert Sprachen gemacht (embed.model).",
     ),
 }
+
+# That a part of a question has no answer, in its words. In the language of the question where it is one of these, else in English.
+_MISSING = {
+    "en": "Not found: “{parts}”",
+    "fr": "Sans réponse trouvée : « {parts} »",
+    "es": "Sin respuesta encontrada: «{parts}»",
+    "de": "Keine Antwort gefunden auf: „{parts}“",
+    "it": "Senza risposta trovata: «{parts}»",
+    "pt": "Sem resposta encontrada: «{parts}»",
+    "nl": "Geen antwoord gevonden op: ‘{parts}’",
+    "he": "לא נמצאה תשובה על: ״{parts}״",
+    "vi": "Không tìm thấy câu trả lời cho: “{parts}”",
+    "ru": "Не найден ответ на: «{parts}»",
+    "ar": "لم يُعثر على إجابة عن: «{parts}»",
+    "zh": "未找到答案：“{parts}”",
+    "ja": "回答が見つかりません：「{parts}」",
+}
+
+
+def note_on_missing(parts: Sequence[str], language: str | None) -> str:
+    """Clause of a reply that names the parts of a question without an answer, in its words; empty without any. `language` is the tag of the reply's."""
+    tag = primary_tag(language or "en")
+    return _MISSING.get(tag, _MISSING["en"]).format(parts="; ".join(parts)) if parts else ""
 
 
 def note_on_language(asked: QuestionLanguage, model: str, mode: SearchMode) -> str | None:

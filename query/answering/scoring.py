@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from almanac.query.answering.asked import Part, holds_any
+from almanac.query.answering.asked import Kinds, Part, holds_any
 from almanac.query.answering.figure_words import NOT
 from almanac.query.answering.sentences import Sentence
 from almanac.query.retrieval.overlap import Words, coverage, rarity
@@ -22,7 +22,9 @@ _AMONG_HITS = 1.5  # overlap of the sentence's own words, weighted by their rari
 _HOLDS = 1.3  # for a sentence with what is asked for; as much less for one without
 _RULES = 0.5  # for a sentence that allows, forbids or denies, where the question is answered by yes or no
 _LABELLED = 1.2  # for a label that the question asks for: "Battery: …"
-_BESIDE = 1.0  # less for a short value of a record whose label the question does not have: "Updated: …"
+_BESIDE, _BESIDE_HELD = 2.0, 0.5  # less for a short field of a record whose label the question does not have, "Updated: …"; where it holds what is asked for
+_NAMES = 0.6  # for a name that the question does not have, where it asks for a person or a place
+_TITLE = 3.0  # less for each share of the question that the title of another hit has, and that of the sentence's hit has not
 _UNENDED = 0.6  # less for a line without a full stop: most are headings, or parts of lists
 _HIT = 1.5  # for the relevance of the hit, relative to the best one
 _RULE = re.compile(
@@ -32,6 +34,8 @@ _RULE = re.compile(
     re.IGNORECASE,
 )
 _LABEL = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。|\n]{0,38})(?:\*\*)?(?:[:：]| \|)\s")
+_NAME = re.compile(r"(?<=[\w,:(“\"«] )[^\W\d_a-zß-öø-ÿ][\w’'-]+")  # capitalised in mid-sentence
+_NAMED_KINDS: Kinds = frozenset({"person", "place"})
 _END = re.compile(r"[.!?…。！？؟।։။។።][\"'”’»)\]*_]*$")
 
 
@@ -54,12 +58,16 @@ class Compared:
         sentences: The sentences, in reading order within a passage.
         tags: BCP 47 tag of the language of each.
         relevance: Relevance of each sentence's hit, relative to the best one, 0 to 1.
+        titles: Title of each sentence's hit.
         words: Extracts words in the form in which they are compared with the question's.
         weights: Rarity of the question's words in the version; empty where it is not known.
     """
 
-    def __init__(self, sentences: Sequence[Sentence], tags: Sequence[str], relevance: Floats, words: Words, weights: Mapping[str, float]) -> None:
+    def __init__(
+        self, sentences: Sequence[Sentence], tags: Sequence[str], relevance: Floats, titles: Sequence[str], words: Words, weights: Mapping[str, float]
+    ) -> None:
         self.sentences, self.tags, self.words, self._relevance = sentences, tags, words, relevance
+        self._titles = [dict.fromkeys(words.of(title, tag), 1.0) for title, tag in zip(titles, tags, strict=True)]
         self.own = [set(words.of(s.text, tag)) for s, tag in zip(sentences, tags, strict=True)]
         self._labels = [set(words.of(label[1], tag)) if (label := _LABEL.match(s.text)) else set() for s, tag in zip(sentences, tags, strict=True)]
         self._counted: list[dict[str, float]] = []
@@ -82,6 +90,8 @@ class Compared:
         among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
         holds = [holds_any(s.text, part.kinds) for s in self.sentences]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
+        named = np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)])
+        scores += _TITLE * (named - named.max())
         scores += [self._bonus(number, part, held, set(asked[self.tags[number]])) for number, held in enumerate(holds)]
         return Scored(cosines, overlaps, holds, scores.astype(np.float32))
 
@@ -93,5 +103,7 @@ class Compared:
         if label:
             found += _LABELLED * len(label & asked) / len(label)
         if sentence.is_field and not label & asked:
-            found -= _BESIDE
+            found -= _BESIDE_HELD if held else _BESIDE
+        if part.kinds & _NAMED_KINDS and any(not asked.intersection(self.words.of(name, self.tags[number])) for name in _NAME.findall(sentence.text)):
+            found += _NAMES
         return found - (0.0 if label or _END.search(sentence.text) else _UNENDED)

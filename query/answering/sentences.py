@@ -89,7 +89,11 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
-                found.append(Sentence(hit, piece.start - offset, piece.end - offset, text, piece.context, number, position, piece.is_cut, piece.paragraph, piece.is_field))
+                found.append(
+                    Sentence(
+                        hit, piece.start - offset, piece.end - offset, text, piece.context, number, position, piece.is_cut, piece.paragraph, piece.is_field
+                    )
+                )
     return found
 
 
