@@ -118,7 +118,7 @@ class _Answering:
         found = extract(self.question, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings)
         chosen = [one.sentence for one in found.picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
-        quotes = {s.hit: s.text for s in reversed(chosen)}
+        quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
         sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
         said = [f"{as_quoted(s.text)} [{numbers[s.hit]}]" for s in chosen]
         return self._pieces_of(" ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])]) or UNKNOWN, sources)

@@ -53,7 +53,7 @@ _NOON = re.compile(
     re.IGNORECASE,
 )
 _IS_PERCENT = re.compile(rf"\d\s?(?:{PERCENT})|(?:百分之|%|yüzde)\s?\d", re.IGNORECASE)
-_YEAR = re.compile(r"(?<![\w.,-])(?:1\d{3}|20\d\d)(?![\d]|[.,]\d)")
+_YEAR = re.compile(r"(?<![\w.,-])(?:(?:1[5-9]|20)\d\d|(?<=\b(?:in|en|im|ab|of|de|to) )1\d{3})(?![\d]|[.,]\d)")
 _DUAL = re.compile(r"(?<!\w)[ובלהמכש]?(?:שנתיים|שעתיים|יומיים|שבועיים|חודשיים|שעה|יום אחד|שבוע|חודש|שנה)(?!\w)")  # two years, in one Hebrew word
 _POWER_WORDS = "|".join(sorted(map(re.escape, [*POWERS, "mil", "billion"]), key=len, reverse=True))
 _DIGIT = re.compile(r"(?<![A-Za-z\d])\d")  # a code such as TO1101 is no number
@@ -177,7 +177,12 @@ def _has_date(read: _Read) -> bool:
 
 
 def _has_price(read: _Read) -> bool:
-    return read.matches(_price()) or bool(_FREE.search(read.sentence)) or (_has_number(read) and bool(PRICE.search(_folded(read.sentence))))
+    return (
+        read.matches(_price())
+        or read.matches(_IS_PERCENT)
+        or bool(_FREE.search(read.sentence))
+        or (_has_number(read) and bool(PRICE.search(_folded(read.sentence))))
+    )
 
 
 def _has_duration(read: _Read) -> bool:

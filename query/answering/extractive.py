@@ -21,7 +21,7 @@ _SENTENCES = 3
 _CHARACTERS = 380  # maximum length of a reply of several sentences
 # A further sentence is added only if its score is nearly that of the best one: in the same passage; in another one, which may be about something else and has
 # to have at least half the word overlap; and beside one that holds what is asked for, where it has to hold it, too.
-_SAME_PASSAGE, _ELSEWHERE, _SETTLED = 2.5, 1.0, 1.0
+_SAME_PASSAGE, _ELSEWHERE, _SETTLED = 3.0, 1.5, 1.0
 _AS_MANY_WORDS = 0.5
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
 _ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
@@ -42,12 +42,14 @@ class Picked(NamedTuple):
 
     `cosine` is that of the sentence in its context with the question. `overlap` is the share, 0 to 1, of the question's words, weighted by rarity, that it
     has, in part where its context has them. `holds` is whether it holds the kind of thing asked for (an hour, a price, …); None where that cannot be told.
+    `is_head` is whether it is the head of a table, before a row.
     """
 
     sentence: Sentence
     cosine: float
     overlap: float
     holds: bool | None
+    is_head: bool = False
 
 
 class Extracted(NamedTuple):
@@ -107,15 +109,29 @@ def extract(
                 chosen.setdefault(best, one)
     if not chosen:
         chosen, missing = dict.fromkeys(_choose(compared, parts[0], scored[0]), scored[0]), []
-    picked = {s: Picked(s, float(one.cosines[i]), float(one.overlaps[i]), one.holds[i]) for i, one in chosen.items() for s in [sentences[i]]}
-    best_of = {s.passage: number for number, s in reversed(list(enumerate(picked)))}
-    return Extracted([picked[s] for s in sorted(picked, key=lambda s: (best_of[s.passage], s.position))], missing)
+    picked = []
+    for i, one in chosen.items():
+        told = (float(one.cosines[i]), float(one.overlaps[i]), one.holds[i])
+        picked += [Picked(s, *told, is_head=s is not sentences[i]) for s in _with_head(sentences[i], hits)]
+    best_of = {one.sentence.passage: number for number, one in reversed(list(enumerate(picked)))}
+    picked.sort(key=lambda one: (best_of[one.sentence.passage], one.sentence.position, one.sentence.start))
+    once = {(one.sentence.hit, one.sentence.start): one for one in reversed(picked)}  # the head of two rows before the first
+    return Extracted([one for one in picked if once[one.sentence.hit, one.sentence.start] is one], missing)
 
 
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
     """The hits to pick sentences from, in their order: those whose relevance is at least .15 of the best one's; all where relevance is not known."""
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
     return [hit for hit in hits if hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
+
+
+def _with_head(sentence: Sentence, hits: Sequence[Hit]) -> list[Sentence]:
+    """The sentence; before a row of a table, the head of the table."""
+    if sentence.head is None:
+        return [sentence]
+    start, end = sentence.head
+    text = hits[sentence.hit].readable[start:end]
+    return [sentence._replace(start=start, end=end, text=text, paragraph=start, head=None), sentence]
 
 
 def _compared(sentences: Sequence[Sentence], hits: Sequence[Hit], language: str, words: Words, weights: dict[str, float]) -> Compared:

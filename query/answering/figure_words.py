@@ -35,7 +35,10 @@ _MEASURES = {
     "temperature": ("temperature-celsius temperature-fahrenheit", "° °c °f degrees degree degrés grad grados gradi graus graden độ מעלות градусов 度"),
 }
 _SPANS = "second minute hour day week month year"
-_OTHER_SPANS = "h hrs hr min mins anni anno anos ano שנים שנה חודשים חודש שבועות שבוע ימים יום שעות שעה דקות דקה night nights nuit nuits an ans nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần tháng năm tiếng לילה לילות ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
+_OTHER_SPANS = (
+    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite anni anno anos ano đêm ngày giờ phút tuần tháng năm tiếng "
+    "שנים שנה חודשים חודש שבועות שבוע ימים יום שעות שעה דקות דקה לילה לילות ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
+)
 # Halves of the day, before or after an hour.
 BEFORE_NOON = (
     r"a\.?\s?m\b\.?|sáng|morgens|vormittags|du matin|de la mañana|da manhã|di mattina|утра|ночи|בבוקר|صباح\w*|ص(?!\w)|in the morning"

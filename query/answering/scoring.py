@@ -88,7 +88,7 @@ class Compared:
         asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}
         overlaps = self.overlaps(part.text)
         among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
-        holds = [holds_any(s.text, part.kinds) for s in self.sentences]
+        holds = [_held(s.text, part.kinds) for s in self.sentences]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
         named = np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)])
         scores += _TITLE * (named - named.max())
@@ -107,3 +107,9 @@ class Compared:
         if part.kinds & _NAMED_KINDS and any(not asked.intersection(self.words.of(name, self.tags[number])) for name in _NAME.findall(sentence.text)):
             found += _NAMES
         return found - (0.0 if label or _END.search(sentence.text) else _UNENDED)
+
+
+def _held(text: str, kinds: Kinds) -> bool | None:
+    """Whether a sentence holds what is asked for. Of a row of a table with a figure that cannot be told: its unit may stand in the head."""
+    held = holds_any(text, kinds)
+    return None if held is False and " | " in text and any(c.isdigit() for c in text) else held

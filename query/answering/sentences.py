@@ -17,7 +17,7 @@ class Sentence(NamedTuple):
     `context` contains the title, the label of a record's field, the headings, the question that the sentence answers, and the lead-in of its list or the head
     of its table. `passage` and `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `paragraph` is
     where its paragraph, line or list item begins in the passage. `is_cut` is whether its beginning or its end may be missing, `is_field` whether it is a short
-    field of a record, with its label.
+    field of a record, with its label. `head` is where the head of its table stands in the hit, for a row of three columns and more.
     """
 
     hit: int
@@ -30,6 +30,7 @@ class Sentence(NamedTuple):
     is_cut: bool
     paragraph: int = 0
     is_field: bool = False
+    head: tuple[int, int] | None = None
 
 
 class _Piece(NamedTuple):
@@ -39,6 +40,7 @@ class _Piece(NamedTuple):
     is_cut: bool
     paragraph: int
     is_field: bool = False
+    head: tuple[int, int] | None = None
 
 
 _Span = tuple[int, int]
@@ -89,9 +91,20 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
+                head = (piece.head[0] - offset, piece.head[1] - offset) if piece.head and piece.head[0] >= offset else None
                 found.append(
                     Sentence(
-                        hit, piece.start - offset, piece.end - offset, text, piece.context, number, position, piece.is_cut, piece.paragraph, piece.is_field
+                        hit,
+                        piece.start - offset,
+                        piece.end - offset,
+                        text,
+                        piece.context,
+                        number,
+                        position,
+                        piece.is_cut,
+                        piece.paragraph,
+                        piece.is_field,
+                        head,
                     )
                 )
     return found
@@ -157,6 +170,7 @@ class _Under:
     question: str = ""
     lead: str = ""
     head: str = ""
+    head_span: _Span | None = None
 
     def __str__(self) -> str:
         parts = (self.title, *(text for _, text in self.headings), self.question, self.lead, self.head)
@@ -188,10 +202,13 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
             pass
         elif _ROW.match(line):
             if _RULE.match(following):
-                under.head = " ".join(line.replace("|", " ").split())
+                under.head, under.head_span = " ".join(line.replace("|", " ").split()), _inside(text, (start, end))
                 taken = 2
             else:
-                yield from _row(text, (start, end), str(under))
+                first, last = _inside(text, (start, end))
+                if any(c.isalnum() for c in text[first:last]):
+                    head = under.head_span if under.head and text.count("|", first, last) > 1 else None
+                    yield _Piece(first, last, str(under), False, start, head=head)
         else:
             taken = _paragraph_length(text, lines, index)
             region = (start, lines[index + taken - 1][1])
@@ -212,7 +229,9 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
         if not part.is_line:
             inner = f"{under} {part.label}".strip()
             for piece in _pieces(value, inner, language, is_continued=False, is_cut=False, opens_document=True):
-                yield piece._replace(start=part.start + piece.start, end=part.start + piece.end, paragraph=part.start + piece.paragraph)
+                yield piece._replace(
+                    start=part.start + piece.start, end=part.start + piece.end, paragraph=part.start + piece.paragraph, head=_moved(piece.head, part.start)
+                )
         elif value.endswith(_QUESTION_END):
             under.question = value
         elif value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value):
@@ -224,6 +243,10 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
                 yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label))
             for first, last in () if is_whole else spans:
                 yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), False, part.begin)
+
+
+def _moved(span: _Span | None, by: int) -> _Span | None:
+    return span and (span[0] + by, span[1] + by)
 
 
 def _is_shouted(line: str) -> bool:
@@ -258,14 +281,14 @@ def _names(line: str) -> bool:
     return _is_title(line) and not plain[:1].islower() and any(c.isalpha() for c in plain) and not any(c.isdigit() or c in ":：" for c in plain)
 
 
-def _row(text: str, span: _Span, context: str) -> Iterator[_Piece]:
+def _inside(text: str, span: _Span) -> _Span:
+    """A row of a table without the lines at its sides."""
     start, end = span
     while start < end and (text[start].isspace() or text[start] == "|"):
         start += 1
     while end > start and (text[end - 1].isspace() or text[end - 1] == "|"):
         end -= 1
-    if any(c.isalnum() for c in text[start:end]):
-        yield _Piece(start, end, context, False, start)
+    return start, end
 
 
 def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:

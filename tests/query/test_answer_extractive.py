@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.index.embedding.embedder import Embedder, load_embedder
+from almanac.index.lexical.reader import AnalyzedQuery
 from almanac.query.answering.answer import UNKNOWN, Question, answer
-from almanac.query.answering.extractive import hits_to_quote
+from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.sentences import sentences_of
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.reports import Answer, Hit
-from tests.query.answering import ask, declared, make_hit
+from tests.query.answering import CountingWords, ask, declared, make_hit
 
 
 def _texts(hit: Hit, language: str = "en") -> list[str]:
@@ -223,12 +224,85 @@ def test_a_line_of_a_record_is_a_sentence_and_a_long_text_has_its_label_as_conte
     assert [(s.text, s.context) for s in found] == [
         ("Departure: 14/11/2026", "The junk"),
         ("Price, adult: 9.500.000 ₫", "The junk"),
-        ("Bring your passport.", "The junk Note"),
-        ("Dogs stay ashore.", "The junk Note"),
+        ("Note: Bring your passport. Dogs stay ashore.", "The junk"),
         ("15 days before: 10%", "The junk Cancellation terms If you cancel"),
         ("The whole price is kept.", "The junk Cancellation terms If you cancel"),
         ("Storms are another matter.", "The junk Cancellation terms If you cancel"),
     ]
+
+
+def test_a_label_keeps_the_facts_behind_it() -> None:
+    fact = "Battery: 62 Wh. 13 hours and 30 minutes of video."
+    long = f"Note: {'Bring it along. ' * 20}It is yours."
+    prose = f"The notebook is light.\n\n{fact}\n\n- **Charger:** 65 W. It is in the box.\n\n{long}"
+    assert _texts(make_hit(1, prose))[:4] == ["The notebook is light.", fact, "**Charger:** 65 W. It is in the box.", "Note: Bring it along."]
+    assert sentences_of([make_hit(1, prose)], "en")[-1].context == "Rules Note"
+    assert [s.text for s in sentences_of([_tour(passage=f"Tour name: The junk\n{fact}\nColour: red")], "en")] == [fact, "Colour: red"]
+
+
+def test_what_introduces_a_list_is_no_answer_even_where_the_list_is_cut_off() -> None:
+    assert _texts(make_hit(1, "The boat is new. The following are included:")) == ["The boat is new."]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("When does the junk depart?", "Departure: 14/11/2026 [1]"),
+        ("What does an adult pay for the junk?", "Price, adult: 9.500.000 ₫ [1]"),
+        ("How much is kept 15 days before?", "15 days before: 10% [1]"),
+    ],
+)
+def test_a_question_gets_the_line_that_holds_what_it_asks_for_and_nothing_beside_it(question: str, expected: str) -> None:
+    assert ask(question, [_tour()]).reply == expected
+
+
+def test_each_part_of_a_question_gets_its_answer() -> None:
+    found = ask("What does the junk cost for an adult and when does it depart?", [_tour()])
+    assert found.reply == "Departure: 14/11/2026 [1] Price, adult: 9.500.000 ₫ [1]"
+
+
+@pytest.mark.parametrize(
+    ("question", "missing"),
+    [
+        ("What does the junk cost for an adult, and how heavy is it?", "Not found: “how heavy is it”"),
+        ("Combien coûte la jonque pour un adulte et à quelle heure est-ce que le déjeuner est servi ?", "« à quelle heure est-ce que le déjeuner est servi »"),
+    ],
+)
+def test_a_part_without_an_answer_is_named_in_the_language_of_the_question(question: str, missing: str) -> None:
+    found = ask(question, [_tour()])
+    assert found.reply.startswith("Price, adult: 9.500.000 ₫ [1] ")
+    assert found.reply.endswith(missing)
+
+
+def test_a_sentence_that_begins_with_a_pronoun_brings_the_one_before() -> None:
+    text = "The passport gives access to the park. It costs 32 euros. Dogs stay outside.\n\nIt rains."
+    assert ask("How many euros?", [make_hit(1, text)]).reply == "The passport gives access to the park. [1] It costs 32 euros. [1]"
+
+
+def test_a_row_of_a_wide_table_stands_under_its_head_and_is_what_is_quoted() -> None:
+    table = "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n| backups | 35 days | overwritten |\n\nOthers are not."
+    found = ask("after how many days are invoices deleted", [make_hit(1, table)])
+    assert found.reply == "What | Days | Then [1] invoices | 10 days | deleted [1]"
+    assert found.sources[0].quote == "invoices | 10 days | deleted"
+
+
+def test_of_records_of_one_kind_the_one_that_the_question_names_answers() -> None:
+    other = _tour(passage=_TOUR.replace("The junk", "The kayak").replace("14/11", "18/09"), title="The kayak", document_id="1102")
+    for hits in ([_tour(), other], [other, _tour()]):
+        assert ask("When does the junk depart?", hits).reply == "Departure: 14/11/2026 [1]"
+        assert ask("When does the kayak depart?", hits).reply == "Departure: 18/09/2026 [1]"
+
+
+def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentences_of_a_few_hits() -> None:
+    text = "Quokkas sleep. Quokkas eat leaves. Quokkas rest. Behind the gate of the house is a tree."
+    question, embedder = "where is the quokka of the", CountingWords()
+    rare = AnalyzedQuery("en", False, {"where": 900, "is": 1000, "the": 1000, "of": 1000, "quokka": 1}, 1000)
+    vector, hits = embedder.embed_queries([question])[0], [make_hit(1, text)]
+    by_hits, by_version = (extract(question, vector, hits, embedder, "en", cuts_words=False, readings=readings).picked[0] for readings in ([], [rare]))
+    assert by_hits.sentence.text.startswith("Behind the gate")
+    assert by_version.sentence.text.startswith("Quokkas")
+    assert by_version.holds is None
+    assert 0 < by_version.overlap <= 1
 
 
 def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -> None:
