@@ -55,6 +55,8 @@ _LABEL = re.compile(r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Rispo
 # A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of video."
 _LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：](?:\*\*)?\s+(?=\S)")
 _LABELLED_LENGTH = 240
+_TOO_LONG = 380
+_SEMICOLON = re.compile(r"\s?[;；؛](?:\s+|(?<=；))(?=\S)")
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
 _COLON = (":", "：", ":**", ":*")
 _STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
@@ -307,6 +309,15 @@ def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
     return len(block) if is_wrapped and not all(_STOP.search(text[slice(*span)]) for span in block) else 1
 
 
+def _clauses(text: str, span: _Span) -> Iterator[_Span]:
+    """A sentence, or the clauses of one that is too long to be quoted, as far as semicolons part it."""
+    start, end = span
+    for stop in _SEMICOLON.finditer(text, start, end) if end - start > _TOO_LONG else ():
+        yield start, stop.end() - len(stop[0]) + len(stop[0].rstrip())
+        start = stop.end()
+    yield start, end
+
+
 def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool) -> Iterator[_Piece]:
     start, end = region
     is_item = _ITEM.match(text, start, end)
@@ -316,6 +327,7 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
     label = _LABELLED.match(text, start, end)
     if label and len(spans) > 1 and spans[-1][1] - start <= _LABELLED_LENGTH and not text[start:end].rstrip().endswith((*_QUESTION_END, *_COLON)):
         spans = [(start, spans[-1][1])]  # "Battery: 62 Wh. 13 hours of video."
+    spans = [clause for span in spans for clause in _clauses(text, span)]
     if not is_item:
         under.lead = under.head = ""
     is_last = not text[end:].strip()
