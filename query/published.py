@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -23,9 +23,10 @@ from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
 from almanac.query.naming import default_of_project
 from almanac.query.open_versions import VersionPool
-from almanac.query.retrieval.query_expansion import PATIENCE, expand, merge
+from almanac.query.retrieval.query_expansion import PATIENCE
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import SEARCH_MODES, Request, Retrieved, Retriever, SearchMode
+from almanac.query.retrieval.retriever import SEARCH_MODES, Request, Retriever, SearchMode, required_vector
+from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import EmbedderMismatch, UsageError
@@ -213,6 +214,7 @@ class PublishedIndex:
         version: str | None = None,
         workspace: str | None = None,
         parts: Mapping[str, str] | None = None,
+        history: History = (),
         explain: bool = False,
     ) -> SearchResult:
         """Searches one version for the chunks that match a query best.
@@ -268,33 +270,28 @@ class PublishedIndex:
             goes on with the query alone, and the trace and the log contain the reason.
         """
         with self.reading(version) as retriever:
-            request = self._request(retriever, query, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
-            found = self._find(retriever, request)
-            answering, note = retriever.opened.manifest.version, self._note(retriever, query, request.mode)
-        trace = [{"step": "query", "ms": None, "text": request.text, "mode": request.mode}, *found.trace] if explain else None
-        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, note=note, explain=trace)
+            question = without_invisible(query)
 
-    def _find(self, retriever: Retriever, request: Request) -> Retrieved:
-        """Hits of a request, merged with those of other wordings of its text where `retrieve.expand` is declared."""
-        found = retriever.find(request)
-        if self._rephraser is None:
-            return found
-        with found.step("other wordings") as told:
-            expansion = expand(self._rephraser, request.text, self.declaration.retrieve.expand)
-            told.update(expansion.told)
-        wordings = expansion.wordings
-        vectors = [None] * len(wordings) if request.vector is None else self.embedder.embed_queries(wordings)
-        others = [retriever.find(replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
-        merged = merge([found, *others], request.k)
-        if request.vector is not None:  # relevance is that to the question, whatever wording found the hit
-            merged.hits = retriever.judged(request, merged.hits, merged.rivals)
-        return merged
+            def request_for(text: str) -> Request:
+                return self._request(retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
+
+            found = self._search(retriever, request_for, is_conversation=bool(history)).find(question, history)
+            answering, note = retriever.opened.manifest.version, self._note(retriever, query, found.request.mode)
+        trace = [{"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}, *found.trace] if explain else None
+        searched = found.question if found.question != question else None
+        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, note=note, searched=searched, explain=trace)
+
+    def _search(self, retriever: Retriever, request_for: Callable[[str], Request], *, is_conversation: bool) -> Search:
+        """The search of one question; `is_conversation` is whether it has a history, which the declared model may rewrite it by."""
+        expand = self.declaration.retrieve.expand
+        return Search(
+            retriever, request_for, lambda texts: self.embedder.embed_queries(texts), expand=expand, writer=self._writer if expand or is_conversation else None
+        )
 
     @cached_property
-    def _rephraser(self) -> Generator | None:
-        """Model that writes other wordings of a query; None where `retrieve.expand` is 0."""
-        is_wanted = self.declaration.retrieve.expand > 0
-        return load_generator(self.declaration.generate, self._data, retry=PATIENCE) if is_wanted else None
+    def _writer(self) -> Generator | None:
+        """The declared model, for other wordings of a query and for questions that continue others: with less patience than for a reply."""
+        return load_generator(self.declaration.generate, self._data, retry=PATIENCE)
 
     @cached_property
     def _reranker(self) -> Reranker | None:
@@ -401,18 +398,23 @@ class PublishedIndex:
         declared = declaration.retrieve
         chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
         workspace, parts = asked.get("workspace"), asked.get("parts")
-        request = self._request(retriever, text, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
+        text = without_invisible(text)
+
+        def request_for(question: str) -> Request:
+            request = self._request(retriever, question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
+            vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
+            return replace(request, vector=vector, thresholds=self.embedder.score_thresholds if chosen is None else None)
+
+        found = self._search(retriever, request_for, is_conversation=bool(history)).find(text, history)
         defaults = self.embedder.score_thresholds
-        vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-        hits = self._find(retriever, replace(request, vector=vector, thresholds=defaults if chosen is None else None)).hits
         lowest = defaults.floor if chosen is None else chosen
-        is_confident = mode == "kb-llm" and _is_confident(retriever, request.text, hits, declared.confident, max(defaults.confident, lowest))
+        is_confident = mode == "kb-llm" and _is_confident(retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest))
         return Question(
             declaration,
             version,
-            without_invisible(text),
-            vector,
-            hits,
+            text,
+            required_vector(found.picking_vector),
+            found.hits,
             self.embedder,
             mode,
             lowest,
@@ -420,8 +422,11 @@ class PublishedIndex:
             generator=self._generator,
             history=history,
             language=asked.get("language"),
-            note=self._note(retriever, text, request.mode),
-            readings=retriever.opened.readings(without_invisible(text)),
+            note=self._note(retriever, text, found.request.mode),
+            readings=retriever.opened.readings(without_invisible(found.picked_for or text)),
+            searched=found.question if found.question != text else None,
+            picked_for=found.picked_for,
+            is_more=found.is_more,
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

@@ -50,6 +50,9 @@ class Question:
         language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the user's earlier messages.
         note: What the reader is told besides the reply.
         readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts have a word, the more it counts.
+        searched: Text that was searched for, where it is not the question.
+        picked_for: Text that sentences and passages are picked for. Default: the question.
+        is_more: Whether the question asks for more of what the last reply says.
     """
 
     declaration: Declaration
@@ -66,6 +69,9 @@ class Question:
     language: str | None = None
     note: str | None = None
     readings: "Sequence[AnalyzedQuery]" = ()
+    searched: str | None = None
+    picked_for: str | None = None
+    is_more: bool = False
 
 
 def answer(question: Question) -> Answer:
@@ -94,7 +100,9 @@ class _Answering:
     def __init__(self, question: Question) -> None:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
         self.question, self.vector, self.hits = question.text, question.vector, question.hits
-        self.generator, self.history, self.note = question.generator, question.history, question.note
+        self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
+        self.meant = question.picked_for or question.text
+        self.said = last_reply(question.history) if question.is_more else ""
         self.language = reply_language(question.text, question.history, question.language)
         require_mode(question.mode, is_generated=question.generator is not None)
         self.lowest, self.readings = question.lowest, question.readings
@@ -115,7 +123,9 @@ class _Answering:
     def _extracted(self) -> Iterator[str | Answer]:
         cuts_words = self.declaration.chunk.by == "words"
         hits = hits_to_quote(self.hits)
-        found = extract(self.question, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings)
+        found = extract(
+            self.meant, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings, said=self.said
+        )
         chosen = [one.sentence for one in found.picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
@@ -124,7 +134,7 @@ class _Answering:
         return self._pieces_of(" ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])]) or UNKNOWN, sources)
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
-        passages = select_passages(self.question, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
+        passages = select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
         messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language)
         notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
         shown = {passage.number: passage.hit for passage in passages}
@@ -158,7 +168,7 @@ class _Answering:
 
     def _supported(self, shown: Mapping[int, Hit]) -> SupportedReply:
         """An empty reply that takes up what its passages support."""
-        asked = [self.question, *(str(message.get("content", "")) for message in self.history if message.get("role") == "user")]
+        asked = [self.question, self.meant, *(str(message.get("content", "")) for message in self.history if message.get("role") == "user")]
         declared = self.declaration.language
         language = self.language or ("und" if declared == "auto" else declared)
         return SupportedReply(shown, asked, language, drops_statements=self.pathway == "kb-only")
@@ -210,7 +220,13 @@ class _Answering:
             dropped_citations=dropped_citations,
             dropped_sentences=dropped_sentences,
             note=self.note,
+            searched=self.searched,
         )
+
+
+def last_reply(history: History) -> str:
+    """The last reply of the conversation; empty where there is none."""
+    return next((str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), "")
 
 
 def _piece(text: str) -> Iterator[str]:

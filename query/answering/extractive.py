@@ -68,6 +68,7 @@ def extract(
     *,
     cuts_words: bool,
     readings: "Sequence[AnalyzedQuery]" = (),
+    said: str = "",
 ) -> Extracted:
     """Selects up to three sentences that answer a question.
 
@@ -79,12 +80,14 @@ def extract(
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
         readings: The question as analyzed for each language of the version, with document frequencies.
+        said: The last reply, where more than that is asked for: its sentences are not quoted again, if there are others.
 
     Returns:
         The sentences, the passage with the best one first, in reading order within a passage. Sentences cut by the chunker are used only where there are no
         others. Empty where the hits contain no sentence.
     """
     found = sentences_of(hits, language, cuts_words=cuts_words)
+    found = [sentence for sentence in found if sentence.text not in said] or found if said else found
     sentences = [sentence for sentence in found if not sentence.is_cut] or found
     if not sentences:
         return Extracted([], [])

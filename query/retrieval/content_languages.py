@@ -21,6 +21,11 @@ class ContentLanguages:
         """How well the embedder covers the content, 0 to 1: the minimum over its languages."""
         return min(self._opened.manifest.derived.language_fit.values(), default=1.0)
 
+    @property
+    def tags(self) -> list[str]:
+        """Tags of the languages of the content, as far as they are known: the declared one alone, where one is declared."""
+        return [tag for tag in self._fits if tag]
+
     def covers(self, tag: str) -> bool:
         """Whether the embedder covers a language, given as chunks have it; "" where it is not known."""
         return self._opened.manifest.derived.language_fit[tag] >= COVERED

@@ -49,6 +49,12 @@ def question_language(question: str) -> str | None:
     return primary_tag(str(label)) if probability >= _SURE else None
 
 
+def likeliest_language(text: str) -> str | None:
+    """Primary BCP 47 tag of the language that a text is most likely in, however unlikely that is; None for a text without letters."""
+    letters = _NO_LANGUAGE.sub(" ", text)
+    return primary_tag(str(_identifier().classify(letters)[0])) if letters.strip() else None
+
+
 @lru_cache(maxsize=256)
 def _usual_fit(embed: Embed, tag: str) -> float | None:
     """How well an embedder covers the most frequent words of a language; None for a language without a word list. It takes 30 ms."""

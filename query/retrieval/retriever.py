@@ -26,6 +26,7 @@ from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_r
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, CurveName, Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
+from almanac.query.retrieval.spelling import Vocabulary
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
 from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.query.retrieval.weights import dense_weight
@@ -118,6 +119,7 @@ class Retriever:
         self._tags: dict[str | None, TagIndex] = {}  # by workspace, as `_tag_vectors`
         self._tag_vectors: dict[str | None, Vectors] = {}
         self._documents_in: dict[str | None, list[ListedDocument]] = {}
+        self._vocabularies: dict[str | None, Vocabulary] = {}
         self._filters: dict[str, KnownIds] = {}  # matching ids by filter key: callers repeat the same filters
         self._filters_lock = threading.Lock()
 
@@ -181,6 +183,45 @@ class Retriever:
         found = relevances(self._calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
         return [hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)}) for hit in hits]
 
+    def bearing(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[Hit]:
+        """Those of the hits of another wording that `request` itself may be answered from, with their relevance to its text, ranks counted anew.
+
+        Where `request` has neither `floor` nor `thresholds`, all of them.
+        """
+        cosines: dict[str, float | None] = dict.fromkeys(hit.chunk_id for hit in hits)
+        if request.vector is not None:
+            cosines.update(self.opened.cosines(request.vector, list(cosines)))
+        kept = list(hits)
+        if request.floor is not None:
+            kept = [hit for hit in kept if (cosine := cosines[hit.chunk_id]) is not None and cosine >= request.floor]
+        if request.thresholds is not None:
+            evidence = self.evidence(request.text, {hit.chunk_id: cosines[hit.chunk_id] for hit in kept})
+            kept = [hit for hit in kept if evidence[hit.chunk_id].is_enough(request.thresholds)]
+        ranked = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
+        return ranked if request.vector is None else self.judged(request, ranked, rivals)
+
+    def vocabulary(self, workspace: str | None) -> Vocabulary:
+        """The words of the texts of a workspace, or of all. It is read by workspace, so that no search reveals a word of another one."""
+        if workspace not in self._vocabularies:
+            self._vocabularies[workspace] = Vocabulary(lambda: self._texts_in(workspace))
+        return self._vocabularies[workspace]
+
+    def _texts_in(self, workspace: str | None) -> Iterator[str]:
+        ids = self.visible(workspace)
+        columns = (self.opened.column(name) for name in ("chunk_id", "title", "text", "passage"))
+        for chunk_id, title, text, passage in zip(*columns, strict=True):
+            if ids is None or chunk_id in ids:
+                yield f"{title}\n{text if passage is None else passage}"
+
+    def is_indexed(self, word: str) -> bool:
+        """Whether the lexical index has one of the word's terms, in any of its languages."""
+        return any(any(reading.frequencies.values()) for reading in self.opened.readings(word))
+
+    def is_same_word(self, one: str, other: str) -> bool:
+        """Whether two words have a term of the lexical index in common, as forms of one word have."""
+        pairs = zip(self.opened.readings(one), self.opened.readings(other), strict=True)
+        return any(not reading.frequencies.keys().isdisjoint(of_other.frequencies) for reading, of_other in pairs)
+
     def features(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[tuple[Features, CurveName]]:
         """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted on it."""
         evidence = self._with_cosines(request, list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])), {})
@@ -195,7 +236,7 @@ class Retriever:
     def _with_cosines(self, request: Request, chunk_ids: Sequence[str], known: Mapping[str, Evidence]) -> dict[str, Evidence]:
         """Evidence for chunks, by chunk id, in their order, all with cosines."""
         missing = [one for one in chunk_ids if one not in known or known[one].dense is None]
-        found = {**known, **self.evidence(request.text, self.opened.cosines(_required(request.vector), missing))}
+        found = {**known, **self.evidence(request.text, self.opened.cosines(required_vector(request.vector), missing))}
         return {one: found[one] for one in chunk_ids}
 
     def _allowed(self, request: Request) -> KnownIds | None:
@@ -245,7 +286,7 @@ class Retriever:
         lexical: dict[str, float] = {}
         if request.mode != "lexical":
             with found.step("dense") as told:
-                dense = dict(self.opened.query(_required(request.vector), wanted, ids))
+                dense = dict(self.opened.query(required_vector(request.vector), wanted, ids))
                 told["candidates"] = len(dense)
         if request.mode != "dense":
             with found.step("lexical") as told:
@@ -284,7 +325,7 @@ class Retriever:
         found: dict[str, float] = {}  # language → share of the question that the best match in it has
         for one, language in languages.items():
             found[language] = max(shares.get(one, 0.0), found.get(language, 0.0))
-        usual = UsualCosine.of(self._sample @ _required(request.vector))
+        usual = UsualCosine.of(self._sample @ required_vector(request.vector))
         told.update(dense_weight=weight, usual_cosine=round(usual.mean, 6), spread=round(usual.spread, 6), attainable=round(attainable, 4))
         told.update(matched=round(max(shares.values(), default=0.0), 4), language=asked.tag, votes_in={name: round(share, 4) for name, share in found.items()})
         return fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes={one: found[language] for one, language in languages.items()})
@@ -446,7 +487,8 @@ def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighb
     return Hit(rank=rank, score=one.score, scores=scores, neighbours=neighbours, tags=tags, **{name: row[name] for name in _HIT_FIELDS})
 
 
-def _required(vector: Vectors | None) -> Vectors:
+def required_vector(vector: Vectors | None) -> Vectors:
+    """The vector. Raises ValueError where there is none."""
     if vector is None:
         raise ValueError("this search needs the question's vector")
     return vector

@@ -1,0 +1,141 @@
+"""Questions that continue others or are misspelt, asked of a real version."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from almanac.query import open_index
+from almanac.query.published import PublishedIndex
+from almanac.query.retrieval.spelling import Respelt
+from almanac.schemas.reports import Answer, SearchResult
+from tests.query.small_base import SmallBase
+
+_MORE_NOTES = {
+    "bangkok": "The tour to Bangkok costs 90 euros for an adult and 45 euros for a child.",
+    "hanoi": "The tour to Hanoi costs 80 euros for an adult and 30 euros for a child.",
+    "extensions": "Browser extensions that read page content are blocked.",
+    "kitchen": "The kitchen cooks vegetarian dishes every evening. Whoever has an allergy tells the waiter. Soup is served until ten.",
+}
+_HANOI = [{"role": "user", "content": "How much is the tour to Hanoi for an adult?"}, {"role": "assistant", "content": "The tour to Hanoi costs 80 euros. [1]"}]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedIndex]:
+    base = SmallBase(tmp_path_factory.mktemp("searched"))
+    for name, text in _MORE_NOTES.items():
+        (base.folder / "notes" / f"{name}.txt").write_text(text)
+    base.publish(language="en")
+    with open_index(str(base.path), data=base.data) as opened:
+        yield opened
+
+
+def _step(result: SearchResult, name: str) -> dict[str, object]:
+    (step,) = [step for step in result.explain or [] if step["step"] == name]
+    return step
+
+
+@pytest.mark.parametrize("question", ["And for a child?", "How much for a child?", "what does it cost for children?"])
+def test_a_follow_up_is_searched_for_with_what_it_continues(index: PublishedIndex, question: str) -> None:
+    answered = index.ask(question, history=_HANOI)
+    *_, streamed = index.stream(question, history=_HANOI)
+    assert isinstance(streamed, Answer)
+    assert answered.searched == streamed.searched == f"{_HANOI[0]['content']} {question}"
+    assert "Hanoi" in answered.reply and "Bangkok" not in answered.reply
+    found = index.search(question, history=_HANOI, explain=True)
+    assert (found.hits[0].title, found.searched) == ("hanoi", answered.searched)
+    assert _step(found, "follow-up")["continued"] == answered.searched
+
+
+@pytest.mark.parametrize("question", ["Do dogs stay outside the garden?", "Are browser extensions blocked?", "and when does the garden close in winter?"])
+def test_a_new_subject_is_not_dragged_along(index: PublishedIndex, question: str) -> None:
+    answered, alone = index.ask(question, history=_HANOI), index.ask(question)
+    assert answered.model_dump() == alone.model_dump()
+    assert answered.answered and answered.searched is None
+    found = index.search(question, history=_HANOI, explain=True)
+    assert _step(found, "follow-up")["continued"] is None
+
+
+def test_a_question_without_history_takes_no_step_for_it(index: PublishedIndex) -> None:
+    assert "follow-up" not in [step["step"] for step in index.search("And for a child?", explain=True).explain or []]
+
+
+def test_more_of_the_same_is_not_the_same_again(index: PublishedIndex) -> None:
+    first = index.ask("What does the kitchen cook?")
+    assert "vegetarian" in first.reply
+    more = index.ask("Tell me more", history=[{"role": "user", "content": "What does the kitchen cook?"}, {"role": "assistant", "content": first.reply}])
+    assert more.answered and more.searched == "What does the kitchen cook?"
+    assert more.sources[0].title == "kitchen"
+    assert not {source.quote for source in first.sources} & {source.quote for source in more.sources}
+
+
+def test_a_follow_up_in_words_alone_goes_by_its_form(index: PublishedIndex) -> None:
+    found = index.search("And for a child?", mode="lexical", history=_HANOI)
+    assert (found.hits[0].title, found.searched) == ("hanoi", f"{_HANOI[0]['content']} And for a child?")
+
+
+@pytest.mark.parametrize(
+    ("question", "meant", "title"),
+    [
+        ("are browser extentions blocked?", "are browser extensions blocked?", "extensions"),
+        ("vegeterian dishes in the evening", "vegetarian dishes in the evening", "kitchen"),
+        ("how much is the tour to banglok", "how much is the tour to bangkok", "bangkok"),
+    ],
+)
+def test_a_misspelt_word_is_searched_for_as_its_nearest(index: PublishedIndex, question: str, meant: str, title: str) -> None:
+    found = index.search(question, explain=True)
+    assert (found.query, found.searched, found.hits[0].title) == (question, meant, title)
+    assert _step(found, "spelling")["replaced"]
+
+
+def test_a_reply_says_what_was_searched_for(index: PublishedIndex) -> None:
+    answered = index.ask("which browser extentions that read page content are blocked?")
+    assert answered.answered and answered.searched == "which browser extensions that read page content are blocked?"
+    assert index.ask("are browser extensions blocked?").searched is None
+
+
+@pytest.mark.parametrize(("right", "typed"), [("bangkok", "banglok"), ("vegetarian", "vegeterian"), ("allergy", "alergy"), ("kitchen", "kitchin")])
+def test_a_replaced_word_alone_turns_no_refusal_into_an_answer(index: PublishedIndex, right: str, typed: str) -> None:
+    found = index.search(typed)
+    assert found.searched == right
+    with index.reading() as retriever:
+        vectors = index.embedder.embed_queries([typed, right])
+        as_typed, as_meant = (retriever.opened.cosines(vector, [found.hits[0].chunk_id])[found.hits[0].chunk_id] for vector in vectors)
+    assert as_typed < as_meant
+    between = (as_typed + as_meant) / 2
+    assert index.ask(right, floor=between).answered
+    refused = index.ask(typed, floor=between)
+    assert (refused.answered, refused.searched, refused.sources) == (False, None, [])
+
+
+def test_a_made_up_name_near_a_known_one_is_answered_no_more_than_it_was(index: PublishedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [f"{word} {typed}" for typed in ("banglok", "hanoy", "extentions", "vegeterian") for word in ("", "price of a flight to", "who invented")]
+    now = {one: index.ask(one).answered for one in asked}
+    monkeypatch.setattr("almanac.query.retrieval.searching.respell", lambda question, *_: Respelt(question, {}))
+    before = {one: index.ask(one).answered for one in asked}
+    assert not [one for one in asked if now[one] and not before[one]]
+    assert not all(before.values()), "none of them shows anything"
+
+
+def test_a_hit_of_a_replaced_word_is_judged_by_the_question_as_it_was_typed(index: PublishedIndex) -> None:
+    typed, right = index.search("browser extentions"), index.search("browser extensions")
+    assert [typed.hits[0].chunk_id, typed.hits[0].rank] == [right.hits[0].chunk_id, 1]
+    assert (typed.hits[0].relevance or 0) < (right.hits[0].relevance or 0)
+
+
+def test_a_misspelt_follow_up_is_both_continued_and_respelt(index: PublishedIndex) -> None:
+    history = [{"role": "user", "content": "Which browser extentions are blocked?"}]
+    found = index.search("why are they blocked?", history=history)
+    assert found.searched == "Which browser extensions are blocked? why are they blocked?"
+
+
+def test_what_is_searched_for_shows_no_word_of_another_workspace(tmp_path_factory: pytest.TempPathFactory) -> None:
+    base = SmallBase(tmp_path_factory.mktemp("apart"))
+    texts = {"legal": "The confidential takeover of Bangkok Ferries", "sales": "Boats leave the pier every hour"}
+    (base.folder / "rows.jsonl").write_text("".join(json.dumps({"id": team, "text": text, "team": team}) + "\n" for team, text in texts.items()))
+    rows = {"name": "rows", "kind": "files", "glob": "rows.jsonl", "yields": "records", "id": "{id}", "text": "{text}"}
+    fields = {name: {"json": name, "required": True} for name in ("id", "text", "team")}
+    path = base.publish(sources=[{**rows, "fields": fields}], retrieve={"workspace": "team"}, language="en")
+    with open_index(path, data=base.data) as index:
+        assert index.search("confidental takovers", workspace="sales").searched is None
+        assert index.search("confidental takeover", workspace="legal").searched == "confidential takeover"
