@@ -19,6 +19,8 @@ _MORE_NOTES = {
 }
 _HANOI = [{"role": "user", "content": "How much is the tour to Hanoi for an adult?"}, {"role": "assistant", "content": "The tour to Hanoi costs 80 euros. [1]"}]
 
+pytestmark = pytest.mark.slow  # the real model
+
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedIndex]:
