@@ -39,8 +39,9 @@ quick: setup ## most tests, in a minute: while you work
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries: hours
 	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof tests/test_reference_content.py --timeout=0
 
-eval: setup ## retrieval quality and reliability of relevance on question sets (SETS="DIR DIR"), and golden questions, as tables
+eval: setup ## retrieval quality, reliability of relevance and answers on question sets (SETS="DIR DIR") and golden questions, as tables
 	$(BIN)/python -m benchmarks.evaluation $(if $(SETS),--sets $(SETS))
+	$(BIN)/python -m benchmarks.answers $(if $(SETS),--sets $(SETS))
 	$(if $(SETS),$(BIN)/python -m benchmarks.calibration --sets $(SETS))
 
 check: setup ## what CI checks before the tests: style, types, generated pages

@@ -37,12 +37,12 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.hashing import file_sha256, sha256
 
-_EMBEDDERS = ("all-MiniLM-L6-v2", "multilingual-e5-small-q4")
+EMBEDDERS = ("all-MiniLM-L6-v2", "multilingual-e5-small-q4")
 _WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.8)
 _DEEP = 300  # candidates of each side, as `almanac eval` has them
 _DIVERSITY, _TITLES_AS_TAGS = 0.1, {"field": "title", "weight": 0.2, "cluster_weight": 0.1}  # as the workspace example declares them
 _DRAWS = 2000
-_EXAMPLES = ("voyago", "products", "handbook", "workspace", "versailles")
+EXAMPLES = ("voyago", "products", "handbook", "workspace", "versailles")
 Judged = dict[str, dict[str, int]]
 Ranked = dict[str, dict[str, float]]
 
@@ -75,7 +75,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of question sets")
-    parser.add_argument("--embedders", nargs="*", default=_EMBEDDERS, help="names or folders of local models")
+    parser.add_argument("--embedders", nargs="*", default=EMBEDDERS, help="names or folders of local models")
     parser.add_argument("--data", type=Path, help="a data directory that is kept; what is in it is refreshed")
     return parser.parse_args()
 
@@ -242,7 +242,7 @@ def _golden(data: Path) -> Iterator[str]:
     """The knowledge bases that read files alone, and any other that has a version in the data directory."""
     yield "| knowledge base | k | questions | search | recall@k | MRR@k | answered | without an answer | abstained |"
     yield "|---|---:|---:|---|---:|---:|---:|---:|---:|"
-    for name in _EXAMPLES:
+    for name in EXAMPLES:
         declaration = load_declaration(name, "")
         if all(source.kind == "files" for source in declaration.sources):
             run_below_prefect(installation() / "knowledge" / f"{name}.yaml", data)

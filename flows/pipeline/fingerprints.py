@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from almanac.core.code_fingerprint import code_fingerprint
 from almanac.index.lexical.facts import analyzer_fingerprint
-from almanac.query.evaluation.golden import Golden
+from almanac.query.evaluation.golden import Golden, without_history
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
@@ -46,7 +46,7 @@ def chunker_of(declaration: Declaration, embedder: str) -> str:
 def index_of(declaration: Declaration, fitted_on: Sequence[Golden] = ()) -> str:
     """Where versions are kept, how their lexical index is made, and the golden questions on which relevance is fitted, if it is."""
     kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]
-    questions = [[one.question, sorted(one.document_ids), sorted(one.urls), one.texts] for one in fitted_on]
+    questions = [[one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(fitted_on)]
     return short_hash([*kept, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
 
 

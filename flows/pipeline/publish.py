@@ -22,7 +22,7 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
-from almanac.query.evaluation.golden import measure_recall
+from almanac.query.evaluation.golden import measure_recall, without_history
 from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Counts, Manifest, Verdict
@@ -147,7 +147,7 @@ def _live_recall(run: Run, live: Manifest) -> Recall | None:
     """What the live version answers; None where it cannot be asked. One of another embedder is asked by the vectors that are kept of its questions."""
     store, is_other = VectorStore(run.data.vectors, live.embedder), live.embedder.fingerprint != run.embedder.fingerprint
     prompt = (live if is_other else run).embedder.query_prompt  # searches put the declared one before what they ask of the live version
-    if is_other and not are_kept(store, [one.question for one in run.golden], prompt):
+    if is_other and not are_kept(store, [one.question for one in without_history(run.golden)], prompt):
         log.warning("the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version)
         return None
     try:

@@ -1,13 +1,15 @@
 """Golden questions: a JSONL file of questions with their expected answers, and the recall of a version on them.
 
-A line is `{"question": …}` with the expected `document_id`, `url` or `answer_contains`, each one text or a list of alternatives. Where several of these
-keys are given, one hit has to match all of them. A line with none of them is an unanswerable question, for which no hit should be found.
+A line is `{"question": …}` with the expected `document_id`, `url` or `answer_contains`, each one text or a list of alternatives, or, for a question of more
+than one part, `all_of`: a list with the alternatives of each part. Where several of these keys are given, one hit has to match all of them. A line with none
+of them is an unanswerable question, for which no hit should be found. `history` has the earlier messages of a question that continues a conversation, and
+`kind` says what kind of question it is; both are for `query.evaluation.answers`.
 """
 
 import difflib
 import json
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,30 +26,38 @@ from almanac.schemas.errors import DeclarationError
 from almanac.schemas.reports import Hit, Recall
 
 _QUESTION = ("question", "query", "text")
-_EXPECTED = ("document_id", "url", "answer_contains")
-_REMARKS = frozenset({"id", "note", "comment", "tags", "language"})
+_EXPECTED = ("document_id", "url", "answer_contains", "all_of")
+_REMARKS = frozenset({"id", "note", "comment", "tags", "language", "kind"})
 
 
 class Golden(NamedTuple):
-    """One golden question. Entries of the same kind are alternatives; an empty kind expects nothing."""
+    """One golden question. Ids, URLs and the texts of a part are alternatives; what is empty expects nothing."""
 
     question: str
     document_ids: frozenset[str] = frozenset()
     urls: frozenset[str] = frozenset()  # percent-decoded
-    texts: tuple[str, ...] = ()  # normalized, see `normalize`
+    parts: tuple[tuple[str, ...], ...] = ()  # what a reply has to hold: one text of each part; normalized, see `normalize`
+    history: tuple[Mapping[str, str], ...] = ()  # earlier messages, oldest first: {role, content}
+    kind: str | None = None
 
     @property
     def is_answerable(self) -> bool:
         """Whether an answer is expected."""
-        return bool(self.document_ids or self.urls or self.texts)
+        return bool(self.document_ids or self.urls or self.parts)
 
     def is_answered_by(self, hit: Hit) -> bool:
-        """Whether a hit matches every kind of expectation. URLs are compared percent-decoded, with or without their fragment."""
-        return (
-            (not self.document_ids or hit.document_id in self.document_ids)
-            and (not self.urls or not self.urls.isdisjoint((unquote(hit.url), unquote(hit.url.partition("#")[0]))))
-            and (not self.texts or any(text in normalize(hit.text) for text in self.texts))
+        """Whether a hit matches every kind of expectation: of the texts one, as the parts of an answer may stand in different hits."""
+        return self.is_from(hit.document_id, hit.url) and (not self.parts or self._has_text(hit))
+
+    def is_from(self, document_id: str, url: str) -> bool:
+        """Whether a passage is of an expected document and URL. URLs are compared percent-decoded, with or without their fragment."""
+        return (not self.document_ids or document_id in self.document_ids) and (
+            not self.urls or not self.urls.isdisjoint((unquote(url), unquote(url.partition("#")[0])))
         )
+
+    def _has_text(self, hit: Hit) -> bool:
+        shown = [normalize(text) for text in (hit.text, hit.passage) if text]  # a record's passage has fields that what is embedded may lack
+        return any(text in one for one in shown for part in self.parts for text in part)
 
 
 def normalize(text: str) -> str:
@@ -66,10 +76,18 @@ def load_golden(declaration: Declaration) -> list[Golden]:
     path = declaration.path.parent / Path(declaration.gate.golden).expanduser()
     golden = [_question(line, f"{path}:{number}") for number, line in enumerate(_lines(path), start=1) if line.strip()]
     needs_answers = declaration.gate.min_recall is not None or declaration.gate.max_recall_drop is not None
-    if not any(one.is_answerable for one in golden) and (needs_answers or not golden):
-        finding = "none of its questions says what answers it" if golden else "holds no question"
+    if not any(one.is_answerable for one in without_history(golden)) and (needs_answers or not golden):
+        finding = "holds no question"
+        if golden:
+            is_continued = any(one.is_answerable for one in golden)
+            finding = "each question with an answer has a history, and recall takes none" if is_continued else "none of its questions says what answers it"
         raise DeclarationError(f"gate.golden: {finding}", where=str(path), hint='a line is {"question": "…", "document_id": "…"}')
     return golden
+
+
+def without_history(golden: Sequence[Golden]) -> list[Golden]:
+    """The questions that continue nothing: those that recall is measured and relevance fitted on, which search for a question's own words."""
+    return [one for one in golden if not one.history]
 
 
 def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]) -> Recall:
@@ -79,12 +97,12 @@ def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries:
         declaration: The declaration, whose `retrieve` section applies. Query expansion does not take part.
         opened: The version.
         embed_queries: Gives the unit vectors of texts, float32 (n, dimension).
-        golden: The questions.
+        golden: The questions. Those with a history are left out.
 
     Returns:
         Recall over the answerable questions, with those missed, and the numbers of questions that pass the score threshold for answers.
     """
-    declared = declaration.retrieve
+    declared, golden = declaration.retrieve, without_history(golden)
     texts = [compose_query(declared.query, one.question) for one in golden]
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
     default = score_thresholds(opened.manifest.embedder) if declared.floor is None else None
@@ -114,7 +132,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _question(line: str, where: str) -> Golden:
-    hint = 'a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, answer_contains'
+    hint = 'a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, answer_contains, all_of'
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -125,8 +143,12 @@ def _question(line: str, where: str) -> Golden:
     if len(asked) != 1 or not _is_text(asked[0]):
         finding = "has no question" if not asked else "asks more than once" if len(asked) > 1 else f"the question is no text: {asked[0]!r}"
         raise DeclarationError(finding, where=where, hint=hint)
-    ids, urls, texts = (_expected(row.get(key), key, where) for key in _EXPECTED)
-    golden = Golden(asked[0], frozenset(ids), frozenset(map(unquote, urls)), tuple(normalize(text) for text in texts))
+    ids, urls, texts = (_expected(row.get(key), key, where) for key in _EXPECTED[:3])
+    parts = [*([texts] if texts else []), *_parts(row.get("all_of"), where)]
+    history, kind = _history(row.get("history"), where), row.get("kind")
+    if kind is not None and not _is_text(kind):
+        raise DeclarationError(f"kind: is no text: {kind!r}", where=where, hint="write a text, or leave kind out")
+    golden = Golden(asked[0], frozenset(ids), frozenset(map(unquote, urls)), tuple(tuple(map(normalize, part)) for part in parts), history, kind)
     if not golden.is_answerable:
         _refuse_other_keys(row, where)
     return golden
@@ -135,9 +157,30 @@ def _question(line: str, where: str) -> Golden:
 def _expected(value: Any, key: str, where: str) -> list[str]:
     found = value if isinstance(value, list) else [] if value is None else [value]
     texts = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
-    if (value == [] or not all(map(_is_text, texts))) or (key == "answer_contains" and not all(map(normalize, texts))):
+    if (value == [] or not all(map(_is_text, texts))) or (key in ("answer_contains", "all_of") and not all(map(normalize, texts))):
         raise DeclarationError(f"{key}: is no text: {value!r}", where=where, hint=f"write a text, a list of texts, or leave {key} out")
     return texts
+
+
+def _parts(value: Any, where: str) -> list[list[str]]:
+    if value is None:
+        return []
+    if not isinstance(value, list) or not value or None in value:
+        hint = 'a list with the alternatives of each part, such as [["30 %"], ["ten days before", "10 days before"]]'
+        raise DeclarationError(f"all_of: is no list of parts: {value!r}", where=where, hint=hint)
+    return [_expected(part, "all_of", where) for part in value]
+
+
+def _history(value: Any, where: str) -> tuple[Mapping[str, str], ...]:
+    messages = [] if value is None else value
+    if not isinstance(messages, list) or not all(map(_is_message, messages)):
+        hint = 'a list of messages, oldest first, as the API takes them: {"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}'
+        raise DeclarationError(f"history: is no list of messages: {value!r}", where=where, hint=hint)
+    return tuple({"role": one["role"], "content": one["content"]} for one in messages)
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"role", "content"} and value["role"] in ("user", "assistant") and _is_text(value["content"])
 
 
 def _is_text(value: Any) -> bool:
@@ -146,7 +189,7 @@ def _is_text(value: Any) -> bool:
 
 def _refuse_other_keys(row: dict[str, Any], where: str) -> None:
     """Raises DeclarationError for an unknown key: a misspelt expectation would turn an answerable question into an unanswerable one."""
-    unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS}]
+    unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS, "history"}]
     if unknown:
         close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)
         hint = (

@@ -8,7 +8,7 @@ from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.reader import OpenVersion
 from almanac.query.evaluation.fitting import fit_curve
-from almanac.query.evaluation.golden import Golden
+from almanac.query.evaluation.golden import Golden, without_history
 from almanac.query.models.rerank import load_reranker
 from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.relevance import Features
@@ -24,8 +24,8 @@ log = structlog.get_logger("almanac.calibration")
 
 
 def is_to_be_fitted(embedder: EmbedderInfo, golden: Sequence[Golden]) -> bool:
-    """Whether relevance is fitted on these questions: the embedder was not measured, and there are at least 50 of them."""
-    return len(golden) >= ENOUGH and calibration_of(embedder) is None
+    """Whether relevance is fitted on these questions: the embedder was not measured, and there are at least 50 of them without a history."""
+    return len(without_history(golden)) >= ENOUGH and calibration_of(embedder) is None
 
 
 def fit_calibration(
@@ -40,9 +40,9 @@ def fit_calibration(
         declaration: The declaration, whose `retrieve` section applies.
         opened: The version.
         embed_queries: Gives the unit vectors of texts, float32 (n, dimension).
-        golden: The questions.
+        golden: The questions. Those with a history are left out.
     """
-    declared = declaration.retrieve
+    declared, golden = declaration.retrieve, without_history(golden)
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
     texts = [compose_query(declared.query, one.question) for one in golden]
     found: list[Features] = []

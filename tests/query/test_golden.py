@@ -14,7 +14,7 @@ from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.store import version_names
-from almanac.query.evaluation.golden import Golden, load_golden, measure_recall
+from almanac.query.evaluation.golden import Golden, load_golden, measure_recall, without_history
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.manifest import Verdict
@@ -52,6 +52,9 @@ def _hit(**given: Any) -> Hit:
         ({"answer_contains": "six euros"}, False),
         ({"document_id": "a", "answer_contains": "six euros"}, False),
         ({"document_id": "a", "answer_contains": ["six", "five euros"], "url": None}, True),
+        ({"all_of": [["six"], ["five euros", "crème"]]}, True),  # parts of an answer may stand in different hits
+        ({"all_of": [["six"], ["seven"]]}, False),
+        ({"document_id": "b", "all_of": [["five euros"]]}, False),
     ],
 )
 def test_a_hit_answers_what_fits_all_that_is_expected(tmp_path: Path, line: dict[str, Any], is_answered: bool) -> None:
@@ -89,6 +92,14 @@ def test_lines_are_read_as_people_write_them(tmp_path: Path) -> None:
         ({"question": "a", "document_id": []}, "document_id: is no text"),
         ({"question": "a", "url": {"is": "b"}}, "url: is no text"),
         ({"question": "a", "answer_contains": True}, "answer_contains: is no text"),
+        ({"question": "a", "all_of": "b"}, "all_of: is no list of parts"),
+        ({"question": "a", "all_of": []}, "all_of: is no list of parts"),
+        ({"question": "a", "all_of": [["b"], []]}, "all_of: is no text"),
+        ({"question": "a", "all_off": [["b"]]}, "did you mean all_of?"),
+        ({"question": "a", "document_id": "b", "history": "c"}, "history: is no list of messages"),
+        ({"question": "a", "document_id": "b", "history": [{"role": "system", "content": "c"}]}, "history: is no list of messages"),
+        ({"question": "a", "document_id": "b", "history": [{"role": "user", "text": "c"}]}, "history: is no list of messages"),
+        ({"question": "a", "kind": 3}, "kind: is no text"),
         ('{"question": "\\ud800", "document_id": "a"}', "the question is no text"),
     ],
 )
@@ -97,6 +108,16 @@ def test_a_line_that_cannot_be_meant_is_named(tmp_path: Path, line: Any, says: s
         load_golden(_declared(tmp_path, [{"question": "fine", "document_id": "a"}, line]))
     assert says in str(caught.value)
     assert caught.value.where == f"{tmp_path}/kb.golden.jsonl:2"
+
+
+def test_a_question_may_continue_a_conversation_and_say_of_what_kind_it_is(tmp_path: Path) -> None:
+    history = [{"role": "user", "content": "What is a tour?"}, {"role": "assistant", "content": "Two days."}]
+    line = {"question": "And for a child?", "kind": "follow-up", "history": history, "answer_contains": "half"}
+    (golden, alone) = load_golden(_declared(tmp_path, [line, {"question": "a", "document_id": "b"}], min_recall=0.5))
+    assert (golden.kind, list(golden.history)) == ("follow-up", history)
+    assert without_history([golden, alone]) == [alone]
+    with pytest.raises(DeclarationError, match="each question with an answer has a history"):
+        load_golden(_declared(tmp_path, [line, {"question": "nobody knows"}], min_recall=0.5))
 
 
 def test_a_file_without_questions_is_a_mistake(tmp_path: Path) -> None:
@@ -130,7 +151,7 @@ def test_recall_is_measured_on_a_candidate_that_is_no_version_yet(tmp_path: Path
     declared = _declared(tmp_path, "{}")
     golden = [
         Golden("Title. text 3", document_ids=frozenset({"doc1"})),
-        Golden("Title. text 5", urls=frozenset({"file:///doc2"}), texts=("text 5",)),
+        Golden("Title. text 5", urls=frozenset({"file:///doc2"}), parts=(("text 5",),)),
         Golden("Title. text 7", document_ids=frozenset({"doc19"})),
         Golden("Title. text 11"),
         Golden("What is the capital of Mongolia, and why?"),

@@ -1,0 +1,118 @@
+"""Answers to questions with gold texts, judged: right, wrong, wrongly refused, wrongly answered, rightly refused; and how well refusals are told.
+
+    python -m benchmarks.answers [--sets DIR …] [--examples NAME …] [--embedders NAME …] [--most 200] [--data DIR] [--list]
+
+The golden questions of the example knowledge bases, and question sets as `benchmarks.evaluation` reads them, with `answers.jsonl` ({id, doc, answers}) and,
+where the set has it, `unanswerable.jsonl` ({id, text}): questions whose passages come near and do not answer. Of `selected_sentences`, where a set has them,
+one has to stand in the reply; else one of `answers`. Replies are extractive. The area is that under the ROC curve of refusing by `answerability`.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from almanac.cli.demo import serve_folder
+from almanac.core.load import load_declaration
+from almanac.core.logs import log_through_stdlib
+from almanac.core.settings import DataDir, installation
+from almanac.query.evaluation.answers import Judged, count, judge_answers
+from almanac.query.evaluation.evaluate import read_queries
+from almanac.query.evaluation.golden import Golden, load_golden, normalize
+from almanac.query.published import PublishedIndex
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.hashing import sha256
+from benchmarks.evaluation import EMBEDDERS, EXAMPLES, declared_set, run_below_prefect
+
+
+def main() -> None:
+    log_through_stdlib()  # else what runs log would stand between the rows
+    arguments = _arguments()
+    say = sys.stdout.write
+    say("| questions | embedder | answerable | right | wrong | wrongly refused | without an answer | wrongly answered | rightly refused | area |\n")
+    say("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
+    judged: list[Judged] = []
+    with tempfile.TemporaryDirectory(prefix="almanac-answers-") as scratch:
+        data = arguments.data or Path(scratch) / "data"
+        for model in arguments.embedders:
+            asked = [*_examples(arguments.examples, model, data / Path(model).name), *_sets(arguments.sets, model, data / Path(model).name, Path(scratch))]
+            for name, index, questions in asked:
+                found = judge_answers(index, _drawn(questions, arguments.most))
+                index.close()
+                say(f"| {name} | {Path(model).name} | {_figures(found)} |\n")
+                judged += found
+    for one in judged if arguments.list else ():
+        say(
+            json.dumps({"verdict": one.verdict, "question": one.golden.question, "kind": one.golden.kind, "reply": one.answer.reply}, ensure_ascii=False) + "\n"
+        )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of question sets with answers.jsonl; others are passed over")
+    parser.add_argument("--examples", nargs="*", default=EXAMPLES, help="example knowledge bases")
+    parser.add_argument("--embedders", nargs="*", default=EMBEDDERS, help="names or folders of local models")
+    parser.add_argument("--most", type=int, default=300, help="questions of a set with an answer, and without one, drawn by the hash of their texts")
+    parser.add_argument("--data", type=Path, help="a data directory that is kept; what is in it is refreshed")
+    parser.add_argument("--list", action="store_true", help="print each question with its reply after the table, as JSON lines")
+    return parser.parse_args()
+
+
+Asked = tuple[str, PublishedIndex, list[Golden]]
+
+
+def _examples(names: Sequence[str], model: str, data: Path) -> Iterator[Asked]:
+    with serve_folder(installation() / "examples" / "voyago" / "site", 8765) as url:
+        os.environ["VOYAGO_URL"] = url
+        for name in names:
+            declared = load_declaration(str(installation() / "knowledge" / f"{name}.yaml"), "")
+            declaration = declared.model_copy(update={"embed": Embed(model=model)}).at(declared.path, declared.env)
+            yield name, _published(declaration, data), load_golden(declaration)
+
+
+def _sets(folders: Sequence[Path], model: str, data: Path, scratch: Path) -> Iterator[Asked]:
+    for folder in folders:
+        if (folder / "answers.jsonl").is_file():
+            declaration = load_declaration(str(declared_set(folder, model, scratch)), "")
+            yield f"{folder.parent.name}/{folder.name}", _published(declaration, data), list(questions_of(folder))
+
+
+def _published(declaration: Declaration, data: Path) -> PublishedIndex:
+    run_below_prefect(declaration, data)
+    return PublishedIndex(declaration, DataDir.locate(data))
+
+
+def questions_of(folder: Path) -> Iterator[Golden]:
+    """The questions of a set, in file order: those with an answer, then those without."""
+    asked = read_queries(folder / "queries.jsonl")
+    for line in (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        texts = [text for chosen in row.get("selected_sentences", []) for text in chosen] or row["answers"]
+        yield Golden(asked[row["id"]], parts=(tuple(map(normalize, texts)),))
+    if (file := folder / "unanswerable.jsonl").is_file():
+        yield from map(Golden, read_queries(file).values())
+
+
+def _drawn(questions: Sequence[Golden], most: int) -> list[Golden]:
+    of_kind = ([one for one in questions if one.is_answerable is is_answerable] for is_answerable in (True, False))
+    return [one for kind in of_kind for one in sorted(kind, key=lambda one: sha256(one.question))[:most]]
+
+
+def _figures(judged: Sequence[Judged]) -> str:
+    found = count(judged)
+    answerable, others = found.right + found.wrong + found.wrongly_refused, found.wrongly_answered + found.rightly_refused
+    shares = [_share(n, answerable) for n in (found.right, found.wrong, found.wrongly_refused)]
+    without = [_share(n, others) for n in (found.wrongly_answered, found.rightly_refused)]
+    return " | ".join([f"{answerable}", *shares, f"{others}", *without, "" if found.area is None else f"{found.area:.3f}"])
+
+
+def _share(number: int, of: int) -> str:
+    return f"{number} ({number / of:.0%})" if of else "0"
+
+
+if __name__ == "__main__":
+    main()
