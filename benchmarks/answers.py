@@ -70,7 +70,9 @@ def _examples(names: Sequence[str], model: str, data: Path) -> Iterator[Asked]:
         os.environ["VOYAGO_URL"] = url
         for name in names:
             declared = load_declaration(str(installation() / "knowledge" / f"{name}.yaml"), "")
-            declaration = declared.model_copy(update={"embed": Embed(model=model)}).at(declared.path, declared.env)
+            limits = {"min_recall": None, "max_recall_drop": None}  # declared for the example's own embedder
+            changes = {"embed": Embed(model=model), "gate": declared.gate.model_copy(update=limits)}
+            declaration = declared.model_copy(update=changes).at(declared.path, declared.env)
             yield name, _published(declaration, data), load_golden(declaration)
 
 

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from almanac.core.settings import installation
 from almanac.schemas.declaration import Declaration  # fmt: skip
+from almanac.schemas.declaration.answer import AnswerWords
 from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth
@@ -52,6 +53,7 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Tags": (Tags, "retrieve.tags"),
     "Rerank": (Rerank, "retrieve.rerank"),
     "Generate": (Generate, "generate"),
+    "Answer": (AnswerWords, "answer"),
     "Gate": (Gate, "gate"),
     "Retention": (Retention, "retention"),
 }

@@ -15,9 +15,11 @@ from almanac.query.answering.markers import CitationFilter, as_quoted, without_m
 from almanac.query.answering.notes import note_on_missing
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
-from almanac.query.answering.refusal import UNKNOWN, is_refusal
+from almanac.query.answering.refusal import is_refusal
 from almanac.query.answering.sentences import split
 from almanac.query.answering.support import SupportedReply
+from almanac.query.answering.unknown import unknown_words
+from almanac.query.retrieval.question_language import likelier_language
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.reports import Answer, Citation, Hit
@@ -25,8 +27,6 @@ from almanac.schemas.reports import Answer, Citation, Hit
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
     from almanac.query.models.generators import Generator
-
-__all__ = ["UNKNOWN", "Question", "answer", "stream_answer"]
 
 History = Sequence[Mapping[str, str]]
 
@@ -104,6 +104,7 @@ class _Answering:
         self.meant = question.picked_for or question.text
         self.said = last_reply(question.history) if question.is_more else ""
         self.language = reply_language(question.text, question.history, question.language)
+        self.unknown = unknown_words(question.declaration, self.language or likelier_language(question.text, ("en", question.declaration.language)))
         require_mode(question.mode, is_generated=question.generator is not None)
         self.lowest, self.readings = question.lowest, question.readings
         self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)
@@ -115,7 +116,7 @@ class _Answering:
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
         """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by the iterator."""
         if self.pathway == "kb-only" and not self.hits:
-            return self._pieces_of(UNKNOWN, [])
+            return self._refused()
         if self.generator is None:
             return self._extracted()
         return self._generated(self.generator, is_streamed=is_streamed)
@@ -130,12 +131,15 @@ class _Answering:
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
         sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
+        if not chosen:
+            return self._refused()
         said = [f"{as_quoted(s.text)} [{numbers[s.hit]}]" for s in chosen]
-        return self._pieces_of(" ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])]) or UNKNOWN, sources)
+        reply = " ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])])
+        return iter((reply, self._answer(reply, sources)))
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
         passages = select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
-        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language)
+        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language, self.unknown)
         notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
         shown = {passage.number: passage.hit for passage in passages}
         return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)
@@ -159,7 +163,7 @@ class _Answering:
         if not said and not markers.marked:
             reply = self._attributed(plain, shown) or reply
         if not said and not self._is_answer(reply, is_complete=True):
-            yield from self._pieces_of(UNKNOWN, [], dropped_citations=markers.dropped, dropped_sentences=reply.dropped)
+            yield from self._refused(dropped_citations=markers.dropped, dropped_sentences=reply.dropped)
             return
         yield from _piece(reply.text[said:] if said else notice + reply.text)
         sources = cite_statements(reply.text, reply.marked, shown, self.embedder, self.declaration.language, self.lowest)
@@ -188,13 +192,19 @@ class _Answering:
         text = reply.text
         if self.pathway == "kb-only":
             has_words = any(c.isalpha() or c.isdigit() for c in without_markers(text))
-            return bool(reply.marked) and has_words and not is_refusal(text[: reply.marked[0].position], is_cited=True)
+            return bool(reply.marked) and has_words and not self._is_refusal(text[: reply.marked[0].position], is_cited=True)
+        if not is_complete and self.unknown.startswith(text.strip()):
+            return False
+        text = text.replace(self.unknown, "")
         sentences = [text[slice(*span)] for span in split(text, "und")]
-        return any(not is_refusal(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
+        return any(not self._is_refusal(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
+
+    def _is_refusal(self, text: str, *, is_cited: bool) -> bool:
+        return is_refusal(text, is_cited=is_cited, unknown=self.unknown)
 
     def _attributed(self, text: str, shown: Mapping[int, Hit]) -> SupportedReply | None:
         """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it; else None: the reply is discarded."""
-        if self.pathway != "kb-only" or is_refusal(text, is_cited=False):
+        if self.pathway != "kb-only" or self._is_refusal(text, is_cited=False):
             return None
         marked = attribute(text, shown, self.declaration.language)
         if marked is None:
@@ -204,15 +214,15 @@ class _Answering:
         reply.finish(markers.marked)
         return reply
 
-    def _pieces_of(self, reply: str, sources: list[Citation], *, dropped_citations: int = 0, dropped_sentences: int = 0) -> Iterator[str | Answer]:
-        yield reply
-        yield self._answer(reply, sources, dropped_citations=dropped_citations, dropped_sentences=dropped_sentences)
+    def _refused(self, **dropped: int) -> Iterator[str | Answer]:
+        yield self.unknown
+        yield self._answer(self.unknown, [], answered=False, **dropped)
 
-    def _answer(self, reply: str, sources: list[Citation], *, dropped_citations: int, dropped_sentences: int) -> Answer:
+    def _answer(self, reply: str, sources: list[Citation], *, answered: bool = True, dropped_citations: int = 0, dropped_sentences: int = 0) -> Answer:
         return Answer(
             kb=self.declaration.name,
             version=self.version,
-            answered=reply != UNKNOWN,
+            answered=answered,
             reply=reply,
             pathway=self.pathway,
             citation=f"Source: {self.title}" if sources else None,

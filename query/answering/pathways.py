@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from almanac.query.answering.refusal import UNKNOWN
 from almanac.schemas.errors import UsageError
 
 AnswerMode = Literal["kb-only", "kb-llm"]
@@ -18,8 +17,6 @@ _NOTICES = {
     "es": "Esto no figura en {title}; es lo que sabe el modelo:",
     "de": "Das steht nicht in {title}; es ist, was das Modell weiß:",
 }
-
-__all__ = ["MODES", "UNKNOWN", "AnswerMode", "Pathway", "choose_pathway", "fallback_notice", "require_mode"]
 
 
 def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from almanac.core.passage_parts import Part, parts_of
 from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
-from almanac.query.answering.pathways import UNKNOWN, Pathway
+from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
 from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.errors import UsageError
@@ -87,6 +87,7 @@ def make_messages(
     passages: Sequence[Passage],
     history: Sequence[Mapping[str, str]],
     language: str | None,
+    unknown: str,
 ) -> list[Message]:
     """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with its passages.
 
@@ -97,6 +98,7 @@ def make_messages(
         passages: Passages to quote; not used on the pathway `llm-fallback`.
         history: Earlier messages, oldest first.
         language: Tag of the reply's language; None leaves it to the model to identify that of the question.
+        unknown: What the model is to write where it has no answer.
 
     Returns:
         Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same role are joined, and those of the
@@ -107,7 +109,7 @@ def make_messages(
     """
     seal = _seal(question, passages)
     reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
-    system = _prompt(pathway.replace("-", "_")).substitute(title=" ".join(title.split()), seal=seal, unknown=UNKNOWN, language=reply_in)
+    system = _prompt(pathway.replace("-", "_")).substitute(title=" ".join(title.split()), seal=seal, unknown=unknown, language=reply_in)
     asked = question
     if pathway != "llm-fallback":
         asked = _prompt("question").substitute(passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=question)

@@ -1,11 +1,11 @@
-"""Detection of refusals, in several languages: a reply in which a model states that it does not know is replaced by `UNKNOWN`, which callers can test for."""
+"""Detection of refusals, in several languages: a reply in which a model states that it does not know is replaced by the words for that
+(`query.answering.unknown`), and counts as no answer.
+"""
 
 import re
 import unicodedata
 
 from almanac.index.lexical.analyzer import fold
-
-UNKNOWN = "I don't know based on the internal docs."
 
 _DOCUMENTS = (
     r"(?:provided |given |available |internal |supplied )?(?:passages?|documents?|docs|documentation|context|sources?|texts?|excerpts?|information"
@@ -67,14 +67,17 @@ _BUT = re.compile(
 )
 
 
-def is_refusal(text: str, *, is_cited: bool) -> bool:
+def is_refusal(text: str, *, is_cited: bool, unknown: str = "") -> bool:
     """Whether a reply is a refusal. `text` is the reply up to its first citation, `is_cited` whether there is one.
+
+    `unknown` are the words that the model was told to refuse with: they are a refusal, whatever they say.
 
     "I don't know the exact date, but tickets are sold from 9:00 [1]" is an answer; "The passages do not mention fees [1]." is a refusal.
     """
     folded = _fold(text)
-    said = _SAYS_SO.search(folded)
-    return said is not None and not (is_cited and _BUT.search(folded, said.end()))
+    said, words = _SAYS_SO.search(folded), _fold(unknown)
+    end = folded.index(words) + len(words) if words and words in folded else said.end() if said else None
+    return end is not None and not (is_cited and _BUT.search(folded, end))
 
 
 def _fold(text: str) -> str:

@@ -1,7 +1,7 @@
 """The language of a question, and how well an embedder knows it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -53,6 +53,13 @@ def likeliest_language(text: str) -> str | None:
     """Primary BCP 47 tag of the language that a text is most likely in, however unlikely that is; None for a text without letters."""
     letters = _NO_LANGUAGE.sub(" ", text)
     return primary_tag(str(_identifier().classify(letters)[0])) if letters.strip() else None
+
+
+def likelier_language(question: str, among: Sequence[str]) -> str | None:
+    """The likeliest of these languages, BCP 47 tags, for a question that is too short to identify its language; None without letters."""
+    letters = _NO_LANGUAGE.sub(" ", question)
+    ranked = [primary_tag(str(label)) for label, _ in _identifier().rank(letters)] if letters.strip() else []
+    return min((tag for tag in among if primary_tag(tag) in ranked), key=lambda tag: ranked.index(primary_tag(tag)), default=None)
 
 
 @lru_cache(maxsize=256)

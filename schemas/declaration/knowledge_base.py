@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from almanac.schemas.declaration.answer import AnswerWords
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.declaration.expectations import unfit_expectations
@@ -44,6 +45,7 @@ class Declaration(DeclaredModel):
     index: Index = Field(Index(), description="where versions are stored")
     retrieve: Retrieve = Field(Retrieve(), description="defaults of a search")
     generate: Generate = Field(Generate(), description="what writes answers")
+    answer: AnswerWords = Field(AnswerWords(), description="words of answers")
     gate: Gate = Field(Gate(), description="when a new version is not published")
     retention: Retention = Field(Retention(), description="what is kept of the past")
     schedule: str | None = Field(

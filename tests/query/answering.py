@@ -14,6 +14,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import EmbedderInfo
 from almanac.schemas.reports import Answer, Hit
 
+UNKNOWN = "I found no answer to this in The rules."  # of `declared`, to an English question
 WORDS = ["refund", "days", "fourteen", "visa", "luggage", "kilos", "passport"]
 
 

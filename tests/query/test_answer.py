@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answering.answer import UNKNOWN, Question, stream_answer
+from almanac.query.answering.answer import Question, stream_answer
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.reports import Answer, Hit
-from tests.query.answering import CountingWords, Says, ask, declared, make_hit
+from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
 
 _HITS = [
     make_hit(1, "Bring your passport. You get a refund within fourteen days."),

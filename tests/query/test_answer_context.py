@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.core.passage_parts import lay_out
-from almanac.query.answering.answer import UNKNOWN
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
 from almanac.query.models.generators import MistralGenerator
@@ -15,11 +14,11 @@ from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import Hit
 from tests.loopback.mistral import LoopbackMistral
-from tests.query.answering import Says, ask, declared, make_hit
+from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
 
 
 def _messages(hits: list[Hit], question: str = "When is a refund paid?", pathway: Pathway = "kb-only", history: list[Message] | None = None) -> list[Message]:
-    return make_messages(pathway, "The rules", question, select_passages(question, hits, "en"), history or [], "en")
+    return make_messages(pathway, "The rules", question, select_passages(question, hits, "en"), history or [], "en", UNKNOWN)
 
 
 def test_passages_are_numbered_and_sealed() -> None:
