@@ -16,6 +16,7 @@ from almanac.index.embedding.embedder import Embedder, describe_embedder, load_e
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
+from almanac.query.answering.answerability import grounds_of
 from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
 from almanac.query.models.embedding_cache import CachingEmbedder
@@ -340,12 +341,16 @@ class PublishedIndex:
             history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model sees the last six,
                 at most 4000 characters of each; retrieval and extractive answers use none.
             **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine of a hit to answer from; default:
-                `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account. `temperature` is that of the
+                `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account, or, for extractive replies, the
+                answerability, where the embedder has a curve of it. `temperature` is that of the
                 model, 0 to 2; default: `generate.temperature`. `language` is the BCP 47 tag of the language that the model replies in; default: that of the
                 question, or, where it is too short to tell, of the user's earlier messages. Sentences quoted from the hits keep theirs.
 
         Returns:
-            The answer with the version that it comes from. `answered` is False for "I don't know". `sources` are the cited chunks in order of first mention,
+            The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says so, in the declared words
+            (`answer.unknown`) or in the language of the question, and `related` has up to five passages that come closest, best first. `answerability` is how
+            likely the hits hold an answer, 0 to 1. An extractive reply is given from the probability on that was fitted for the embedder
+            (`index.embedding.calibrations`), unless a floor is set. `sources` are the cited chunks in order of first mention,
             each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk does not bear the statement. `pathway` records
             how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
@@ -423,6 +428,7 @@ class PublishedIndex:
             history=history,
             language=asked.get("language"),
             note=self._note(retriever, text, found.request.mode),
+            grounds=grounds_of(retriever, found.request, found.asked, decides=asked.get("floor") is None),
             readings=retriever.opened.readings(without_invisible(found.picked_for or text)),
             searched=found.question if found.question != text else None,
             picked_for=found.picked_for,

@@ -5,6 +5,9 @@ ids) of XQuAD in English, Spanish and Vietnamese, Cranfield and CLAP NQ. Among t
 sets, greetings, keyboard mash. The other half is what docs/relevance.md reports.
 """
 
+import math
+from typing import NamedTuple
+
 from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, MINILM_REVISION, of_measured
 from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo
 
@@ -20,6 +23,40 @@ _MEASURED = {
 }
 
 
+class AnswerCurve(NamedTuple):
+    """A logistic curve: how likely the hits hold an answer is 1 / (1 + exp(-(intercept + weights · signs))) (`query.answering.answerability`)."""
+
+    intercept: float
+    weights: tuple[float, ...]  # of `Signs`, in their order
+    least: float  # in a small version, questions are refused below this probability
+    least_in_large: float  # and in a large one, where passages about nearly the same thing come nearer
+
+    def refused_below(self, chunks: int) -> float:
+        """The probability below which a question is refused, in a version of so many chunks: `least` up to 250, `least_in_large` from 600 on."""
+        share = math.log(max(chunks, 1) / _SMALL) / math.log(_LARGE / _SMALL)
+        return self.least + max(0.0, min(1.0, share)) * (self.least_in_large - self.least)
+
+
+_SMALL, _LARGE = 250, 600
+# A name that occurs nowhere speaks against an answer, "Is there a tour to Bangkok?", but not always: "Can I work from Spain?". Chosen by hand: of 160 open
+# questions over the examples, 5 of those with an answer have such a name, and 4 of those without.
+_ABSENT = -0.7
+_ANSWERS = {
+    (MINILM_REVISION, "", ""): {
+        "known": AnswerCurve(-0.6, (0.22, 3.41, -0.84, _ABSENT), 0.25, 0.5),
+        "unknown": AnswerCurve(2.24, (0.2, 0.0, -2.69, _ABSENT), 0.3, 0.3),
+    },
+    (E5_REVISION, *E5_PROMPTS): {
+        "known": AnswerCurve(-23.94, (0.28, 29.31, -0.72, _ABSENT), 0.25, 0.4),
+    },
+}
+
+
 def calibration_of(info: EmbedderInfo) -> Calibration | None:
     """Returns the calibration of a bundled embedder with its own prompts; None for any other."""
     return of_measured(_MEASURED, info)
+
+
+def answer_curve_of(info: EmbedderInfo, name: str) -> AnswerCurve | None:
+    """Returns the curve of a bundled embedder with its own prompts by which questions are refused, for the languages that `name` says, as in `Calibration`."""
+    return (of_measured(_ANSWERS, info) or {}).get(name)

@@ -1,13 +1,14 @@
 """Answers from the hits of one version, extracted from their sentences or written by a model that has to cite them. Every answer lists its citations."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
+from almanac.query.answering.answerability import Grounds
 from almanac.query.answering.citations import attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.language import reply_language
@@ -22,7 +23,7 @@ from almanac.query.answering.unknown import unknown_words
 from almanac.query.retrieval.question_language import likelier_language
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
-from almanac.schemas.reports import Answer, Citation, Hit
+from almanac.schemas.reports import Answer, Citation, Hit, Related
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -49,6 +50,7 @@ class Question:
         history: Earlier messages, oldest first: {role: user | assistant, content}.
         language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the user's earlier messages.
         note: What the reader is told besides the reply.
+        grounds: What speaks for an answer among the hits, and the closest passages for a refusal. Default: nothing is known, so `hits` alone decide.
         readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts have a word, the more it counts.
         searched: Text that was searched for, where it is not the question.
         picked_for: Text that sentences and passages are picked for. Default: the question.
@@ -68,6 +70,7 @@ class Question:
     history: History = ()
     language: str | None = None
     note: str | None = None
+    grounds: Grounds = field(default_factory=Grounds)
     readings: "Sequence[AnalyzedQuery]" = ()
     searched: str | None = None
     picked_for: str | None = None
@@ -99,7 +102,9 @@ class _Answering:
 
     def __init__(self, question: Question) -> None:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
-        self.question, self.vector, self.hits = question.text, question.vector, question.hits
+        self.grounds = question.grounds
+        self.question, self.vector = question.text, question.vector
+        self.hits = question.hits if question.generator else self.grounds.to_quote(question.hits)
         self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
         self.meant = question.picked_for or question.text
         self.said = last_reply(question.history) if question.is_more else ""
@@ -131,11 +136,12 @@ class _Answering:
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
         sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
-        if not chosen:
-            return self._refused()
+        likely = self.grounds.likely(found.picked)
+        if not chosen or self.grounds.is_refused(likely):
+            return self._refused(likely)
         said = [f"{as_quoted(s.text)} [{numbers[s.hit]}]" for s in chosen]
         reply = " ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])])
-        return iter((reply, self._answer(reply, sources)))
+        return iter((reply, self._answer(reply, sources, likely=likely)))
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
         passages = select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
@@ -214,11 +220,20 @@ class _Answering:
         reply.finish(markers.marked)
         return reply
 
-    def _refused(self, **dropped: int) -> Iterator[str | Answer]:
+    def _refused(self, likely: float | None = None, **dropped: int) -> Iterator[str | Answer]:
         yield self.unknown
-        yield self._answer(self.unknown, [], answered=False, **dropped)
+        yield self._answer(self.unknown, [], answered=False, likely=likely, **dropped)
 
-    def _answer(self, reply: str, sources: list[Citation], *, answered: bool = True, dropped_citations: int = 0, dropped_sentences: int = 0) -> Answer:
+    def _answer(
+        self,
+        reply: str,
+        sources: list[Citation],
+        *,
+        answered: bool = True,
+        likely: float | None = None,
+        dropped_citations: int = 0,
+        dropped_sentences: int = 0,
+    ) -> Answer:
         return Answer(
             kb=self.declaration.name,
             version=self.version,
@@ -231,12 +246,18 @@ class _Answering:
             dropped_sentences=dropped_sentences,
             note=self.note,
             searched=self.searched,
+            related=[] if answered else [_related(hit) for hit in self.grounds.closest],
+            answerability=self.grounds.likely([]) if likely is None else likely,
         )
 
 
 def last_reply(history: History) -> str:
     """The last reply of the conversation; empty where there is none."""
     return next((str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), "")
+
+
+def _related(hit: Hit) -> Related:
+    return Related(**hit.model_dump(include=set(Related.model_fields)))
 
 
 def _piece(text: str) -> Iterator[str]:

@@ -70,6 +70,19 @@ def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str
     return found
 
 
+def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str) -> float:
+    """Weight of the rarest of the question's terms that a text lacks, as a share, 0 to 1, of that of its rarest term: the minimum over the languages.
+
+    Terms are weighted, and counted by a prefix match, as for `term_coverage`.
+    """
+    found = []
+    for query in analyzed:
+        if weights := _weights(query, question):
+            counted = _counted(weights, query.terms_of(text))
+            found.append(max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values()))
+    return round(min(found, default=0.0), 6)
+
+
 def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
     """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
     ordered: list[str] = []

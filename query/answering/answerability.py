@@ -1,0 +1,106 @@
+"""Answerability: how likely the hits hold an answer to a question, and whether the question is refused.
+
+It rests on the relevance of the best hit, on the sentences that would be quoted, and on what the question names that is not there. A logistic curve makes a
+probability of them, fitted for the embedder on open question sets (`index.embedding.calibrations`, `benchmarks.answerability`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from almanac.index.embedding.calibrations import AnswerCurve, answer_curve_of
+from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
+from almanac.query.answering.extractive import Picked
+from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.term_coverage import rarest_missing
+from almanac.schemas.reports import Hit
+
+LEAST_HITS = 5  # closest passages that are looked at, and shown beside a refusal
+_MOST_LOGIT = 6.0  # relevances of 0 and 1 are as sure as .0025 and .9975
+
+
+class Signs(NamedTuple):
+    """What a curve weighs.
+
+    `relevance` is the logit of the best hit's relevance; `cosine` that of the best sentence that would be quoted, in its context; `missing` the rarity of the
+    rarest word of the question that the best hit lacks, as a share of that of its rarest word; `names_absent` whether a name in the question occurs nowhere
+    in the version.
+    """
+
+    relevance: float
+    cosine: float
+    missing: float
+    names_absent: bool
+
+    def on(self, curve: AnswerCurve) -> float:
+        """Probability, 0 to 1, on a curve."""
+        logit = curve.intercept + sum(value * weight for value, weight in zip(self, curve.weights, strict=True))
+        return 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What is known of a question and its hits before sentences are picked.
+
+    Args:
+        closest: The best hits without thresholds, best first.
+        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or where a floor is set, which decides alone.
+        wanted: Number of hits to answer from.
+        chunks: Number of chunks of the version.
+        missing: As in `Signs`.
+        absent: What the question names that is not there.
+    """
+
+    closest: Sequence[Hit] = ()
+    curve: AnswerCurve | None = None
+    wanted: int = 0
+    chunks: int = 0
+    missing: float = 0.0
+    absent: Absent = NOTHING_ABSENT
+
+    def to_quote(self, passing: Sequence[Hit]) -> Sequence[Hit]:
+        """The hits to pick sentences from: where answerability decides, the closest ones, whether they pass the thresholds or not, else `passing`."""
+        return self.closest[: self.wanted] if self.curve is not None else passing
+
+    def likely(self, picked: Sequence[Picked]) -> float | None:
+        """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the sentences that would be quoted."""
+        if self.absent.things:
+            return 0.0
+        best = max((hit.relevance for hit in self.closest if hit.relevance is not None), default=None)
+        if best is None or self.curve is None or not picked:
+            return best
+        return round(_signs(best, picked, self).on(self.curve), 3)
+
+    def is_refused(self, likely: float | None) -> bool:
+        """Whether a question is refused, at this answerability."""
+        if self.absent.things:
+            return True
+        return self.curve is not None and likely is not None and likely < self.curve.refused_below(self.chunks)
+
+
+def grounds_of(retriever: Retriever, request: Request, *, decides: bool) -> Grounds:
+    """The grounds on which a question is answered or refused: one more search, without the thresholds of `request`, which has a vector.
+
+    `decides` is whether answerability may refuse, since no floor is set.
+    """
+    found = retriever.find(replace(request, k=max(request.k, LEAST_HITS), floor=None, thresholds=None))
+    if not found.hits:
+        return Grounds()
+    best = max(found.hits, key=lambda hit: hit.relevance or 0.0)
+    evidence = retriever.evidence(request.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
+    readings = retriever.opened.readings(request.text)
+    texts = [f"{hit.title} {hit.readable}" for hit in found.hits]
+    return Grounds(
+        closest=found.hits,
+        curve=answer_curve_of(retriever.opened.manifest.embedder, evidence.curve) if decides else None,
+        wanted=request.k,
+        chunks=len(retriever.opened.chunk_ids),
+        missing=rarest_missing(readings, request.text, f"{best.title} {best.readable}"),
+        absent=absent_from(request.text, retriever.languages.of_question(request.text).tag, readings, texts),
+    )
+
+
+def _signs(relevance: float, picked: Sequence[Picked], grounds: Grounds) -> Signs:
+    logit = math.log(max(relevance, 1e-6) / max(1 - relevance, 1e-6))
+    return Signs(max(-_MOST_LOGIT, min(_MOST_LOGIT, logit)), max(one.cosine for one in picked), grounds.missing, bool(grounds.absent.names))
