@@ -29,7 +29,7 @@ _NO_PLACES = frozenset({"center", "resolute", "phoenix", "turkey", "world"})
 _LEAST = 4  # letters of a word in a name: shorter ones are often abbreviations
 _ALIKE = 0.85  # likeness to a word of the hits from which on a name is that word misspelt: `Carrsoses`, `Carrosses`
 _NOUNS_CAPITALISED = frozenset({"de", "lb"})
-_TITLED = 0.6  # share of the longer words with a capital from which on it says nothing
+_TITLED = 0.6  # share of the words after the first with a capital from which on it says nothing
 
 
 class Absent(NamedTuple):
@@ -59,8 +59,8 @@ def absent_from(question: str, language: str | None, readings: "Sequence[Analyze
     sums = [one[0] for one in _SUM.finditer(question) if len(_WORD.findall(question.replace(one[0], " "))) <= _SUM_WORDS and not _is_in(one[0], shown)]
     codes = [code for code in _CODE.findall(question) if not _NO_CODE.fullmatch(code) and not any(_has_code(code, text) for text in shown)]
     is_told = language not in _NOUNS_CAPITALISED and not _is_titled(question)
-    called = [*(_NAME.findall(question) if is_told else ()), *_places_in(question, language)]
-    names = [name for name in called if _is_nowhere(name, language, readings, shown)]
+    called = [name for name in _NAME.findall(question) if not any(fold(word.casefold()) in _usual(language) for word in _WORD.findall(name))] if is_told else []
+    names = [name for name in (*called, *_places_in(question, language)) if _is_nowhere(name, readings, shown)]
     return Absent(list(dict.fromkeys([*sums, *codes])), list(dict.fromkeys(names)))
 
 
@@ -100,14 +100,14 @@ def _has_code(code: str, text: str) -> bool:
 
 def _is_titled(question: str) -> bool:
     """Whether a question is written Like a Title."""
-    words = [word for word in _WORD.findall(question) if len(word) >= _LEAST]
-    return len(words) > 2 and sum(word[0].isupper() for word in words) > _TITLED * len(words)
+    words = _WORD.findall(question)[1:]
+    return len(words) > 1 and sum(word[0].isupper() for word in words) > _TITLED * len(words)
 
 
-def _is_nowhere(name: str, language: str | None, readings: "Sequence[AnalyzedQuery]", shown: Sequence[str]) -> bool:
+def _is_nowhere(name: str, readings: "Sequence[AnalyzedQuery]", shown: Sequence[str]) -> bool:
     """Whether no row of the version has any word of a name, in the forms of any of its languages, and the hits have none that is almost alike."""
     words = [word for word in _WORD.findall(name) if len(word) >= _LEAST]
-    if not words or any(fold(word.casefold()) in _usual(language) for word in words) or any(_rows(word, one) for word in words for one in readings):
+    if not words or any(_rows(word, one) for word in words for one in readings):
         return False
     known = {fold(word.casefold()) for text in shown for word in _WORD.findall(text) if len(word) >= _LEAST}
     return not any(difflib.get_close_matches(fold(word.casefold()), known, 1, _ALIKE) for word in words)

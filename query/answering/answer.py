@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.answerability import Grounds
+from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.language import reply_language
@@ -246,7 +246,7 @@ class _Answering:
             dropped_sentences=dropped_sentences,
             note=self.note,
             searched=self.searched,
-            related=[] if answered else [_related(hit) for hit in self.grounds.closest],
+            related=[] if answered else [_related(hit) for hit in self.grounds.closest[:NEAREST]],
             answerability=self.grounds.likely([]) if likely is None else likely,
         )
 

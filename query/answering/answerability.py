@@ -16,7 +16,7 @@ from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.query.retrieval.term_coverage import rarest_missing
 from almanac.schemas.reports import Hit
 
-LEAST_HITS = 5  # closest passages that are looked at, and shown beside a refusal
+NEAREST = 5  # closest passages that are looked at, and shown beside a refusal
 _MOST_LOGIT = 6.0  # relevances of 0 and 1 are as sure as .0025 and .9975
 
 
@@ -45,8 +45,9 @@ class Grounds:
 
     Args:
         closest: The best hits without thresholds, best first.
-        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or where a floor is set, which decides alone.
+        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or a request sets the floor, which then decides alone.
         wanted: Number of hits to answer from.
+        floor: Minimum dense cosine of a hit to answer from.
         chunks: Number of chunks of the version.
         missing: As in `Signs`.
         absent: What the question names that is not there.
@@ -55,13 +56,16 @@ class Grounds:
     closest: Sequence[Hit] = ()
     curve: AnswerCurve | None = None
     wanted: int = 0
+    floor: float | None = None
     chunks: int = 0
     missing: float = 0.0
     absent: Absent = NOTHING_ABSENT
 
     def to_quote(self, passing: Sequence[Hit]) -> Sequence[Hit]:
-        """The hits to pick sentences from: where answerability decides, the closest ones, whether they pass the thresholds or not, else `passing`."""
-        return self.closest[: self.wanted] if self.curve is not None else passing
+        """The hits to pick sentences from: where answerability decides, the closest ones from the floor on, calibrated thresholds or not, else `passing`."""
+        if self.curve is None:
+            return passing
+        return [hit for hit in self.closest[: self.wanted] if self.floor is None or (hit.scores.get("dense") or 0.0) >= self.floor]
 
     def likely(self, picked: Sequence[Picked]) -> float | None:
         """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the sentences that would be quoted."""
@@ -82,9 +86,9 @@ class Grounds:
 def grounds_of(retriever: Retriever, request: Request, *, decides: bool) -> Grounds:
     """The grounds on which a question is answered or refused: one more search, without the thresholds of `request`, which has a vector.
 
-    `decides` is whether answerability may refuse, since no floor is set.
+    `decides` is whether answerability may refuse, since the request sets no floor of its own.
     """
-    found = retriever.find(replace(request, k=max(request.k, LEAST_HITS), floor=None, thresholds=None))
+    found = retriever.find(replace(request, k=max(request.k, NEAREST), floor=None, thresholds=None))
     if not found.hits:
         return Grounds()
     best = max(found.hits, key=lambda hit: hit.relevance or 0.0)
@@ -95,6 +99,7 @@ def grounds_of(retriever: Retriever, request: Request, *, decides: bool) -> Grou
         closest=found.hits,
         curve=answer_curve_of(retriever.opened.manifest.embedder, evidence.curve) if decides else None,
         wanted=request.k,
+        floor=request.floor,
         chunks=len(retriever.opened.chunk_ids),
         missing=rarest_missing(readings, request.text, f"{best.title} {best.readable}"),
         absent=absent_from(request.text, retriever.languages.of_question(request.text).tag, readings, texts),
