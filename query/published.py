@@ -339,12 +339,12 @@ class PublishedIndex:
             mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge, and answer without the documents where no
                 hit is confident.
             history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model sees the last six,
-                at most 4000 characters of each; retrieval and extractive answers use none.
+                at most 4000 characters of each. A question that continues earlier ones is searched for, and answered, together with them.
             **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine of a hit to answer from; default:
-                `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account, or, for extractive replies, the
-                answerability, where the embedder has a curve of it. `temperature` is that of the
-                model, 0 to 2; default: `generate.temperature`. `language` is the BCP 47 tag of the language that the model replies in; default: that of the
-                question, or, where it is too short to tell, of the user's earlier messages. Sentences quoted from the hits keep theirs.
+                `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account, or, for extractive
+                replies, the answerability, where the embedder has a curve of it. `temperature` is that of the model, 0 to 2; default:
+                `generate.temperature`. `language` is the BCP 47 tag of the language that the model replies in; default: that of the question, or, where it is
+                too short to tell, of the user's earlier messages. Sentences quoted from the hits keep theirs.
 
         Returns:
             The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says so, in the declared words

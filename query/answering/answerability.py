@@ -45,7 +45,8 @@ class Grounds:
 
     Args:
         closest: The best hits without thresholds, best first.
-        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or a request sets the floor, which then decides alone.
+        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or a request sets the floor, which then decides
+            alone.
         wanted: Number of hits to answer from.
         floor: Minimum dense cosine of a hit to answer from.
         chunks: Number of chunks of the version.
@@ -83,26 +84,28 @@ class Grounds:
         return self.curve is not None and likely is not None and likely < self.curve.refused_below(self.chunks)
 
 
-def grounds_of(retriever: Retriever, request: Request, *, decides: bool) -> Grounds:
+def grounds_of(retriever: Retriever, request: Request, asked: Request, *, decides: bool) -> Grounds:
     """The grounds on which a question is answered or refused: one more search, without the thresholds of `request`, which has a vector.
 
-    `decides` is whether answerability may refuse, since the request sets no floor of its own.
+    `asked` is the request for the question as it was spelt, by which hits are judged: a replaced word may find, and proves nothing. `decides` is whether
+    answerability may refuse, since the request sets no floor of its own.
     """
     found = retriever.find(replace(request, k=max(request.k, NEAREST), floor=None, thresholds=None))
     if not found.hits:
         return Grounds()
-    best = max(found.hits, key=lambda hit: hit.relevance or 0.0)
-    evidence = retriever.evidence(request.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
-    readings = retriever.opened.readings(request.text)
-    texts = [f"{hit.title} {hit.readable}" for hit in found.hits]
+    hits = found.hits if asked is request else retriever.judged(asked, found.hits, found.rivals)
+    best = max(hits, key=lambda hit: hit.relevance or 0.0)
+    evidence = retriever.evidence(asked.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
+    readings = retriever.opened.readings(asked.text)
+    texts = [f"{hit.title} {hit.readable}" for hit in hits]
     return Grounds(
-        closest=found.hits,
+        closest=hits,
         curve=answer_curve_of(retriever.opened.manifest.embedder, evidence.curve) if decides else None,
         wanted=request.k,
         floor=request.floor,
         chunks=len(retriever.opened.chunk_ids),
-        missing=rarest_missing(readings, request.text, f"{best.title} {best.readable}"),
-        absent=absent_from(request.text, retriever.languages.of_question(request.text).tag, readings, texts),
+        missing=rarest_missing(readings, asked.text, f"{best.title} {best.readable}"),
+        absent=absent_from(asked.text, retriever.languages.of_question(asked.text).tag, readings, texts),
     )
 
 

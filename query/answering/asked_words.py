@@ -15,7 +15,8 @@ _SPACELESS = ("zh", "ja")
 
 
 def _pattern(lines: str) -> re.Pattern[str]:
-    spaced, others = [], []
+    spaced: list[str] = []
+    others: list[str] = []
     for line in filter(None, map(str.strip, lines.split("\n"))):
         language, _, expressions = line.partition(" ")
         (others if language in _SPACELESS else spaced).append(fold(expressions.strip()))

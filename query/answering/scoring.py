@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from almanac.query.answering.asked import Kinds, Part, holds_any
+from almanac.query.answering.asked import Part, holds_any
+from almanac.query.answering.asked_words import Kinds
 from almanac.query.answering.figure_words import NOT
 from almanac.query.answering.sentences import Sentence
 from almanac.query.retrieval.overlap import Words, coverage, rarity

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.query.answering.answer import Question, stream_answer
+from almanac.query.answering.statements import StatementReader
 from almanac.query.answering.unknown import unknown_words
 from almanac.query.retrieval.question_language import question_language
-from almanac.query.answering.statements import StatementReader
 from almanac.schemas.reports import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
 
