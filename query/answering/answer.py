@@ -129,9 +129,7 @@ class _Answering:
     def _extracted(self) -> Iterator[str | Answer]:
         cuts_words = self.declaration.chunk.by == "words"
         hits = hits_to_quote(self.hits)
-        found = extract(
-            self.meant, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings, said=self.said
-        )
+        found = extract(self.meant, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings, said=self.said)
         chosen = [one.sentence for one in found.picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
