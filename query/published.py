@@ -233,11 +233,13 @@ class PublishedIndex:
             version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
             workspace: Restricts the search to chunks whose `retrieve.workspace` field has this value, in addition to `where`. Default: no restriction.
             parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the query.
+            history: Earlier messages of the conversation, as in `ask`.
             explain: Whether the result contains the trace: the steps of the search with their durations in milliseconds.
 
         Returns:
-            At most `k` hits of one version, with the version's name, and a note where the embedder hardly knows the language of the query. Fewer hits where too
-            few chunks match, or where `floor`, `retrieve.share` or `retrieve.one_per_document` leave some out; none where nothing matches.
+            At most `k` hits of one version, with the version's name, the text that was `searched` for where it is not the query, and a note where the embedder
+            hardly knows the language of the query. Fewer hits where too few chunks match, or where `floor`, `retrieve.share` or `retrieve.one_per_document`
+            leave some out; none where nothing matches.
 
             Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its score). With `retrieve.diversity` and without
             `retrieve.expand`, they come in the order in which maximal marginal relevance selects them. `rank` counts from 1.
@@ -267,8 +269,8 @@ class PublishedIndex:
             Retriable: The server of the embedder is overloaded or failing (408, 409, 425, 429, 5xx), also after retries.
             OperationalError: The embedder or its server refuses the query or returns unusable vectors, or the reranker returns unusable scores.
 
-            If the model that writes other wordings (`retrieve.expand`) fails for any other reason than its key, address or name, nothing is raised: the search
-            goes on with the query alone, and the trace and the log contain the reason.
+            If the model that writes other wordings (`retrieve.expand`), or rewrites a question with a history, fails for any other reason than its key, address
+            or name, nothing is raised: the search goes on without, and the trace and the log contain the reason.
         """
         with self.reading(version) as retriever:
             question = without_invisible(query)
@@ -339,7 +341,8 @@ class PublishedIndex:
             mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge, and answer without the documents where no
                 hit is confident.
             history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model sees the last six,
-                at most 4000 characters of each. A question that continues earlier ones is searched for, and answered, together with them.
+                at most 4000 characters of each. A question that continues earlier ones is searched for with them (`Answer.searched`): as the declared model
+                rewrites it, else together with the user's last questions, where that finds more than the question alone.
             **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine of a hit to answer from; default:
                 `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account, or, for extractive
                 replies, the answerability, where the embedder has a curve of it. `temperature` is that of the model, 0 to 2; default:

@@ -152,10 +152,13 @@ class Search:
     def _respelt(self, question: str, request: Request) -> Respelt:
         retriever = self._retriever
         tags = {question_language(question), *map(primary_tag, retriever.languages.tags)} - {None, "und", ""}
-        with self._steps.step("spelling") as told:
+        steps = Retrieved()
+        with steps.step("spelling") as told:
             vocabulary = retriever.vocabulary(request.workspace)
             respelt = respell(question, vocabulary, retriever.is_indexed, retriever.is_same_word, [tag for tag in tags if tag])
             told["replaced"] = respelt.replaced
+        if respelt.replaced:
+            self._steps.trace += steps.trace
         return respelt
 
     def _in_other_wordings(self, request: Request) -> Retrieved:

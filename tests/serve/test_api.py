@@ -95,7 +95,8 @@ def test_options_reach_the_model_and_the_search(api: httpx.Client, mistral: Loop
     history = [{"role": "user", "content": "Tell me about dogs."}, {"role": "assistant", "content": "They stay outside."}]
     options = {"temperature": 1.25, "retrievalK": 1, "mode": "kb-llm"}
     answer = api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "history": history, "options": options}).json()
-    asked = next(one for one in mistral.asked if "messages" in one)
+    *_, rewriting, asked = (one for one in mistral.asked if "messages" in one)
+    assert (rewriting["temperature"], "Next message of the user" in str(rewriting["messages"])) == (0, True)
     assert asked["temperature"] == 1.25
     assert [message["content"] for message in asked["messages"]].count("Tell me about dogs.") == 1
     assert "[2]" not in str(asked["messages"])
