@@ -14,6 +14,10 @@ KBs = Annotated[
         show_default=False,
     ),
 ]
+After = Annotated[
+    list[str] | None,
+    typer.Option("--after", metavar="QUESTION", help="a question asked before, which this one may continue; repeatable, oldest first", show_default=False),
+]
 Env = Annotated[str | None, typer.Option("--env", metavar="ENV", help="overlay KB.ENV.yaml beside the declaration; also ALMANAC_ENV", show_default=False)]
 Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="moves all of data/; also ALMANAC_DATA", show_default=False)]
 Project = Annotated[

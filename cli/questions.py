@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from almanac.cli.options import KB, Data, Env, Floor, Json, KBs, Parts, SearchMode, TopK, Version, Workspace
+from almanac.cli.options import KB, After, Data, Env, Floor, Json, KBs, Parts, SearchMode, TopK, Version, Workspace
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
@@ -27,6 +27,7 @@ def search(
     mode: SearchMode = None,
     workspace: Workspace = None,
     part: Parts = None,
+    after: After = None,
     explain: Annotated[bool, typer.Option("--explain", help="show every part of each score, and the trace of the query")] = False,
     version: Version = None,
     env: Env = None,
@@ -39,7 +40,7 @@ def search(
     named, query = _split(kb, query, "query")
     with _open(named, data=data, version=version, env=env) as index:
         result = index.search(
-            query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), explain=explain
+            query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), explain=explain
         )  # fmt: skip
     if as_json:
         print_json(result)
@@ -63,6 +64,7 @@ def ask(
     floor: Floor = None,
     workspace: Workspace = None,
     part: Parts = None,
+    after: After = None,
     version: Version = None,
     env: Env = None,
     data: Data = None,
@@ -73,7 +75,7 @@ def ask(
 
     named, question = _split(kb, question, "question")
     with _open(named, data=data, version=version, env=env) as index:
-        answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), language=language)
+        answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), language=language)
     if as_json:
         print_json(answer)
         return
@@ -138,6 +140,11 @@ def _versions(found: Answer | SearchResult) -> str:
 
 def _indented(lines: str) -> str:
     return "\n".join(f"      {line}" for line in lines.split("\n"))
+
+
+def _asked(before: list[str] | None) -> list[dict[str, str]]:
+    """Earlier questions as messages of a conversation."""
+    return [{"role": "user", "content": text} for text in before or ()]
 
 
 def _left_out(count: int) -> str:

@@ -90,6 +90,7 @@ class SeveralIndexes:
         version: str | None = None,
         workspace: str | None = None,
         parts: Mapping[str, str] | None = None,
+        history: History = (),
         explain: bool = False,
     ) -> SearchResult:
         """Searches every base for the chunks that match a query best.
@@ -103,6 +104,7 @@ class SeveralIndexes:
             version: Has to be None: a version belongs to one base.
             workspace: As there.
             parts: As there.
+            history: As there. Each base decides for itself whether the query continues it.
             explain: Whether the result contains the traces, each step with its `kb`.
 
         Returns:
@@ -118,7 +120,7 @@ class SeveralIndexes:
         for index in self.indexes:
             with _about(index):
                 found[index.declaration.name] = index.search(
-                    query, k=wanted, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts, explain=explain
+                    query, k=wanted, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts, history=history, explain=explain
                 )
         hits = merge({kb: result.hits for kb, result in found.items()}, wanted)
         best = found[_best(hits, next(iter(found)))]

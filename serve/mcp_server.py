@@ -163,7 +163,9 @@ class KnowledgeServer(Server[Workers]):
         if name == "ask":
             asked = read_arguments(AskArguments, arguments)
             require_length("question", asked.question, longest)
-            return as_result(self._catalog.asked(asked.kb).ask(asked.question, mode=asked.mode, workspace=workspace))
+            require_length("history", "".join(one.content for one in asked.history), longest)
+            history = [one.model_dump() for one in asked.history]
+            return as_result(self._catalog.asked(asked.kb).ask(asked.question, mode=asked.mode, history=history, workspace=workspace))
         searches = {search_name(kb): kb for kb in self._catalog.names()}
         if name == SEARCH_SEVERAL and len(searches) > 1:
             several = read_arguments(SearchSeveralArguments, arguments)

@@ -13,6 +13,7 @@ from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import Answer, Confidence, SearchResult
 from almanac.serve.mcp_resources import passage_uri
+from almanac.serve.messages import Message
 from almanac.serve.problems import ProblemDetails
 
 SEARCH_SEVERAL = "search"
@@ -49,11 +50,12 @@ class AskArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str = Field(min_length=1, description="one question, complete in itself")
+    question: str = Field(min_length=1, description="one question; complete in itself, unless history has what it continues")
     kb: _KBs = Field([], description="which knowledge base answers: one, or a list of those that may have the answer")
     mode: Literal["kb-only", "kb-llm"] = Field(
         "kb-only", description="kb-only: from the documents alone, else 'I don't know'; kb-llm: the declared model may add what it knows, and says so"
     )
+    history: list[Message] = Field([], max_length=100, description="earlier messages that the question continues, oldest first; nothing is remembered")
 
 
 class Result(BaseModel):
@@ -261,7 +263,7 @@ do not fill the gap with a guess. `related` then has the closest passages; they 
 that was searched for instead of the question as you put it: say so.
 
 Use it for a finished, cited answer. To read passages yourself, to compare them or to put several together, use the search tool of the knowledge base. \
-Each question has to be complete in itself: earlier ones are not remembered.
+Earlier questions are not remembered: a question is complete in itself, or comes with the messages that it continues as `history`.
 
 Knowledge bases; several may be asked at once:
 {bases}"""

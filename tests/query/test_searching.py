@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from almanac.cli.questions import ask, search
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.spelling import Respelt
@@ -141,3 +142,11 @@ def test_what_is_searched_for_shows_no_word_of_another_workspace(tmp_path_factor
     with open_index(path, data=base.data) as index:
         assert index.search("confidental takovers", workspace="sales").searched is None
         assert index.search("confidental takeover", workspace="legal").searched == "confidential takeover"
+
+
+def test_the_command_line_takes_what_was_asked_before(index: PublishedIndex, capsys: pytest.CaptureFixture[str]) -> None:
+    asked, data = str(index.declaration.path), index.folder.parents[1]
+    ask(asked, "And for a child?", after=[_HANOI[0]["content"]], data=data, as_json=True)
+    assert json.loads(capsys.readouterr().out)["searched"] == f"{_HANOI[0]['content']} And for a child?"
+    search(asked, "And for a child?", after=[_HANOI[0]["content"]], explain=True, data=data)
+    assert "follow-up" in capsys.readouterr().out
