@@ -1,7 +1,7 @@
 """Answerability: how likely the hits hold an answer to a question, and whether the question is refused.
 
 It rests on the relevance of the best hit, on the sentences that would be quoted, and on what the question names that is not there. A logistic curve makes a
-probability of them, fitted for the embedder on open question sets (`index.embedding.calibrations`, `benchmarks.answerability`).
+probability of them, fitted for the embedder on open question sets (`index.embedding.calibrations`).
 """
 
 import math
