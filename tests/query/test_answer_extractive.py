@@ -323,3 +323,11 @@ def test_a_hit_of_little_relevance_is_not_quoted_beside_a_relevant_one() -> None
     about, beside, unknown = (hit.model_copy(update={"relevance": value}) for hit, value in ((about, 0.9), (beside, 0.1), (unknown, None)))
     assert hits_to_quote([beside, about, unknown]) == [about, unknown]
     assert hits_to_quote([beside]) == [beside]
+
+
+def test_a_sentence_too_long_to_be_quoted_is_parted_at_its_semicolons() -> None:
+    clauses = [
+        f"the {name} of the house keeps {'every letter and ' * 8}a book of accounts{end}" for name, end in (("steward", ";"), ("cook", ";"), ("groom", "."))
+    ]
+    assert _texts(make_hit(1, " ".join(clauses))) == clauses
+    assert _texts(make_hit(1, "It rains; we stay.")) == ["It rains; we stay."]
