@@ -15,6 +15,7 @@ from almanac.query.answering.asked_words import (
     ASKING,
     BEFORE_CLAUSE,
     CLAUSE,
+    CONDITION,
     FURTHER,
     JOINING,
     NAMED,
@@ -42,6 +43,7 @@ class Part(NamedTuple):
 
 
 _MOST_PARTS = 3
+_COMMAS = frozenset(",;，、")
 
 _FREE = re.compile(
     r"\b(?:free(?! of\b(?! charge))|gratis|gratuit\w*|kostenlos\w*|kostenfrei|umsonst|grátis|miễn phí|бесплатн\w*)\b|חינם|ללא תשלום|مجان\w*|免费|免費|無料",
@@ -66,7 +68,8 @@ def asked_parts(question: str) -> list[Part]:
     begin = polite.end() if (polite := POLITE.match(plain)) else 0
     spans: list[tuple[int, int]] = []
     for found in FURTHER.finditer(plain, begin):
-        if len(spans) < _MOST_PARTS - 1 and _opens(plain[found.end() :]) and _asks(plain[begin : found.start()]):
+        is_comma = found[0].strip() in _COMMAS
+        if len(spans) < _MOST_PARTS - 1 and _opens(plain[found.end() :]) and _asks(plain[begin : found.start()], is_comma=is_comma):
             spans.append((begin, found.start()))
             begin = found.end()
     spans.append((begin, len(plain)))
@@ -147,8 +150,12 @@ def _opens(plain: str) -> bool:
     return False
 
 
-def _asks(plain: str) -> bool:
-    return _first(plain) is not None or YES_OR_NO.search(plain.lstrip("¿¡ ")) is not None or any(pattern.search(plain) for _, pattern in NAMED)
+def _asks(plain: str, *, is_comma: bool) -> bool:
+    """Whether a first part asks something. Before a mere comma a noun may be part of a date, and "when it rains" a condition."""
+    plain = plain.lstrip("¿¡ ")
+    if is_comma and CONDITION.match(plain):
+        return False
+    return _first(plain) is not None or YES_OR_NO.search(plain) is not None or (not is_comma and any(pattern.search(plain) for _, pattern in NAMED))
 
 
 class _Read:

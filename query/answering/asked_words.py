@@ -227,6 +227,11 @@ BEFORE_CLAUSE = re.compile(
     r"(?:[.,;:!?¿(、，。-]|\b(?:and|et|y|und|en|va|is|are|c'est|est|es|ist|do|to|of|by|from|until|since|in|at|de|a|an|um|seit|bis|per|da|para|van|tot))\s*$"
 )
 
+# Words for "when" at the beginning of a clause that asks nothing: "When many are arrested, what is done?"
+CONDITION = re.compile(
+    fold(r"(?:when (?!do|does|did|is|are|was|were|will|can|could|should|may|must)|quand (?!\w+-|est-ce)|cuando |quando |wanneer |als |wenn |когда |khi )")
+)
+
 # What is asked for by a noun: "opening hours", "prix du parking".
 NAMED = _table(
     {

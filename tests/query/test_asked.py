@@ -52,7 +52,14 @@ def test_a_question_of_two_parts_is_told_apart(question: str, parts: list[tuple[
 
 
 @pytest.mark.parametrize(
-    "question", ["Bread and butter, please?", "Do you take dogs and cats?", "What do I get for a desk and for the internet?", "I was ill and can't come."]
+    "question",
+    [
+        "Bread and butter, please?",
+        "Do you take dogs and cats?",
+        "What do I get for a desk and for the internet?",
+        "I was ill and can't come.",
+        "When many are arrested, what is done?",
+    ],
 )
 def test_a_conjunction_alone_makes_no_second_part(question: str) -> None:
     assert len(asked_parts(question)) == 1
