@@ -21,7 +21,7 @@ _SENTENCES = 3
 _CHARACTERS = 380  # maximum length of a reply of several sentences
 # A further sentence is added only if its score is nearly that of the best one, in standard deviations of the cosines (`scoring`): in the same passage; in
 # another one, which may be about something else and has to have at least half the word overlap; and beside one that holds what is asked for, where it has to
-# hold it, too. Share of replies of at most 400 characters with the answer, as in `scoring`, and their mean length:
+# hold it, too. Share of replies of at most 400 characters with the answer, as in `scoring` without kin of words, and their mean length:
 #                              examples e5  MiniLM     XQuAD e5  MiniLM     characters
 #   as implemented                  .660     .586        .840     .800         235
 #   half these distances            .648     .568        .824     .791         208
