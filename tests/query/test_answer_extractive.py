@@ -257,7 +257,7 @@ def test_a_question_gets_the_line_that_holds_what_it_asks_for_and_nothing_beside
 
 
 def test_a_label_is_asked_for_by_a_word_of_its_kind_though_other_lines_hold_hours() -> None:
-    passage = _TOUR + "\n\nDescription:\nPick-up from the hotels between 7:45 and 8:15.\n\n- The junk is back at 14:30."
+    passage = _TOUR + "\n\nDescription:\nPick-up from hotels between 7:45 and 8:15.\n\n- Back in Tuần Châu at 14:30."
     assert ask("When does the junk depart?", [_tour(passage=passage)]).reply == "Departure: 14/11/2026 [1]"
 
 
