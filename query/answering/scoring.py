@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float32]
 #   without _HIT                                .660     .580         .840     .796
 #   without the smaller ones, below _TITLE      .642     .580         .840     .798
 #   raw cosine and overlap among hits alone     .562     .469         .702     .713   (and up to 1,200 characters)
-# Weights were chosen on these questions: the larger ones near a softmax regression on which sentence has the answer, _TITLE, _NAMES and _BESIDE by hand. Half to
+# Weights were chosen on these questions: larger ones near a softmax regression on which sentence has the answer, _TITLE, _NAMES and _BESIDE by hand. Half to
 # twice as large, those tried (not _TITLE, where nothing changes up to 3) changed a share by .012 at most. On 143 questions of ClapNQ that took no part, with
 # MiniLM, a sentence that judges selected was quoted for .888, measured without kin of words, and for .643 as in the last row.
 _SPREAD = 0.01  # added to that deviation: two sentences are not far apart because there are no others
