@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from almanac.query.answering.answer import History, Question, answer, stream_answer
+from almanac.query.answering.answerability import NEAREST
 from almanac.query.answering.pathways import require_mode
 from almanac.query.published import Asked, Embedders, PublishedIndex, open_index
 from almanac.query.retrieval.retriever import SearchMode
@@ -163,15 +164,17 @@ class SeveralIndexes:
             with _about(index):
                 found[index.declaration.name] = index.question(text, mode=mode, history=history, **given)
         hits = merge({kb: question.hits for kb, question in found.items()}, wanted)
-        best = _best(hits, first.declaration.name)
+        closest = merge({kb: question.grounds.closest for kb, question in found.items()}, max(wanted, NEAREST))
+        best = _best(hits if first.has_model else closest, first.declaration.name)
         question = replace(
             found[best],
             declaration=self._written_by(found[first.declaration.name]),
             generator=found[first.declaration.name].generator,
             hits=[self._with_language(hit) for hit in hits],
+            grounds=found[best].grounds.beside([one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]),
             is_confident=any(one.is_confident for one in found.values()),
         )
-        return _Merged(question, {hit.chunk_id: hit for hit in hits}, {kb: one.version for kb, one in found.items()}, best)
+        return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits)}, {kb: one.version for kb, one in found.items()}, best)
 
     def _written_by(self, first: Question) -> Any:
         """The declaration that an answer is written by: that of the first base, of whose content the others' languages and chunks are not."""
@@ -201,8 +204,7 @@ class SeveralIndexes:
         sources = [
             source.model_copy(update={"kb": merged.hits[source.chunk_id].kb, "metadata": merged.hits[source.chunk_id].metadata}) for source in found.sources
         ]  # fmt: skip
-        bases = {chunk_id: hit.kb for chunk_id, hit in merged.hits.items()}
-        related = [one.model_copy(update={"kb": bases.get(one.chunk_id, merged.best)}) for one in found.related]
+        related = [one.model_copy(update={"kb": merged.hits[one.chunk_id].kb if one.chunk_id in merged.hits else merged.best}) for one in found.related]
         cited = {source.kb for source in sources}
         titles = ", ".join(index.title for index in self.indexes if index.declaration.name in cited)
         told = {"kb": merged.best, "version": merged.versions[merged.best], "versions": dict(merged.versions), "sources": sources, "related": related}

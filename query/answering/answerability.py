@@ -62,6 +62,14 @@ class Grounds:
     missing: float = 0.0
     absent: Absent = NOTHING_ABSENT
 
+    def beside(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
+        """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what each of `others` lacks."""
+        things, names = ([one for one in own if all(one in other for other in those)] for own, those in (
+            (self.absent.things, [other.absent.things for other in others]),
+            (self.absent.names, [other.absent.names for other in others]),
+        ))  # fmt: skip
+        return replace(self, closest=closest, absent=Absent(things, names))
+
     def to_quote(self, passing: Sequence[Hit]) -> Sequence[Hit]:
         """The hits to pick sentences from: where answerability decides, the closest ones from the floor on, calibrated thresholds or not, else `passing`."""
         if self.curve is None:

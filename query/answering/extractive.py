@@ -33,6 +33,7 @@ _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on
 _ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
 # Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
 _LEAST_SHARE = 0.15
+_FIRST = 2
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _POINTING = re.compile(
     r"(?:it|its|they|their|this|these|that|those|he|she|his|her|there|both|neither|il|elle|ils|elles|ce|cela|cette|ces|son|sa|ses|leurs?|celui-ci|celle-ci"
@@ -129,9 +130,12 @@ def extract(
 
 
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits to pick sentences from, in their order: those whose relevance is at least .15 of the best one's; all where relevance is not known."""
+    """The hits to pick sentences from, in their order: the first two, and those whose relevance is at least .15 of the best one's.
+
+    All of them where relevance is not known. Among few chunks, the relevance of a hit that ranks lower may be many times that of the first one.
+    """
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
-    return [hit for hit in hits if hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
+    return [hit for rank, hit in enumerate(hits) if rank < _FIRST or hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
 
 
 def _with_head(sentence: Sentence, hits: Sequence[Hit]) -> list[Sentence]:

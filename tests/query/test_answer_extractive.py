@@ -324,9 +324,11 @@ def test_a_question_in_a_record_is_the_context_of_its_answer() -> None:
 
 
 def test_a_hit_of_little_relevance_is_not_quoted_beside_a_relevant_one() -> None:
-    about, beside, unknown = (make_hit(rank, text) for rank, text in enumerate(("A.", "B.", "C."), start=1))
-    about, beside, unknown = (hit.model_copy(update={"relevance": value}) for hit, value in ((about, 0.9), (beside, 0.1), (unknown, None)))
-    assert hits_to_quote([beside, about, unknown]) == [about, unknown]
+    first, about, beside, unknown = (
+        make_hit(rank, text).model_copy(update={"relevance": value})
+        for rank, (text, value) in enumerate((("A.", 0.01), ("B.", 0.9), ("C.", 0.1), ("D.", None)), start=1)
+    )
+    assert hits_to_quote([first, about, beside, unknown]) == [first, about, unknown], "the first two are, whatever their relevance"
     assert hits_to_quote([beside]) == [beside]
 
 
