@@ -20,7 +20,6 @@ from almanac.query.answering.refusal import is_refusal
 from almanac.query.answering.sentences import split
 from almanac.query.answering.support import SupportedReply
 from almanac.query.answering.unknown import unknown_words
-from almanac.query.retrieval.question_language import likelier_language
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.reports import Answer, Citation, Hit, Related
@@ -109,7 +108,7 @@ class _Answering:
         self.meant = question.picked_for or question.text
         self.said = last_reply(question.history) if question.is_more else ""
         self.language = reply_language(question.text, question.history, question.language)
-        self.unknown = unknown_words(question.declaration, self.language or likelier_language(question.text, ("en", question.declaration.language)))
+        self.unknown = unknown_words(question.declaration, question.text, self.language)
         require_mode(question.mode, is_generated=question.generator is not None)
         self.lowest, self.readings = question.lowest, question.readings
         self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)

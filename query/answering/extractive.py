@@ -34,6 +34,7 @@ _ECHO = 0.6  # minimum share of a sentence's words in the question from which on
 # Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
 _LEAST_SHARE = 0.15
 _FIRST = 2
+_SECOND = 0.5  # share of the best score that the next sentence has to have, to be quoted for a part of a question beside it
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _POINTING = re.compile(
     r"(?:it|its|they|their|this|these|that|those|he|she|his|her|there|both|neither|il|elle|ils|elles|ce|cela|cette|ces|son|sa|ses|leurs?|celui-ci|celle-ci"
@@ -112,7 +113,9 @@ def extract(
     missing = []
     if len(parts) > 1:
         for part, one in zip(parts, scored, strict=True):
-            best = int(np.argmax(one.scores))
+            best, second = (int(i) for i in [*np.argsort(-one.scores, kind="stable"), -1][:2])
+            if best in chosen and one.holds[best] is None and second >= 0 and one.scores[second] >= _SECOND * one.scores[best]:
+                best = second  # what answers another part may answer this one, too; where that cannot be told, both are quoted
             if one.holds[best] is False:
                 missing.append(part.text)
             else:

@@ -1,6 +1,7 @@
 """The reply where nothing answers a question: the declared words, else a sentence in the language of the question."""
 
 from almanac.index.lexical.analyzer import primary_tag
+from almanac.query.retrieval.question_language import likelier_language
 from almanac.schemas.declaration import Declaration
 
 _WORDS = {
@@ -34,14 +35,15 @@ _WORDS = {
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he"}
 
 
-def unknown_words(declaration: Declaration, language: str | None) -> str:
+def unknown_words(declaration: Declaration, question: str, language: str | None) -> str:
     """What is replied where nothing answers a question.
 
     Args:
         declaration: The declaration. Its `answer.unknown` is used as it stands.
-        language: BCP 47 tag of the language of the question; None where it is not known. Without words in it, the reply is English.
+        question: The question.
+        language: BCP 47 tag of its language; None where it is not sure: then it is the likeliest. Without words in it, the reply is English.
     """
     if declaration.answer.unknown is not None:
         return declaration.answer.unknown
-    tag = primary_tag(language or "en")
+    tag = primary_tag(language or likelier_language(question, ("en", declaration.language), _WORDS) or "en")
     return _WORDS.get(_ALSO_CALLED.get(tag, tag), _WORDS["en"]).format(title=declaration.title or declaration.name)

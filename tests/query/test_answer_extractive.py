@@ -266,6 +266,12 @@ def test_each_part_of_a_question_gets_its_answer() -> None:
     assert found.reply == "Departure: 14/11/2026 [1] Price, adult: 9.500.000 ₫ [1]"
 
 
+def test_two_parts_that_one_sentence_suits_best_get_the_next_one_too() -> None:
+    hit = make_hit(1, "The watch asks for its code to pay, once a day. Pay by holding the watch to the till. It has a strap.")
+    found = ask("How do I pay with the watch, and why does the watch ask for its code?", [hit])
+    assert found.reply == "The watch asks for its code to pay, once a day. [1] Pay by holding the watch to the till. [1]"
+
+
 @pytest.mark.parametrize(
     ("question", "missing"),
     [

@@ -41,7 +41,7 @@ def _streamed(question: str, hits: list[Hit], reply: str, size: int, mode: str =
 def test_what_no_passage_states_is_left_out(case: dict[str, Any]) -> None:
     hits = _hits(case["passages"])
     answer = ask(case["question"], hits, generator=Says(case["reply"]))
-    refusal = unknown_words(declared(), question_language(case["question"]))
+    refusal = unknown_words(declared(), case["question"], question_language(case["question"]))
     assert (answer.reply, answer.dropped_sentences) == (case["expected"] or refusal, case["dropped"])
     assert answer.answered == (case["expected"] is not None)
     assert [source.marker for source in answer.sources] == list(dict.fromkeys(m for m in ("[1]", "[2]") if m in answer.reply))

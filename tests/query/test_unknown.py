@@ -18,6 +18,8 @@ from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
         ("איך אופים לחם מחמצת בבית?", "en", "לא מצאתי תשובה לשאלה הזאת ב-The rules."),
         ("Làm thế nào để nướng bánh mì chua ở nhà?", "en", "Tôi không tìm thấy câu trả lời cho câu hỏi này trong The rules."),
         ("Bawo ni mo ṣe le ṣe akara ni ile mi loni?", "en", UNKNOWN),  # Yoruba
+        ("¿En qué fecha murió Luis XIV?", "fr", "No encontré respuesta a esto en The rules."),  # Spanish with a probability of .5
+        ("tour to bangkok", "en", UNKNOWN),  # likeliest Lingala
         ("17 × 23", "fr", UNKNOWN),
         ("prix", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # too short to tell, and nearer to French than to English
     ],
@@ -45,6 +47,6 @@ def test_a_model_refuses_in_the_declared_words_whatever_they_say(mode: str, is_c
 
 @pytest.mark.parametrize("tag", sorted(_WORDS))
 def test_default_words_are_taken_for_a_refusal_where_a_model_writes_them(tag: str) -> None:
-    words = unknown_words(declared(title="Rules"), tag)
+    words = unknown_words(declared(title="Rules"), "", tag)
     assert "Rules" in words
     assert is_refusal(f"{words} Sorry.", is_cited=False, unknown=words)
