@@ -27,10 +27,10 @@ class Floor(NamedTuple):
 
 
 _FLOORS = {
-    "products": Floor("eaa86461ea24", 0.9375, 3),
-    "handbook": Floor("8a1e314fe97d", 0.8125, 3),
-    "workspace": Floor("024362172521", 1.0, 3),
-    "versailles": Floor("7cd05c2dbb1f", 0.944444, 2),
+    "products": Floor("be7190cd78ef", 0.921875, 4),
+    "handbook": Floor("c80ed6e9b714", 0.833333, 9),
+    "workspace": Floor("e847d1c16574", 0.907692, 6),
+    "versailles": Floor("3bfa8b5ad9ff", 0.893939, 5),
 }
 
 
