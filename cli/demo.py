@@ -21,7 +21,7 @@ from almanac.schemas.reports import Recall, RunReport
 _PORT = 8765
 _QUESTIONS = {  # for each, one that its content answers and one that it does not
     "voyago": ("Can my six-year-old paddle a boat in the bay south of Hạ Long?", "What is the capital of Mongolia?"),
-    "products": ("Why does my laptop refuse to fill its battery past four fifths?", "Which colours does the electric bicycle come in?"),
+    "products": ("Is a plug in the box of the watch, and how long does it take to charge?", "Which colours does the electric bicycle come in?"),
     "handbook": ("How many days of annual leave do I have?", "Who won the football match last night?"),
     "workspace": ("What are the best practices for AI ethics?", "How do I bake sourdough bread?"),
     "versailles": ("Quel est le tarif pour un enfant de 10 ans ?", "Comment réparer un moteur de bateau à vapeur ?"),
@@ -75,7 +75,7 @@ def demo(data: Data = None) -> None:
     runs = [(r.kb, r.version, r.outcome.replace("_", " "), r.items.added, r.items.unchanged, r.items.quarantined, r.chunks.total) for r in reports]
     say()
     print_table("Runs", ("name", "version", "outcome", "new", "same", "rejects", "chunks"), runs)
-    print_table("Golden questions", ("name", "k", "recall@k", "answered", "without an answer", "abstained"), [_measured(kb, *answers[kb]) for kb in chosen])
+    print_table("Golden questions", ("name", "questions", "k", "recall@k"), [_measured(kb, *answers[kb]) for kb in chosen])
     bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [kb for kb, (is_well, _, _) in answers.items() if not is_well]
     if bad:
         say(f"The demo did not go as it should: {', '.join(bad)}")
@@ -143,4 +143,4 @@ def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Re
 
 def _measured(kb: str, _is_well: bool, recall: Recall, k: int) -> tuple[object, ...]:
     found = f"{recall.recall:.0%}" if recall.recall is not None else None
-    return (kb, k, found, f"{recall.answered} of {recall.questions}", recall.unanswerable, f"{recall.abstained} of {recall.unanswerable}")
+    return (kb, recall.questions, k, found)
