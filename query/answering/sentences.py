@@ -55,6 +55,7 @@ _LABEL = re.compile(r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Rispo
 # A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of video."
 _LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：](?:\*\*)?\s+(?=\S)")
 _LABELLED_LENGTH = 240
+_HEAD_LENGTH = 40  # characters of a list item's first sentence up to which it is the head of the others
 _TOO_LONG = 380
 _SEMICOLON = re.compile(r"\s?[;；؛](?:\s+|(?<=；))(?=\S)")
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
@@ -325,8 +326,10 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
     start = mark.end() if mark else start
     spans = [(start + first, start + last) for first, last in split(text[start:end], language)]
     label = _LABELLED.match(text, start, end)
-    if label and len(spans) > 1 and spans[-1][1] - start <= _LABELLED_LENGTH and not text[start:end].rstrip().endswith((*_QUESTION_END, *_COLON)):
-        spans = [(start, spans[-1][1])]  # "Battery: 62 Wh. 13 hours of video."
+    is_headed = is_item is not None and len(spans) > 1 and spans[0][1] - spans[0][0] <= _HEAD_LENGTH
+    is_one = (label or is_headed) and len(spans) > 1 and spans[-1][1] - start <= _LABELLED_LENGTH
+    if is_one and not any(text[slice(*span)].endswith((*_QUESTION_END, *_COLON)) for span in spans):
+        spans = [(start, spans[-1][1])]  # "Battery: 62 Wh. 13 hours of video.", "- A person decides. No model of ours sets a fee."
     spans = [clause for span in spans for clause in _clauses(text, span)]
     if not is_item:
         under.lead = under.head = ""

@@ -266,6 +266,11 @@ def test_each_part_of_a_question_gets_its_answer() -> None:
     assert found.reply == "Departure: 14/11/2026 [1] Price, adult: 9.500.000 ₫ [1]"
 
 
+def test_the_short_first_sentence_of_a_list_item_is_quoted_with_the_others() -> None:
+    hit = make_hit(1, "1. A person decides. No model of ours refuses a reader.\n2. Explain it. For every suggestion we show three records.")
+    assert ask("who decides", [hit]).reply == "A person decides. No model of ours refuses a reader. [1]"
+
+
 def test_two_parts_that_one_sentence_suits_best_get_the_next_one_too() -> None:
     hit = make_hit(1, "The watch asks for its code to pay, once a day. Pay by holding the watch to the till. It has a strap.")
     found = ask("How do I pay with the watch, and why does the watch ask for its code?", [hit])
