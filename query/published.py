@@ -16,7 +16,7 @@ from almanac.index.embedding.embedder import Embedder, describe_embedder, load_e
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
-from almanac.query.answering.answerability import grounds_of
+from almanac.query.answering.answerability import NEAREST, grounds_of
 from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
 from almanac.query.models.embedding_cache import CachingEmbedder
@@ -411,7 +411,7 @@ class PublishedIndex:
         def request_for(question: str) -> Request:
             request = self._request(retriever, question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
             vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-            return replace(request, vector=vector, thresholds=self.embedder.score_thresholds if chosen is None else None)
+            return replace(request, vector=vector, thresholds=self.embedder.score_thresholds if chosen is None else None, closest=NEAREST)
 
         found = self._search(retriever, request_for, is_conversation=bool(history)).find(text, history)
         defaults = self.embedder.score_thresholds
@@ -431,7 +431,7 @@ class PublishedIndex:
             history=history,
             language=asked.get("language"),
             note=self._note(retriever, text, found.request.mode),
-            grounds=grounds_of(retriever, found.request, found.asked, decides=asked.get("floor") is None),
+            grounds=grounds_of(retriever, found.asked, found.closest, decides=asked.get("floor") is None),
             readings=retriever.opened.readings(without_invisible(found.picked_for or text)),
             searched=found.question if found.question != text else None,
             picked_for=found.picked_for,

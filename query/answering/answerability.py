@@ -92,25 +92,23 @@ class Grounds:
         return self.curve is not None and likely is not None and likely < self.curve.refused_below(self.chunks)
 
 
-def grounds_of(retriever: Retriever, request: Request, asked: Request, *, decides: bool) -> Grounds:
-    """The grounds on which a question is answered or refused: one more search, without the thresholds of `request`, which has a vector.
+def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, decides: bool) -> Grounds:
+    """The grounds on which a question is answered or refused.
 
-    `asked` is the request for the question as it was spelt, by which hits are judged: a replaced word may find, and proves nothing. `decides` is whether
-    answerability may refuse, since the request sets no floor of its own.
+    `asked` is the request for the question as it was spelt, with its vector: a replaced word may find, and proves nothing. `closest` are the best hits without
+    thresholds, judged by it, best first. `decides` is whether answerability may refuse, since the request sets no floor of its own.
     """
-    found = retriever.find(replace(request, k=max(request.k, NEAREST), floor=None, thresholds=None))
-    if not found.hits:
+    if not closest:
         return Grounds()
-    hits = found.hits if asked is request else retriever.judged(asked, found.hits, found.rivals)
-    best = max(hits, key=lambda hit: hit.relevance or 0.0)
+    best = max(closest, key=lambda hit: hit.relevance or 0.0)
     evidence = retriever.evidence(asked.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
     readings = retriever.opened.readings(asked.text)
-    texts = [f"{hit.title} {hit.readable}" for hit in hits]
+    texts = [f"{hit.title} {hit.readable}" for hit in closest]
     return Grounds(
-        closest=hits,
+        closest=closest,
         curve=answer_curve_of(retriever.opened.manifest.embedder, evidence.curve) if decides else None,
-        wanted=request.k,
-        floor=request.floor,
+        wanted=asked.k,
+        floor=asked.floor,
         chunks=len(retriever.opened.chunk_ids),
         missing=rarest_missing(readings, asked.text, f"{best.title} {best.readable}"),
         absent=absent_from(asked.text, retriever.languages.of_question(asked.text).tag, readings, texts),

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -65,6 +65,7 @@ class Request:
         workspace: Value that the declared workspace field of a hit must have.
         ranking: Whether to return the first k candidates in order of their scores, without selection (one per document, diversity, share), relevance and
             neighbours.
+        closest: Number of hits, or k if that is more, to find besides: the closest, whether they pass `floor` and `thresholds` or not. 0 for none.
     """
 
     text: str
@@ -76,18 +77,21 @@ class Request:
     thresholds: ScoreThresholds | None = None
     workspace: str | None = None
     ranking: bool = False
+    closest: int = 0
 
 
 @dataclass(slots=True)
 class Retrieved:
     """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and what the step adds.
 
-    `rivals` are the chunk ids of the first candidates, before tags, reranking and thresholds: what hits are compared with for their relevance.
+    `rivals` are the chunk ids of the first candidates, before tags, reranking and thresholds: what hits are compared with for their relevance. `closest` are
+    the best hits without floor and thresholds, as many as the request wants of them.
     """
 
     hits: list[Hit] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
     rivals: list[str] = field(default_factory=list)
+    closest: list[Hit] = field(default_factory=list)
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
@@ -149,7 +153,7 @@ class Retriever:
         candidates = self._both_sides(request, ids, found)
         found.rivals = [one.chunk_id for one in candidates[:RIVALS]]
         candidates = self._with_tags(request, candidates, found)
-        candidates = self._reranked(request, candidates, found)
+        ranked = candidates = self._reranked(request, candidates, found)
         if request.floor is not None:
             with found.step("floor") as told:
                 candidates = [one for one in candidates if one.dense is not None and one.dense >= request.floor]
@@ -165,9 +169,13 @@ class Retriever:
             candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
             found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours, request.workspace)
             told["hits"] = len(found.hits)
+            if request.closest:
+                best = self._selected(replace(request, k=max(request.k, request.closest)), ranked)
+                found.closest = self._hits(best, self._declared.neighbours, request.workspace)
         if self._calibration is not None and request.vector is not None and not request.ranking:
             with found.step("relevance") as told:
-                found.hits = self.judged(request, found.hits, found.rivals, evidence)
+                judged = self.judged(request, [*found.hits, *found.closest], found.rivals, evidence)
+                found.hits, found.closest = judged[: len(found.hits)], judged[len(found.hits) :]
                 told["compared_with"] = len(found.rivals)
         return found
 

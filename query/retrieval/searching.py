@@ -48,6 +48,7 @@ class Searched:
             question continues another one. None where the search needed none.
         request: The request for it.
         asked: The request for it as it was spelt. What is judged, is judged by it: a replaced word may find, and proves nothing.
+        closest: As in `Retrieved`, judged by `asked`.
         is_more: Whether the question asks for more of what was answered before.
         trace: The steps, as in `Retrieved`.
     """
@@ -58,6 +59,7 @@ class Searched:
     picking_vector: Vectors | None
     request: Request
     asked: Request
+    closest: list[Hit] = field(default_factory=list)
     is_more: bool = False
     trace: list[dict[str, Any]] = field(default_factory=list)
 
@@ -100,6 +102,7 @@ class Search:
             meant = self._request_for(respelt.text)
             found = self._in_other_wordings(meant)
             found.hits = self._retriever.bearing(request, found.hits, found.rivals)
+            found.closest = self._retriever.judged(request, found.closest, found.rivals)
             if found.hits:
                 return self._searched(found, asked.respelt(respelt), meant, request)
         return self._searched(self._in_other_wordings(request), asked, request, request)
@@ -109,7 +112,8 @@ class Search:
         if meant.last is not None and vector is not None:
             both = vector + self._embed_queries([meant.last])[0]
             vector = both / np.linalg.norm(both)
-        return Searched(found.hits, meant.question, meant.picked_for, vector, request, asked, meant.is_more, [*self._steps.trace, *found.trace])
+        trace = [*self._steps.trace, *found.trace]
+        return Searched(found.hits, meant.question, meant.picked_for, vector, request, asked, found.closest, meant.is_more, trace)
 
     def _standing_alone(self, question: str, history: History) -> _Asked:
         """The question with what it continues."""
