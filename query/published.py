@@ -435,6 +435,7 @@ class PublishedIndex:
             readings=retriever.opened.readings(without_invisible(found.picked_for or text)),
             searched=found.question if found.question != text else None,
             picked_for=found.picked_for,
+            last=found.last,
             is_more=found.is_more,
         )
 

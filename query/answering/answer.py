@@ -53,6 +53,7 @@ class Question:
         readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts have a word, the more it counts.
         searched: Text that was searched for, where it is not the question.
         picked_for: Text that sentences and passages are picked for. Default: the question.
+        last: What was asked last, where `picked_for` has earlier questions, too.
         is_more: Whether the question asks for more of what the last reply says.
     """
 
@@ -73,6 +74,7 @@ class Question:
     readings: "Sequence[AnalyzedQuery]" = ()
     searched: str | None = None
     picked_for: str | None = None
+    last: str | None = None
     is_more: bool = False
 
 
@@ -105,7 +107,7 @@ class _Answering:
         self.question, self.vector = question.text, question.vector
         self.hits = question.hits if question.generator else self.grounds.to_quote(question.hits)
         self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
-        self.meant = question.picked_for or question.text
+        self.meant, self.last = question.picked_for or question.text, question.last
         self.said = last_reply(question.history) if question.is_more else ""
         self.language = reply_language(question.text, question.history, question.language)
         self.unknown = unknown_words(question.declaration, question.text, self.language)
@@ -128,7 +130,17 @@ class _Answering:
     def _extracted(self) -> Iterator[str | Answer]:
         cuts_words = self.declaration.chunk.by == "words"
         hits = hits_to_quote(self.hits)
-        found = extract(self.meant, self.vector, hits, self.embedder, self.declaration.language, cuts_words=cuts_words, readings=self.readings, said=self.said)
+        found = extract(
+            self.meant,
+            self.vector,
+            hits,
+            self.embedder,
+            self.declaration.language,
+            cuts_words=cuts_words,
+            readings=self.readings,
+            said=self.said,
+            last=self.last,
+        )
         chosen = [one.sentence for one in found.picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}

@@ -34,6 +34,7 @@ _ECHO = 0.6  # minimum share of a sentence's words in the question from which on
 # Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
 _LEAST_SHARE = 0.15
 _FIRST = 2
+_EARLIER = 0.5  # weight of the words of earlier questions beside those of the last one: "How much for a child?", after the price for an adult
 _SECOND = 0.5  # share of the best score that the next sentence has to have, to be quoted for a part of a question beside it
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _POINTING = re.compile(
@@ -77,6 +78,7 @@ def extract(
     cuts_words: bool,
     readings: "Sequence[AnalyzedQuery]" = (),
     said: str = "",
+    last: str | None = None,
 ) -> Extracted:
     """Selects up to three sentences that answer a question.
 
@@ -88,6 +90,7 @@ def extract(
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
         readings: The question as analyzed for each language of the version, with document frequencies.
+        last: What was asked last, where `question` also has earlier questions, which it continues. Default: `question`.
         said: The last reply, where more than that is asked for: its sentences are not quoted again, if there are others.
 
     Returns:
@@ -100,6 +103,9 @@ def extract(
     if not sentences:
         return Extracted([], [])
     words, weights = Words(question), term_weights(readings, question)
+    if last is not None:
+        own = {word for tag in {language_of(hit, language) for hit in hits} for word in words.of(last, tag)}
+        weights = {word: weight * (1 if word in own else _EARLIER) for word, weight in weights.items()}
     compared = _compared(sentences, hits, language, words, weights)
     if len(sentences) > _EMBEDDED:
         kept = sorted(np.argsort(-compared.overlaps(question), kind="stable")[:_EMBEDDED])

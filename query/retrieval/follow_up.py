@@ -29,6 +29,12 @@ _WHOLE = 4  # such words from which on a question without any sign stands by its
 _SURE = 0.7  # relevance from which on a question that shows no sign is answered alone
 _DOUBTFUL = 0.4  # relevance below which nothing is found that is of use
 
+# A question of a quantity for somebody or something, of which a word says no more: "How much for a child?"
+_ELLIPTIC = regex.compile(
+    r"(?:how (?:much|many|long|often) for|combien pour|quel (?:prix|tarif) pour|wie ?viel (?:für|kostet es für)|cu[aá]nto (?:es |cuesta )?(?:para|por)"
+    r"|quanto per|quanto (?:[eé] )?(?:para|por)|hoeveel voor|bao nhiêu cho|сколько (?:для|за))(?!\w)|כמה (?:זה )?ל(?=\p{L})",
+    regex.IGNORECASE,
+)
 _ENDS = ".?!…。？！؟"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’.-][\p{L}\p{M}\p{N}]+)*")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
@@ -98,7 +104,7 @@ def leaning_of(question: str, before: str) -> Leaning:
         if (pattern := connective(tag)) and (match := pattern.match(rest)):
             rest, leans = rest[match.end() :], True
     bare = _without_pronouns(rest, tags)
-    leans = leans or bare != rest or _is_joined_and(plain, tags)
+    leans = leans or _ELLIPTIC.match(rest.lstrip("¿¡ ")) is not None or bare != rest or _is_joined_and(plain, tags)
     words = len(_naming(bare, tags))
     is_short = words <= 1 and len(_WORD.findall(plain)) <= _SHORT
     if words <= (_FEW if leans else 0) or is_short:

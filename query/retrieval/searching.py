@@ -49,6 +49,7 @@ class Searched:
         request: The request for it.
         asked: The request for it as it was spelt. What is judged, is judged by it: a replaced word may find, and proves nothing.
         closest: As in `Retrieved`, judged by `asked`.
+        last: What was asked last, where `picked_for` has earlier questions, too.
         is_more: Whether the question asks for more of what was answered before.
         trace: The steps, as in `Retrieved`.
     """
@@ -60,6 +61,7 @@ class Searched:
     request: Request
     asked: Request
     closest: list[Hit] = field(default_factory=list)
+    last: str | None = None
     is_more: bool = False
     trace: list[dict[str, Any]] = field(default_factory=list)
 
@@ -113,7 +115,7 @@ class Search:
             both = vector + self._embed_queries([meant.last])[0]
             vector = both / np.linalg.norm(both)
         trace = [*self._steps.trace, *found.trace]
-        return Searched(found.hits, meant.question, meant.picked_for, vector, request, asked, found.closest, meant.is_more, trace)
+        return Searched(found.hits, meant.question, meant.picked_for, vector, request, asked, found.closest, meant.last, meant.is_more, trace)
 
     def _standing_alone(self, question: str, history: History) -> _Asked:
         """The question with what it continues."""

@@ -112,3 +112,8 @@ def test_a_history_without_a_question_is_continued_by_nothing(history: list[dict
 def test_a_long_message_is_cut_and_a_long_chain_ends() -> None:
     assert len(earlier_questions(_says("Why " + "is it so " * 200))[0]) == 300
     assert len(earlier_questions(_says(*["And on Sundays?"] * 20))) == 3
+
+
+@pytest.mark.parametrize("question", ["How much for a child?", "combien pour un enfant ?", "Hoeveel voor een kind?", "¿Cuánto para un niño?", "כמה לילד?"])
+def test_a_quantity_for_somebody_leans_on_what_was_asked_before(question: str) -> None:
+    assert leaning_of(question, question).form == "leaning"
