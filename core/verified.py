@@ -1,21 +1,21 @@
-"""Files of a version that were compared with its manifest."""
+"""Files of a version or a segment that were compared with its manifest."""
 
 from pathlib import Path
 
+from almanac.core.stamps import altered_file
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Sealed
 
 
-def verified_file(folder: Path, manifest: Manifest, name: str) -> Path:
-    """Returns the path of a file in a version's folder after comparing its SHA-256 with the manifest; `name` is relative to the folder.
+def verified_file(folder: Path, manifest: Sealed, name: str) -> Path:
+    """Returns the path of a file in a version's or a segment's folder after comparing it with the manifest; `name` is relative to the folder.
 
-    Raises DamagedVersion where the file is missing or was altered. Other files of the version are not looked at.
+    Raises DamagedVersion where the file is missing or was altered. Other files are not looked at.
     """
     path = folder / name
-    wanted = next((stored.sha256 for stored in manifest.files if stored.path == name), None)
+    listed = [stored for stored in manifest.files if stored.path == name]
     if not path.is_file():
-        raise DamagedVersion(f"{name} of {manifest.version} is missing", where=str(path))
-    if file_sha256(path) != wanted:
-        raise DamagedVersion(f"{name} of {manifest.version} was altered", where=str(path))
+        raise DamagedVersion(f"{name} of {manifest.called} is missing", where=str(path))
+    if not listed or altered_file(folder, listed):
+        raise DamagedVersion(f"{name} of {manifest.called} was altered", where=str(path))
     return path

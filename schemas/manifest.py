@@ -1,10 +1,10 @@
-"""The manifest of a version: its content, its origin, and the hashes by which its integrity is verified."""
+"""The manifests of a version and of a segment: content, origin, and the hashes by which their integrity is verified."""
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 5
+FORMAT = 6
 
 
 class _Stored(BaseModel):
@@ -93,25 +93,69 @@ class Verdict(_Stored):
     checks: list[Check]
 
 
-class Manifest(_Stored):
-    """Content of a version's `manifest.json`. A version directory without this file is not a version."""
+class Sealed(_Stored):
+    """What the manifests of a version and of a segment have in common: which content the folder holds, and the files by which that is verified."""
 
     format: int = FORMAT
     kb: str
-    version: str
-    parent: str | None
-    created_at: str
-    run_id: str
     digest: str
     counts: Counts
-    fingerprints: dict[str, str]
     embedder: EmbedderInfo
     derived: Derived
-    calibration: Calibration | None = None  # fitted on the golden questions; None for an embedder that was measured, and with too few questions
-    declaration_sha256: str
     collection: str
     language: str = "auto"  # as declared; for `auto`, each chunk's language is in its metadata
-    gate: Verdict
     lineage: dict[str, Any]
     software: dict[str, str]
+    created_at: str
     files: list[StoredFile]
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        raise NotImplementedError
+
+
+class Segment(Sealed):
+    """Content of a segment's `segment.json`. A folder in `segments/` without this file is not a segment.
+
+    `counts`, `digest` and `derived` are of all its rows, also of those that a version has deleted.
+    """
+
+    segment: str
+
+    @property
+    def called(self) -> str:
+        return f"segment {self.segment}"
+
+
+class SegmentUse(_Stored):
+    """A segment of a version, with the number of its chunks and how many of them the version has deleted."""
+
+    segment: str
+    chunks: int
+    deleted: int
+
+    @property
+    def live(self) -> int:
+        """Its chunks that are part of the version."""
+        return self.chunks - self.deleted
+
+
+class Manifest(Sealed):
+    """Content of a version's `manifest.json`. A version directory without this file is not a version.
+
+    `segments` is in the order of the version's rows; it is empty for a version that is its own single segment.
+    """
+
+    version: str
+    parent: str | None
+    run_id: str
+    fingerprints: dict[str, str]
+    calibration: Calibration | None = None  # fitted on the golden questions; None for an embedder that was measured, and with too few questions
+    declaration_sha256: str
+    gate: Verdict
+    segments: list[SegmentUse] = []
+
+    @property
+    def called(self) -> str:
+        return self.version

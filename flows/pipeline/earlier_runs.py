@@ -8,13 +8,15 @@ import structlog
 
 from almanac.core.durable import append
 from almanac.core.settings import DataDir
+from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
-from almanac.index.versions.store import current_version, read_manifest, require_files, version_dir
+from almanac.index.segments.deleted import DELETED
+from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.versions.store import current_version, read_manifest, require_files, require_segments, version_dir
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Manifest, Sealed, StoredFile
 from almanac.schemas.reports import RunReport
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
 
@@ -98,11 +100,20 @@ def find_live(run: Run) -> Live | None:
     folder = version_dir(run.index_dir, manifest.version)
     try:
         require_files(folder, manifest)
+        require_segments(run.index_dir, manifest)
+        is_whole = all(altered_file(folder, of_version) is None for folder, of_version in _tables_of(run, manifest))
     except DamagedVersion as error:
         log.warning("the live version is damaged: it counts as no confirmation", kb=run.kb, error=str(error))
         return Live(manifest, folder, is_whole=False)
-    tables = [stored for stored in manifest.files if stored.path in (RECORDS, DOCUMENTS, CHUNKS)]
-    return Live(manifest, folder, is_whole=all(file_sha256(folder / stored.path) == stored.sha256 for stored in tables))
+    return Live(manifest, folder, is_whole=is_whole)
+
+
+def _tables_of(run: Run, manifest: Manifest) -> Iterator[tuple[Path, list[StoredFile]]]:
+    """The folders of a version, its own and those of its segments, each with its tables and lists of deleted rows."""
+    folders: list[tuple[Path, Sealed]] = [(version_dir(run.index_dir, manifest.version), manifest)]
+    folders += [(segment_dir(run.index_dir, use.segment), read_segment(run.index_dir, use.segment)) for use in manifest.segments]
+    for folder, sealed in folders:
+        yield folder, [stored for stored in sealed.files if stored.path in (RECORDS, DOCUMENTS, CHUNKS) or stored.path.startswith(f"{DELETED}/")]
 
 
 def previous_crawls(run: Run, source: str) -> PreviousCrawls:

@@ -45,7 +45,7 @@ def chunker_of(declaration: Declaration, embedder: str) -> str:
 
 def index_of(declaration: Declaration, fitted_on: Sequence[Golden] = ()) -> str:
     """Where versions are kept, how their lexical index is made, and the golden questions on which relevance is fitted, if it is."""
-    kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection"})]
+    kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection", "segment"})]
     questions = [[one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(fitted_on)]
     return short_hash([*kept, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
 

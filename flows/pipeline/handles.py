@@ -15,6 +15,7 @@ from typing import Any
 
 from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
+from almanac.index.segments.tables import VersionTables
 from almanac.schemas.items import Duplicate, Reject
 from almanac.schemas.manifest import Calibration, Check, Derived, Manifest
 from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall, SourceTexts
@@ -67,6 +68,11 @@ class Live:
     manifest: Manifest
     folder: Path
     is_whole: bool
+
+    @property
+    def tables(self) -> VersionTables:
+        """Its tables, over all of its segments."""
+        return VersionTables.of(self.folder, self.manifest)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.pins import remove_unless_pinned
-from almanac.index.versions.publish import seal
+from almanac.index.versions.seal import seal
 from almanac.index.versions.store import manifest_in, read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256

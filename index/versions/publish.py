@@ -1,32 +1,28 @@
 """Completes a built directory into a version, publishes a version, and rolls back to an older one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import structlog
 
 from almanac.core.clock import utc_now
-from almanac.core.durable import sync_tree, write_file
-from almanac.index.chroma.pages import write_page_sums
-from almanac.index.chroma.rows import CHROMA
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import Publication, note_publication, override_of, pointer_lock, publications
+from almanac.index.versions.seal import seal
 from almanac.index.versions.store import (
     MANIFEST,
-    MANIFEST_HASH,
     existing_versions,
     point_to,
     read_manifest,
     require_files,
     require_published,
+    require_segments,
     usable_pointer,
     version_dir,
     version_names,
     version_number,
 )
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound
-from almanac.schemas.hashing import file_sha256, sha256
-from almanac.schemas.manifest import Manifest, StoredFile
+from almanac.schemas.manifest import Manifest
 
 _log = structlog.get_logger("almanac.publish")
 
@@ -41,19 +37,6 @@ def finish_version(index_dir: Path, manifest: Manifest, *, lease: Lease | None =
     if (folder / MANIFEST).exists():
         raise DamagedVersion(f"{manifest.version} is finished already", where=str(folder), hint="a version is never written again")
     return seal(folder, manifest, lease=lease)
-
-
-def seal(folder: Path, manifest: Manifest, *, lease: Lease | None = None) -> Manifest:
-    """Syncs a built directory to disk and writes its manifest; `folder` need not be the version's final one. Raises RunLocked where `lease` was lost."""
-    write_page_sums(folder)
-    sync_tree(folder)  # Chroma syncs only its database, never its index files
-    complete = manifest.model_copy(update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]})
-    if lease:
-        lease.require_held()
-    content = complete.model_dump_json(indent=2) + "\n"
-    write_file(folder / MANIFEST_HASH, f"{sha256(content)}  {MANIFEST}\n")  # first: the manifest makes the directory a version
-    write_file(folder / MANIFEST, content)
-    return complete
 
 
 def publish(index_dir: Path, version: str, *, override: str | None = None, lease: Lease | None = None) -> None:
@@ -95,6 +78,7 @@ def _publish(index_dir: Path, version: str, override: str | None, lease: Lease |
             hint=f"mend the cause and run again, or almanac publish {index_dir.name} {version} --override-gate WHY",
         )
     require_files(version_dir(index_dir, version), manifest)
+    require_segments(index_dir, manifest)
     previous = usable_pointer(index_dir)
     if lease:
         lease.require_held()
@@ -141,6 +125,7 @@ def _version_before(index_dir: Path) -> str:
         try:
             manifest = read_manifest(index_dir, name)
             require_files(version_dir(index_dir, name), manifest)
+            require_segments(index_dir, manifest)
             if manifest.gate.verdict == "passed" or override_of(index_dir, name):
                 return name
         except DamagedVersion as error:
@@ -148,22 +133,3 @@ def _version_before(index_dir: Path) -> str:
     older = f"no version older than {current}" if current else "no complete version that the gate let pass"
     hint = f"almanac versions KB lists what there is; {existing_versions(index_dir)}" if names else "almanac run KB builds one"
     raise NotFound(f"{older} to go back to", where=str(index_dir), hint=hint)
-
-
-def _stable_files(folder: Path) -> Iterator[Path]:
-    """Yields the files that do not change when the version is opened, queried and closed; only these are hashed in the manifest.
-
-    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening; its pages have checksums (`index.chroma.pages`). The HNSW files do not, once
-    flushed, which the presence of `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows) writes them again each time.
-    """
-    for path in folder.rglob("*"):
-        relative = path.relative_to(folder)
-        if not path.is_file() or relative.name in (MANIFEST, MANIFEST_HASH) or relative.name.startswith("."):
-            continue
-        in_chroma = relative.parts[0] == CHROMA
-        if not in_chroma or (len(relative.parts) > 2 and (path.parent / "index_metadata.pickle").is_file()):
-            yield path
-
-
-def _describe(path: Path, folder: Path) -> StoredFile:
-    return StoredFile(path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=file_sha256(path))

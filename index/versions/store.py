@@ -11,12 +11,13 @@ import structlog
 from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
+from almanac.core.stamps import altered_file
 from almanac.index.chroma.rows import CHROMA
+from almanac.index.segments.store import discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.pins import Pin, remove_unless_pinned
 from almanac.index.versions.publications import publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
-from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import FORMAT, Manifest
+from almanac.schemas.manifest import FORMAT, Manifest, Sealed
 from almanac.schemas.reports import VersionRow, Versions
 
 MANIFEST = "manifest.json"
@@ -196,8 +197,9 @@ def point_to(index_dir: Path, version: str) -> None:
 def discard_unfinished(index_dir: Path) -> list[str]:
     """Removes version directories without a manifest and leftovers of `rebuild`, `forget` and `prune`; returns the names of the unfinished versions removed.
 
-    Only the holder of the writer lock may call it. Leftovers that a reader has pinned stay until the next call.
+    Unfinished segments go, too. Only the holder of the writer lock may call it. Leftovers that a reader has pinned stay until the next call.
     """
+    discard_unfinished_segments(index_dir)
     unfinished = []
     for path in sorted(path for path in (index_dir / "versions").glob("*") if path.is_dir()):
         if path.name.startswith("."):
@@ -208,43 +210,52 @@ def discard_unfinished(index_dir: Path) -> list[str]:
     return unfinished
 
 
-def require_files(folder: Path, manifest: Manifest, *, called: Path | None = None) -> None:
+def require_files(folder: Path, manifest: Sealed, *, called: Path | None = None) -> None:
     """Raises DamagedVersion for a file of the manifest that is missing or has another size, without reading any content.
 
-    `called` is the folder's public path for the message, where `folder` is a pinned one.
+    Segments of a version are not looked at (`require_segments`). `called` is the folder's public path for the message, where `folder` is a pinned one.
     """
     database = folder / CHROMA / "chroma.sqlite3"
     wanted = {folder / stored.path: stored.bytes for stored in manifest.files}
     found = {path: path.stat().st_size if path.is_file() else None for path in wanted}
     wrong = next((path for path, size in found.items() if size != wanted[path]), None)
-    if wrong is None and manifest.counts.chunks and not database.is_file():
+    has_chroma = not (isinstance(manifest, Manifest) and manifest.segments)
+    if wrong is None and manifest.counts.chunks and has_chroma and not database.is_file():
         wrong, found[database], wanted[database] = database, None, 1
     if wrong is not None:
         size = "is missing" if found[wrong] is None else f"has {found[wrong]} bytes instead of {wanted[wrong]}"
-        raise DamagedVersion(
-            f"{manifest.version} is damaged: {wrong.relative_to(folder)} {size}",
-            where=str(called or folder),
-            hint=f"almanac verify KB {manifest.version} says what is wrong; almanac rebuild KB {manifest.version} mends what can be "
-            "made again; almanac rollback KB serves an older version",
-        )
+        raise _damaged(manifest, f"{wrong.relative_to(folder)} {size}", called or folder)
 
 
-def require_unaltered(folder: Path, manifest: Manifest, part: str, *, called: Path | None = None) -> None:
-    """Raises DamagedVersion for a file of a version that is missing, or differs from its hash in the manifest.
+def require_segments(index_dir: Path, manifest: Manifest) -> None:
+    """Raises DamagedVersion where a segment of a version is missing, or lacks a file, or has one of another size."""
+    for use in manifest.segments:
+        require_files(segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment))
 
-    Engines do not look: a flipped bit in Chroma's index files crashes the process, and one in others changes scores without a word. Reads 1 GB a second.
+
+def require_unaltered(folder: Path, manifest: Sealed, part: str, *, called: Path | None = None) -> None:
+    """Raises DamagedVersion for a file of a version or segment that is missing, or differs from its hash in the manifest.
+
+    Engines do not look: a flipped bit in Chroma's index files crashes the process, and one in others changes scores without a word. Reads 1 GB a second; of
+    a segment, whose files were stamped when they were hashed, only what was touched since.
 
     Args:
-        folder: Directory of the version.
+        folder: Directory of the version or segment.
         manifest: Its manifest.
         part: Path of the file, or of the folder whose files are compared, relative to `folder`.
         called: The folder's public path for the message, where `folder` is a pinned one.
     """
     require_files(folder, manifest, called=called)
-    for stored in manifest.files:
-        if (stored.path == part or stored.path.startswith(f"{part}/")) and file_sha256(folder / stored.path) != stored.sha256:
-            raise DamagedVersion(
-                f"{manifest.version} is damaged: {stored.path} was altered",
-                where=str(called or folder),
-                hint=f"almanac rebuild KB {manifest.version} makes it anew; almanac rollback KB serves an older version",
-            )
+    wrong = altered_file(folder, [stored for stored in manifest.files if stored.path == part or stored.path.startswith(f"{part}/")])
+    if wrong is not None:
+        raise _damaged(manifest, f"{wrong} was altered", called or folder)
+
+
+def _damaged(manifest: Sealed, finding: str, where: Path) -> DamagedVersion:
+    version = manifest.version if isinstance(manifest, Manifest) else "VERSION"
+    return DamagedVersion(
+        f"{manifest.called} is damaged: {finding}",
+        where=str(where),
+        hint=f"almanac verify KB {version} says what is wrong; almanac rebuild KB {version} mends what can be made again; "
+        "almanac rollback KB serves an older version",
+    )

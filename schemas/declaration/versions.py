@@ -12,9 +12,14 @@ class Index(DeclaredModel):
 
     planned: ClassVar[dict[str, tuple[str, ...]]] = {"backend": ("server",)}
 
-    backend: Literal["local"] = Field("local", description="local: one Chroma directory per version")
+    backend: Literal["local"] = Field("local", description="local: Chroma directories in the data directory")
     collection: str | None = Field(
         None, pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$", description="name of the Chroma collection; default: the knowledge base's name"
+    )
+    segment: int = Field(
+        50_000,
+        ge=10,
+        description="chunks up to which a version is a single segment, one Chroma directory; a larger one consists of segments that versions share",
     )
 
 

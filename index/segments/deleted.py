@@ -1,0 +1,45 @@
+"""The rows of its segments that a version has deleted, by table: sorted row numbers in `deleted/<segment>.<table>.npy` of the version's folder.
+
+Beside them, `deleted/<segment>.terms.arrow` has the statistics of the deleted chunks' terms (`index.lexical.deleted`). Without deletions, there is no file.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from almanac.index.vectors.keys import RowNumbers
+from almanac.schemas.errors import DamagedVersion
+
+DELETED = "deleted"
+_NONE: RowNumbers = np.zeros(0, dtype=np.int64)
+
+
+def deleted_file(segment: str, table: str) -> str:
+    """Path of the row numbers of a table, such as `chunks.parquet`, relative to the version's folder."""
+    return f"{DELETED}/{segment}.{table.removesuffix('.parquet')}.npy"
+
+
+def deleted_terms_file(segment: str) -> str:
+    """Path of the statistics of the deleted chunks' terms, relative to the version's folder."""
+    return f"{DELETED}/{segment}.terms.arrow"
+
+
+def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
+    """Returns the row numbers of a segment's table that the version in `folder` has deleted, int64, ascending. Raises DamagedVersion if unreadable."""
+    path = folder / deleted_file(segment, table)
+    try:
+        found: RowNumbers = np.load(path)
+    except FileNotFoundError:
+        return _NONE
+    except (OSError, ValueError, EOFError) as error:
+        raise DamagedVersion(f"the list of deleted rows cannot be read: {error}", where=str(path), hint="almanac rebuild KB VERSION makes it anew") from error
+    if found.ndim != 1 or found.dtype != np.int64:
+        raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint="almanac rebuild KB VERSION makes it anew")
+    return found
+
+
+def write_deleted_rows(folder: Path, segment: str, table: str, rows: RowNumbers) -> None:
+    """Writes the deleted row numbers of a segment's table; without any, nothing. The version's folder is synced as a whole when it is sealed."""
+    if len(rows):
+        (folder / DELETED).mkdir(exist_ok=True)
+        np.save(folder / deleted_file(segment, table), np.sort(rows).astype(np.int64))

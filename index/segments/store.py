@@ -1,0 +1,97 @@
+"""Segments on disk: names, manifests, and removal of those that no version names.
+
+`<index_dir>/segments/<name>/segment.json` makes a folder a segment. Its name is a hash of its content, so that equal content is built once.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+from pydantic import ValidationError
+
+from almanac.core.durable import remove
+from almanac.index.versions.pins import remove_unless_pinned
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.manifest import FORMAT, Manifest, Segment
+
+SEGMENTS = "segments"
+SEGMENT = "segment.json"
+SEGMENT_HASH = "segment.sha256"  # in the format of `sha256sum`
+_log = structlog.get_logger("almanac.segments")
+
+
+def segment_dir(index_dir: Path, name: str) -> Path:
+    return index_dir / SEGMENTS / name
+
+
+def is_sealed(folder: Path) -> bool:
+    """Whether a folder is a finished segment."""
+    return (folder / SEGMENT).is_file()
+
+
+def read_segment(index_dir: Path, name: str) -> Segment:
+    """Returns the manifest of a segment. Raises DamagedVersion where it is missing, cannot be read or has another format."""
+    return segment_in(segment_dir(index_dir, name))
+
+
+def segment_in(folder: Path, *, called: Path | None = None) -> Segment:
+    """Returns the manifest of the segment in `folder`, such as a pinned one; `called` is its public path for messages. Raises as `read_segment`."""
+    where, hint = str((called or folder) / SEGMENT), "almanac verify KB says what is wrong; almanac run KB builds a new version"
+    try:
+        stored = json.loads((folder / SEGMENT).read_text(encoding="utf-8"))
+        if stored.get("format") != FORMAT:
+            raise DamagedVersion(f"a segment has format {stored.get('format')!r}, and this almanac reads format {FORMAT}", where=where, hint=hint)
+        return Segment.model_validate(stored)
+    except FileNotFoundError as error:
+        raise DamagedVersion("a segment is missing", where=where, hint=hint) from error
+    except (ValueError, AttributeError, ValidationError) as error:
+        raise DamagedVersion(f"the manifest of a segment cannot be read: {error}", where=where, hint=hint) from error
+
+
+def discard_unfinished_segments(index_dir: Path) -> None:
+    """Removes folders of segments that were not finished, and leftovers of exchanged ones. Only the holder of the writer lock may call it."""
+    for folder in _folders(index_dir):
+        if folder.name.startswith("."):
+            remove_unless_pinned(folder)
+        elif not is_sealed(folder):
+            remove(folder)
+
+
+def remove_unnamed_segments(index_dir: Path) -> tuple[list[str], int]:
+    """Removes the segments that no version names; returns their names and the bytes freed.
+
+    Versions that were replaced while a reader has them pinned count, too. Where a manifest cannot be read, nothing is removed. Only the holder of the
+    writer lock may call it.
+    """
+    named = _named(index_dir)
+    if named is None:
+        return [], 0
+    gone, freed = [], 0
+    for folder in _folders(index_dir):
+        if folder.name not in named and not folder.name.startswith("."):
+            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            if remove_unless_pinned(folder):
+                gone.append(folder.name)
+                freed += size
+    return gone, freed
+
+
+def _named(index_dir: Path) -> set[str] | None:
+    """The segments that manifests name; None where a manifest cannot be read."""
+    found: set[str] = set()
+    for path in (index_dir / "versions").glob("*/manifest.json"):
+        try:
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["format"] == FORMAT:
+                found |= {use.segment for use in Manifest.model_validate(stored).segments}
+        except FileNotFoundError:  # removed meanwhile
+            continue
+        except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+            _log.warning("segments are left: a version does not say which it needs", manifest=str(path), error=str(error))
+            return None
+    return found
+
+
+def _folders(index_dir: Path) -> Iterator[Path]:
+    yield from sorted(path for path in (index_dir / SEGMENTS).glob("*") if path.is_dir())

@@ -1,0 +1,82 @@
+"""The tables of a version, whether it is one segment or consists of several: the rows of all of them, in order, without the deleted ones."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_batches, read_table
+from almanac.index.segments.deleted import deleted_rows
+from almanac.index.segments.store import segment_dir
+from almanac.index.vectors.keys import RowNumbers
+from almanac.schemas.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """A Parquet table of a segment, and its rows that are not part of the version, ascending. `segment` is None where the version is its own segment."""
+
+    path: Path
+    segment: str | None
+    without: RowNumbers
+
+    def batches(self, columns: Sequence[str] | None = None, *, rows: int = 2000) -> Iterator[pa.Table]:
+        """Yields the rows of the version in batches of at most `rows` rows. Raises as `read_batches`."""
+        begin = 0
+        for batch in read_batches(self.path, columns, rows=rows):
+            yield _without(batch, begin, self.without)
+            begin += batch.num_rows
+
+    def read(self, columns: list[str] | None = None) -> pa.Table:
+        """Returns columns of the rows of the version. Raises as `read_table`."""
+        return _without(read_table(self.path, columns), 0, self.without)
+
+
+@dataclass(frozen=True)
+class VersionTables:
+    """The tables of the version in `folder`. Missing and damaged files raise DamagedVersion when they are read."""
+
+    index_dir: Path
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest) -> "VersionTables":
+        """The tables of a version in its public folder, `<index_dir>/versions/<version>`."""
+        return cls(folder.parent.parent, folder, manifest)
+
+    def parts(self, table: str) -> list[TablePart]:
+        """Returns the parts of a table, in the order of rows; those that are not on disk are left out, as where a knowledge base has no such table."""
+        if not self.manifest.segments:
+            found = [TablePart(self.folder / table, None, np.zeros(0, dtype=np.int64))]
+        else:
+            found = [
+                TablePart(segment_dir(self.index_dir, use.segment) / table, use.segment, deleted_rows(self.folder, use.segment, table))
+                for use in self.manifest.segments
+            ]
+        return [part for part in found if part.path.is_file() or not self._may_lack(table)]
+
+    def _may_lack(self, table: str) -> bool:
+        counts = self.manifest.counts
+        return not {CHUNKS: counts.chunks, RECORDS: counts.records, DOCUMENTS: counts.documents}[table]
+
+    def batches(self, table: str, columns: Sequence[str] | None = None, *, rows: int = 2000) -> Iterator[pa.Table]:
+        """Yields the rows of a table in batches of at most `rows` rows."""
+        for part in self.parts(table):
+            yield from part.batches(columns, rows=rows)
+
+    def read(self, table: str, columns: list[str]) -> pa.Table:
+        """Returns columns of a table, in as many Arrow chunks as there are parts or more."""
+        return pa.concat_tables([part.read(columns) for part in self.parts(table)])
+
+
+def _without(batch: pa.Table, begin: int, without: RowNumbers) -> pa.Table:
+    """The rows of a batch, whose first row has the number `begin`, that are not among the row numbers `without`."""
+    first, last = np.searchsorted(without, [begin, begin + batch.num_rows])
+    if first == last:
+        return batch
+    mask = np.ones(batch.num_rows, dtype=np.bool_)
+    mask[without[first:last] - begin] = False
+    return batch.filter(pa.array(mask))
