@@ -74,7 +74,7 @@ def _arguments() -> argparse.Namespace:
 def _make(folder: Path, chunks: int) -> None:
     """The table before, the table after, and the vectors of both."""
     coming = max(1, chunks // _CHANGED)
-    rows = list(_rows(chunks + coming))
+    rows = list(made_up_rows(chunks + coming))
     store = VectorStore(folder / "vectors", _INFO)
     random = np.random.default_rng(1)
     topics = random.normal(size=(max(1, chunks // 50), _INFO.dimension)).astype(np.float32)
@@ -87,7 +87,7 @@ def _make(folder: Path, chunks: int) -> None:
     write_table(folder / "after" / CHUNKS, chunks_table(row for number, row in enumerate(rows) if number % _CHANGED or number >= chunks))
 
 
-def _rows(count: int) -> Iterator[ChunkRow]:
+def made_up_rows(count: int) -> Iterator[ChunkRow]:
     random = np.random.default_rng(0)
     words = np.array(["".join(chr(97 + letter) for letter in random.integers(0, 26, size=random.integers(3, 11))) for _ in range(20_000)])
     for number in range(count):

@@ -105,7 +105,6 @@ class Sealed(_Stored):
     collection: str
     language: str = "auto"  # as declared; for `auto`, each chunk's language is in its metadata
     lineage: dict[str, Any]
-    software: dict[str, str]
     created_at: str
     files: list[StoredFile]
 
@@ -154,6 +153,7 @@ class Manifest(Sealed):
     calibration: Calibration | None = None  # fitted on the golden questions; None for an embedder that was measured, and with too few questions
     declaration_sha256: str
     gate: Verdict
+    software: dict[str, str]
     segments: list[SegmentUse] = []
 
     @property

@@ -41,7 +41,9 @@ class LostVectors(NamedTuple):
 def restore_lost(run: Run, tables: Tables, live: Live | None) -> LostVectors:
     """Restores vectors that the vector store has lost and the live version still has."""
     store, keys = VectorStore(run.data.vectors, run.embedder), keys_in(tables.chunks).to_pylist()
-    restored = 0 if live is None else restore_vectors(store, keys, live.folder, live.manifest)
+    restored = 0
+    for folder, sealed in [] if live is None or not store.missing(keys) else live.tables.folders():
+        restored += restore_vectors(store, keys, folder, sealed)
     return LostVectors(restored, len(store.missing(keys)))
 
 

@@ -17,7 +17,7 @@ from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.index.segments.tables import VersionTables
 from almanac.schemas.items import Duplicate, Reject
-from almanac.schemas.manifest import Calibration, Check, Derived, Manifest
+from almanac.schemas.manifest import Calibration, Check, Derived, Manifest, SegmentUse
 from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall, SourceTexts
 
 
@@ -201,12 +201,13 @@ class Embedded:
 
 @dataclass(frozen=True)
 class Built:
-    """A version directory without a manifest, how it was built, and the parameters of search derived from its chunks."""
+    """A version directory without a manifest, how it was built, the parameters of search derived from its chunks, and its segments, if it is not one itself."""
 
     version: str
     folder: Path
     facts: BuildFacts
     derived: Derived
+    segments: tuple[SegmentUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import structlog
 
 from almanac.core.progress import Show, silent
@@ -19,6 +19,7 @@ from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
+from almanac.index.segments.tables import VersionTables
 from almanac.index.versions.store import current_version, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
 from almanac.schemas.declaration.source import Source
@@ -28,6 +29,7 @@ from almanac.schemas.reports import ChunkCounts, PageCounts
 from almanac.transforms.gate import judge
 
 log = structlog.get_logger("almanac.run")
+_CONTENT = ["source", "document_id", "content_sha256", "raw_sha256"]
 Do = Callable[..., Any]  # carries out a step: as a Prefect task, or as the plain function that it is
 
 
@@ -154,16 +156,18 @@ def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest 
     for kept in reversed(list_versions(run.index_dir)):
         found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
         if found == wanted and ending_of(run.data, run.kb, kept.run_id) != "concluded":
-            folder = run.version_dir(kept.version)
-            if all(_content_of(table) == _content_of(folder / table.name) for table in (survey.tables.records, survey.tables.documents)):
+            stored = VersionTables.of(run.version_dir(kept.version), kept)
+            if all(
+                _content_of(read_table(path, _CONTENT)) == _content_of(stored.read(path.name, _CONTENT))
+                for path in (survey.tables.records, survey.tables.documents)
+            ):
                 return kept
     return None
 
 
-def _content_of(path: Path) -> list[dict[str, str]]:
-    """The items of a table without their times, which differ if a file was read again."""
-    items: list[dict[str, str]] = read_table(path, ["source", "document_id", "content_sha256", "raw_sha256"]).to_pylist()
-    return items
+def _content_of(items: pa.Table) -> pa.Table:
+    """The items of a table, sorted, without their times, which differ if a file was read again."""
+    return items.sort_by([(name, "ascending") for name in _CONTENT])
 
 
 def refused_before(run: Run, digest: str) -> Manifest | None:

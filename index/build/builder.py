@@ -67,13 +67,14 @@ def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> Bu
 
 def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     """Builds the version in this process; called in the child. Arguments, result and errors as in `build_version`."""
-    if job.version_dir.exists() and any(job.version_dir.iterdir()):
+    has_tables = job.chunks.parent == job.version_dir
+    if not has_tables and job.version_dir.exists() and any(job.version_dir.iterdir()):
         raise OperationalError(
             "the directory of the new version is not empty", where=str(job.version_dir), hint="an unfinished version is discarded by the next almanac run"
         )
     job.version_dir.mkdir(parents=True, exist_ok=True)
     for source, name in ((job.chunks, CHUNKS), (job.records, RECORDS), (job.documents, DOCUMENTS)):
-        if source is not None:
+        if source is not None and not has_tables:
             copy_file(source, job.version_dir / name)  # not a hard link, which would change with the original
 
     # Read from the copy, so that Chroma's rows match the table beside them even if the original changes meanwhile.

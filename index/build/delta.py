@@ -40,7 +40,7 @@ class BuildFacts(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["full", "delta"]
+    kind: Literal["full", "delta", "segments"]  # segments: at least one of the parent's was kept
     added: int  # rows added to Chroma
     removed: int  # rows deleted from Chroma
     added_since_full: int  # rows added by all deltas since the last full build
@@ -48,6 +48,7 @@ class BuildFacts(BaseModel):
     layout: str  # `row_layout` at the time
     why_full: str | None = None  # why there was a full build despite a parent; None for a delta or without a parent
     parent_damaged: bool = False
+    merged: int = 0  # segments of the parent that were merged
 
 
 class DeltaNotPossible(Exception):

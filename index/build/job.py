@@ -15,7 +15,7 @@ class BuildJob(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    version_dir: AbsolutePath  # directory to build: empty or not there yet
+    version_dir: AbsolutePath  # directory to build: empty, not there yet, or with these tables in it
     kb: str
     collection: str  # name of the Chroma collection
     language: str  # as declared: a BCP 47 tag or `auto`
@@ -25,3 +25,4 @@ class BuildJob(BaseModel):
     vectors_root: AbsolutePath  # folder of the vector store
     embedder: EmbedderInfo
     parent: AbsolutePath | None = None  # directory of a version to build a delta from; None for a full build
+    known_from: list[AbsolutePath] = []  # folders of segments whose analyzed terms are taken over for the rows that they share; for a full build

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_batches, read_table
 from almanac.index.segments.deleted import deleted_rows
-from almanac.index.segments.store import segment_dir
+from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Manifest, Sealed
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ class VersionTables:
     def of(cls, folder: Path, manifest: Manifest) -> "VersionTables":
         """The tables of a version in its public folder, `<index_dir>/versions/<version>`."""
         return cls(folder.parent.parent, folder, manifest)
+
+    def folders(self) -> list[tuple[Path, Sealed]]:
+        """Returns the folders that hold the version's rows, with their manifests: its own, or those of its segments. Raises DamagedVersion if unreadable."""
+        if not self.manifest.segments:
+            return [(self.folder, self.manifest)]
+        return [(segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)) for use in self.manifest.segments]
 
     def parts(self, table: str) -> list[TablePart]:
         """Returns the parts of a table, in the order of rows; those that are not on disk are left out, as where a knowledge base has no such table."""

@@ -13,7 +13,7 @@ from almanac.core.durable import reserve
 from almanac.core.verified import verified_file
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Sealed
 
 if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
@@ -67,7 +67,7 @@ def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "
     return out
 
 
-def verified_matrix(folder: Path, manifest: Manifest) -> "Vectors":
+def verified_matrix(folder: Path, manifest: Sealed) -> "Vectors":
     """Returns the matrix of the version in `folder` after comparing its SHA-256 with the manifest. Raises DamagedVersion where they differ."""
     verified_file(folder, manifest, MATRIX)
     return open_matrix(folder, manifest.counts.chunks, manifest.embedder.dimension)

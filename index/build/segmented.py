@@ -1,0 +1,48 @@
+"""Builds a version of several segments: plans it, and makes the segments that are new."""
+
+import structlog
+from pydantic import BaseModel, ConfigDict
+
+from almanac.core.progress import OnProgress, ignore
+from almanac.index.build.delta import BuildFacts, row_layout
+from almanac.index.build.planner import PlanJob, plan_version
+from almanac.index.build.segments import make_segments
+from almanac.index.versions.lock import Lease
+from almanac.schemas.manifest import SegmentUse
+
+_log = structlog.get_logger("almanac.build")
+
+
+class SegmentedBuild(BaseModel):
+    """How a version of several segments was built, and the segments that it consists of."""
+
+    model_config = ConfigDict(frozen=True)
+
+    facts: BuildFacts
+    segments: tuple[SegmentUse, ...]
+
+
+def build_segmented(job: PlanJob, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> SegmentedBuild:
+    """Builds the version's folder, without a manifest, and puts its new segments in their places, sealed.
+
+    A kill leaves finished segments, which the next build of the same content finds. Raises as `make_segments`.
+    """
+    plan = plan_version(job)
+    if plan.why_full:
+        _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
+    if plan.merged:
+        _log.info("segments are merged", kb=job.spec.kb, segments=len(plan.merged), chunks=sum(one.counts.chunks for one in plan.staged))
+    make_segments(job.index_dir, job.spec, plan.staged, known_from=plan.merged, lease=lease, on_progress=on_progress)
+    written = sum(one.counts.chunks for one in plan.staged)
+    kind = "full" if written == sum(use.live for use in plan.segments) else "segments"
+    facts = BuildFacts(
+        kind=kind,
+        added=written,
+        removed=plan.removed,
+        added_since_full=plan.added,
+        deltas=0,
+        layout=row_layout(),
+        why_full=plan.why_full,
+        merged=len(plan.merged),
+    )
+    return SegmentedBuild(facts=facts, segments=tuple(plan.segments))
