@@ -158,13 +158,10 @@ class OpenVersion:
 
         Raises DamagedVersion where the lexical index is missing or cannot be read.
         """
-        from almanac.index.lexical.writer import REBUILD, as_damaged_lexical
+        from almanac.index.lexical.writer import as_damaged_lexical
 
         with self._damage_as_error(), as_damaged_lexical(self.folder):
-            hits = self._lexical.search(query, k, ids)
-            if unknown := next((chunk_id for chunk_id, _ in hits if chunk_id not in self._row_of), None):
-                raise DamagedVersion(f"the lexical index has a chunk {unknown} that is in no table", where=str(self.folder), hint=REBUILD)
-            return hits
+            return self._lexical.search(query, k, ids)
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
@@ -248,11 +245,16 @@ class OpenVersion:
 
     @cached_property
     def _lexical(self) -> "LexicalIndex":
+        from almanac.index.lexical.part import LexicalPart
         from almanac.index.lexical.reader import LexicalIndex
 
         with self._lock:
             self._require_unaltered(LEXICAL)
-            return LexicalIndex(self.folder)
+            return LexicalIndex([LexicalPart(self.folder)], self._rows_of)
+
+    def _rows_of(self, chunk_ids: Sequence[str]) -> RowNumbers:
+        """Returns the row number of each chunk id, -1 for an unknown one."""
+        return np.array([self._row_of.get(chunk_id, -1) for chunk_id in chunk_ids], dtype=np.int64)
 
     def _require_unaltered(self, part: str) -> None:
         require_unaltered(self.folder, self.manifest, part, called=version_dir(self._index_dir, self._version))

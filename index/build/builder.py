@@ -154,11 +154,11 @@ def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) 
 
 def _make_lexical(job: BuildJob, parent: Parent, rows: Rows) -> None:
     """Builds the lexical index with the terms of the parent's rows that stay; where they are damaged, all rows are analyzed."""
-    from almanac.index.lexical.writer import KnownTerms, build_lexical
+    from almanac.index.lexical.writer import KnownRows, KnownTerms, build_lexical
 
     known = None
     try:
-        known = KnownTerms.of(parent.folder, parent.manifest, job.language, rows.kept, rows.places)
+        known = KnownTerms.of([KnownRows(parent.folder, parent.manifest, rows.kept, rows.places)], job.language)
     except DamagedVersion as error:
         _log.warning("the parent's lexical index is damaged: all rows are analyzed", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
     build_lexical(job.version_dir, job.language, known)

@@ -24,7 +24,10 @@ class LexicalFacts(BaseModel):
 
     analyzer: str  # `analyzer_fingerprint` at the time
     language: str  # as declared: a BCP 47 tag or `auto`
-    languages: list[str]  # languages of the chunks, sorted
+    languages: dict[str, int]  # language of chunks → number of rows, sorted by language
+    rows: int
+    terms: dict[str, int]  # field → number of its terms in all rows, repeated ones included
+    longest: dict[str, int]  # field → number of terms of the longest row
 
 
 def lexical_facts(folder: Path) -> LexicalFacts:

@@ -1,24 +1,33 @@
-"""Read access to a version's lexical index: BM25 search, with the query analyzed once per language of the version."""
+"""Read access to a lexical index of one or several segments: BM25 search, with the query analyzed once per language of the index.
 
-import shutil
-import tempfile
-from collections.abc import Collection, Iterator, Set
-from pathlib import Path
-from typing import Any, NamedTuple
+tantivy proposes rows, in each segment by statistics of its own, deleted rows included. Every score that is returned is computed here, from the rows' terms and
+the statistics of all live rows, so that the same content ranks the same whatever its segments. A bound on how much tantivy understates a score tells how many
+proposals are enough for the best rows to be among them.
+"""
 
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, compress
+from typing import NamedTuple
+
+import numpy as np
 import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
-from almanac.index.lexical.facts import LEXICAL, lexical_facts
-from almanac.index.lexical.writer import BODY, FOLDED, ID, ID_HIGH, ID_LOW, as_damaged_lexical, lexical_schema
-from almanac.schemas.errors import StorageError
+from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
+from almanac.index.lexical.part import LexicalPart, OpenPart, Proposals, TantivyHit
+from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
+from almanac.index.vectors.keys import RowNumbers
+from almanac.schemas.errors import DamagedVersion
 
 Hit = tuple[str, float]
+Locate = Callable[[Sequence[str]], RowNumbers]
+_Scores = dict[str, float]
 
 _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
-_FEW = 500  # up to this many allowed ids become part of the query, in 2.5 ms; with more, hits of the whole index are filtered
-_DEEPER = 4  # factor by which the number of requested rows grows while too few of them pass the filter
-_ROUNDING = 2e-6  # relative difference of scores up to which they tie
+_FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
+_DEEPER = 4  # factor by which the number of requested rows grows while they are not enough
+_ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -36,23 +45,31 @@ class AnalyzedQuery(NamedTuple):
 
 
 class LexicalIndex:
-    """A snapshot of the lexical index in a version's folder; later changes of the folder are not seen. Safe to share among threads."""
+    """A snapshot of the lexical index of one or several segments; later changes of their folders are not seen. Safe to share among threads."""
 
-    def __init__(self, version_dir: Path) -> None:
-        """Opens the index. Raises DamagedVersion where it is missing or cannot be read."""
-        self._facts = lexical_facts(version_dir / LEXICAL)
-        self._schema = lexical_schema()
-        with as_damaged_lexical(version_dir / LEXICAL):
-            self._searcher = _open(version_dir / LEXICAL)
-        self._rows = int(self._searcher.num_docs)
+    def __init__(self, parts: Sequence[LexicalPart], locate: Locate) -> None:
+        """Opens the index.
+
+        Args:
+            parts: The segments' folders. A chunk id may stand in several of them, and at most one of these rows is not deleted.
+            locate: Returns for chunk ids the number of their row that is not deleted, int64 (n,): the number of rows in the parts before its own, plus its
+                number in its part's chunks table; -1 for an id without such a row. For one part without deletions, `rows_of` makes it.
+
+        Raises DamagedVersion where a file is missing or cannot be read.
+        """
+        self._parts = [OpenPart(part) for part in parts]
+        self._locate = locate
+        self._starts = np.array([0, *accumulate(part.facts.rows for part in self._parts)], np.int64)  # first row of each part, and the number of all rows
+        self._rows = sum(part.live_rows for part in self._parts)
+        self._totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
+        self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
 
     def ids(self) -> list[str]:
-        """Returns the chunk id of every row, in no particular order; a duplicate row repeats its id."""
-        hits = self._searcher.search(tantivy.Query.all_query(), max(self._rows, 1), count=False).hits
-        return [_id_of(*numbers) for _, *numbers in self._numbered(hits)]
+        """Returns the chunk id of every row of all parts, deleted ones included, in no particular order; a duplicate row repeats its id."""
+        return [chunk_id for part in self._parts for chunk_id in part.ids()]
 
     def search(self, query: str, k: int, ids: Collection[str] | None = None) -> list[Hit]:
-        """Returns the k best rows as (chunk_id, BM25 score), highest score first, ties by id.
+        """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
 
         Terms are combined with OR, without operator syntax. In an index of several languages, each analysis of the query is searched, and a row keeps its
         highest score.
@@ -60,109 +77,143 @@ class LexicalIndex:
         Args:
             query: The words to search for.
             k: Maximum number of hits.
-            ids: Restricts the search to these chunks, fastest as a set; None searches all rows.
+            ids: Restricts the search to these chunks, fastest as a set; None searches all rows. More than 500 are only asked whether they contain an id.
         """
         if k < 1 or (ids is not None and not ids):
             return []
-        wanted = ids if ids is None or isinstance(ids, Set) else frozenset(ids)
-        best: dict[str, float] = {}
-        for field, terms in self._readings(query):
-            for chunk_id, score in self._top(self._any_of(field, self._rarest(field, terms), "freq"), k, wanted):
-                best[chunk_id] = max(score, best.get(chunk_id, score))
-        return _ranked(best.items())[:k]
+        found: _Scores = {}
+        if ids is not None and len(ids) <= _FEW:
+            rows = self._live_rows(list(ids))
+            scores = (self._scores(name, weights, rows) for name, weights in self._readings(query))
+        else:
+            scores = (self._top(name, weights, k, ids) for name, weights in self._readings(query))
+        for of_reading in scores:
+            for chunk_id, score in of_reading.items():
+                found[chunk_id] = max(score, found.get(chunk_id, score))
+        ranked = ((chunk_id, float(f"{score:.6g}")) for chunk_id, score in found.items())
+        return sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:k]
 
     def readings(self, query: str) -> list[AnalyzedQuery]:
-        """Returns the query analyzed for each language of the index, with the document frequency of each term."""
-        return [self._reading(query, language, is_folded(query) and has_folded(language)) for language in self._facts.languages]
+        """Returns the query analyzed for each language of the index, with the document frequency of each term; deleted rows do not count."""
+        return [self._reading(query, language, is_folded(query) and has_folded(language)) for language in self._languages]
+
+    def finds(self, query: str, chunk_id: str) -> bool:
+        """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong together."""
+        rows = self._live_rows([chunk_id])
+        for name, weights in self._readings(query):
+            if self._scores(name, weights, rows) and all(part.has(chunk_id, name, list(weights)) for part, *_ in rows.places):
+                return True
+        return False
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
         terms = folded_tokens(query) if folded else tokens(query, language)
-        return AnalyzedQuery(language, folded, {term: self._searcher.doc_freq(FOLDED if folded else BODY, term) for term in dict.fromkeys(terms)}, self._rows)
+        return AnalyzedQuery(language, folded, self._frequencies(FOLDED if folded else BODY, tuple(dict.fromkeys(terms))), self._rows)
 
-    def _readings(self, query: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _readings(self, query: str) -> Iterator[tuple[str, dict[str, float]]]:
+        """Yields each different analysis of the query as field and the idf of each term that occurs: of more than 128 terms, of the 128 rarest."""
         folded = is_folded(query)
         readings = {
             (FOLDED, tuple(dict.fromkeys(folded_tokens(query)))) if folded and has_folded(language) else (BODY, tuple(dict.fromkeys(tokens(query, language))))
-            for language in self._facts.languages
+            for language in self._languages
         }
-        return ((field, terms) for field, terms in sorted(readings) if terms)
+        for name, terms in sorted(readings):
+            counts = {term: count for term, count in self._frequencies(name, terms).items() if count}
+            if len(counts) > _MOST_TERMS:
+                counts = dict(sorted(counts.items(), key=lambda item: (item[1], item[0]))[:_MOST_TERMS])
+            if counts:
+                yield name, {term: idf(count, self._rows) for term, count in counts.items()}
 
-    def _rarest(self, field: str, terms: tuple[str, ...]) -> tuple[str, ...]:
-        """Returns the terms to search for: all, or, of more than 128, the 128 rarest that occur in the index."""
-        if len(terms) <= _MOST_TERMS:
-            return terms
-        frequencies = {term: self._searcher.doc_freq(field, term) for term in terms}
-        return tuple(sorted((term for term in terms if frequencies[term]), key=lambda term: (frequencies[term], term))[:_MOST_TERMS])
+    def _frequencies(self, name: str, terms: Sequence[str]) -> dict[str, int]:
+        """Returns term → number of live rows that contain it, in the given order."""
+        of_parts = [part.live_frequencies(name, terms) for part in self._parts]
+        return {term: sum(counts) for term, *counts in zip(terms, *of_parts, strict=True)}
 
-    def _any_of(self, field: str, terms: tuple[str, ...], stored: str) -> tantivy.Query:
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, tantivy.Query.term_query(self._schema, field, term, stored)) for term in terms])
+    def _is_live(self, language: str) -> bool:
+        """Whether a live row has the language, or it is the declared one of all rows."""
+        return any(part.facts.language == language or part.live_languages[language] > 0 for part in self._parts)
 
-    def _top(self, query: tantivy.Query, k: int, wanted: Set[str] | None) -> list[Hit]:
-        """Returns the k best rows of a query as (chunk_id, score), and all rows that tie with the last one, so that ties are broken by id and not by chance."""
-        limit = k + _SPARE
-        if wanted is not None and len(wanted) <= _FEW:
-            chosen = tantivy.Query.const_score_query(self._any_of(ID, tuple(wanted), "basic"), 0.0)
-            query, wanted = tantivy.Query.boolean_query([(tantivy.Occur.Must, chosen), (tantivy.Occur.Must, query)]), None
-        elif wanted is not None:
+    def _average(self, name: str) -> float:
+        return self._totals[name] / max(self._rows, 1)
+
+    def _top(self, name: str, weights: dict[str, float], k: int, wanted: Collection[str] | None) -> _Scores:
+        """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
+        average = self._average(name)
+        streams = [Proposals(part, query, part.most_understated(name, average)) for part in self._parts if (query := part.query(name, weights))]
+        limit = size = k + _SPARE
+        if wanted is not None:
             limit += limit * self._rows // len(wanted)
-        while True:
-            limit = min(limit, self._rows + 1)
-            hits = self._searcher.search(query, limit, count=False).hits
-            found: list[Hit] = []
-            for score, high, low in self._numbered(hits):
-                if len(found) >= k and _is_less(score, found[-1][1]):
-                    return found
-                chunk_id = _id_of(high, low)  # the most expensive step of this loop, hence after the check of the score
-                if wanted is None or chunk_id in wanted:
-                    found.append((chunk_id, score))
-            if len(hits) < limit:
-                return found
+        scores: _Scores = {}
+        seen: set[str] = set()
+        least = 0.0  # what a row has to score to be among the k best
+        while unfinished := [stream for stream in streams if stream.most_of_others > least]:
+            for stream in unfinished:
+                stream.deepen(limit)
+            hits = sorted(((hit, stream.part) for stream in unfinished for hit in stream.hits), key=lambda one: -one[0][0])
+            for begin in range(0, len(hits), size):
+                if hits[begin][0][0] < least:
+                    break
+                rows = self._proposed(hits[begin : begin + size], seen, wanted)
+                scores.update(self._scores(name, weights, rows))
+                if len(scores) >= k:
+                    least = _ROUNDED * heapq.nlargest(k, scores.values())[-1]
             limit *= _DEEPER
+        return scores
 
-    def _numbered(self, hits: list[tuple[float, tantivy.DocAddress]]) -> "zip[tuple[float, int | None, int | None]]":
-        places = [place for _, place in hits]
-        high: list[Any] = self._searcher.fast_field_values(ID_HIGH, places)
-        low: list[Any] = self._searcher.fast_field_values(ID_LOW, places)
-        return zip((score for score, _ in hits), high, low, strict=True)
+    def _proposed(self, hits: Sequence[tuple[TantivyHit, OpenPart]], seen: set[str], wanted: Collection[str] | None) -> "_LiveRows":
+        """Returns the live rows of hits that are wanted and not seen before, and adds them to those seen."""
+        places: dict[OpenPart, list[tantivy.DocAddress]] = {}
+        for (_, place), part in hits:
+            places.setdefault(part, []).append(place)
+        new = {chunk_id: part for part, at in places.items() for chunk_id in part.ids_at(at) if chunk_id not in seen}
+        seen.update(new)
+        rows = self._live_rows([chunk_id for chunk_id in new if wanted is None or chunk_id in wanted])
+        for chunk_id in rows.others:
+            if new[chunk_id].deleted is None:
+                raise DamagedVersion(f"the lexical index has a chunk {chunk_id} that is in no table", where=str(new[chunk_id].folder), hint=REBUILD)
+        return rows
 
+    def _live_rows(self, ids: Collection[str]) -> "_LiveRows":
+        """Returns the live rows of chunk ids; unknown ids are left out."""
+        distinct = list(dict.fromkeys(ids))
+        numbers = self._locate(distinct)
+        known = numbers >= 0
+        if (numbers >= self._starts[-1]).any():
+            raise DamagedVersion(f"the lexical index has {self._starts[-1]} rows, and the table has more", where=str(self._parts[-1].folder), hint=REBUILD)
+        if known.all():
+            return _LiveRows(distinct, [], self._place(numbers))
+        return _LiveRows(list(compress(distinct, known)), list(compress(distinct, ~known)), self._place(numbers[known]))
 
-def _id_of(high: int | None, low: int | None) -> str:
-    if high is None or low is None:
-        raise ValueError("a row has no id")
-    return f"{high:016x}{low:016x}"
+    def _place(self, numbers: RowNumbers) -> "list[tuple[OpenPart, RowNumbers, RowNumbers]]":
+        """Returns for each part that has any of the rows: their positions in `numbers`, and their numbers in the part."""
+        parts = np.searchsorted(self._starts, numbers, side="right") - 1
+        return [(self._parts[part], at := np.flatnonzero(parts == part), numbers[at] - self._starts[part]) for part in np.unique(parts).tolist()]
 
-
-def _open(folder: Path) -> tantivy.Searcher:
-    """Opens the index through a temporary folder of links: tantivy writes a lock file beside what it reads, and a version may be read-only.
-
-    The searcher has every file open, so the links are not needed any longer. A link into a pinned folder leads to the same file under whatever name that
-    folder has by then.
-    """
-    try:
-        links = tempfile.mkdtemp(prefix="almanac-lexical-")
-    except OSError as error:
-        raise StorageError(f"no temporary folder for the lexical index: {error.strerror}", where="TMPDIR", hint="TMPDIR names a folder to write to") from error
-    try:
-        for path in folder.iterdir():
-            (Path(links) / path.name).symlink_to(path.absolute())
-        index = tantivy.Index.open(links)
-        index.config_reader(reload_policy="manual")  # otherwise a thread watches for changes
-        return index.searcher()
-    finally:
-        for _ in range(2):  # again, where tantivy has put its lock file there meanwhile
-            shutil.rmtree(links, ignore_errors=True)
-
-
-def _is_less(score: float, above: float) -> bool:
-    """Whether a score is less than the one above it by more than rounding errors: tantivy sums terms in single precision, in an order that varies."""
-    return above - score > _ROUNDING * above
+    def _scores(self, name: str, weights: dict[str, float], rows: "_LiveRows") -> _Scores:
+        """Returns chunk id → score of the rows in which a term occurs."""
+        scores = bm25_scores(rows.terms(name), weights, self._average(name)).tolist()
+        return {chunk_id: score for chunk_id, score in zip(rows.ids, scores, strict=True) if score}
 
 
-def _ranked(hits: "Collection[Hit]") -> list[Hit]:
-    """Returns hits with scores of 6 digits, highest first, ties by id. Scores that differ by rounding errors alone tie."""
-    ordered = sorted(hits, key=lambda hit: -hit[1])
-    ranked: list[Hit] = []
-    for number, (chunk_id, score) in enumerate(ordered):
-        is_tie = number > 0 and not _is_less(score, ordered[number - 1][1])
-        ranked.append((chunk_id, ranked[-1][1] if is_tie else float(f"{score:.6g}")))
-    return sorted(ranked, key=lambda hit: (-hit[1], hit[0]))
+class _LiveRows:
+    """Rows that are not deleted, with their terms once these are asked for."""
+
+    def __init__(self, ids: list[str], others: list[str], places: list[tuple[OpenPart, RowNumbers, RowNumbers]]) -> None:
+        self.ids, self.others = ids, others  # chunk ids of the rows, and those that have no row
+        self.places = places
+        self._terms: dict[str, RowTerms] = {}
+
+    def terms(self, name: str) -> RowTerms:
+        """Returns the terms of a field, in the order of `ids`."""
+        if name not in self._terms:
+            texts: list[memoryview] = [memoryview(b"")] * len(self.ids)
+            for part, positions, numbers in self.places:
+                for position, text in zip(positions.tolist(), part.terms.texts(name, numbers), strict=True):
+                    texts[position] = text
+            self._terms[name] = RowTerms(texts)
+        return self._terms[name]
+
+
+def rows_of(ids: Iterable[str]) -> Locate:
+    """Returns what locates the rows of one part without deletions, from all chunk ids in the order of its table."""
+    row_of = {chunk_id: row for row, chunk_id in enumerate(ids)}
+    return lambda some: np.array([row_of.get(chunk_id, -1) for chunk_id in some], np.int64)

@@ -1,76 +1,90 @@
-"""Writes the lexical index of a version with tantivy.
+"""Writes the lexical index of a segment with tantivy.
 
-An index is always written in full: deleted rows would stay in tantivy's statistics (number of rows, lengths, document frequencies), and equal content would
-rank differently. What costs time is the analysis of texts, so its result is kept beside the index and taken over for the rows that stay the same.
+An index is always written in full, and nothing in it changes afterwards. What costs time is the analysis of texts, so its result is kept beside the index: it
+is taken over for the rows that stay the same, and scores are computed from it.
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import tantivy
 
 from almanac.core.durable import write_file
 from almanac.core.passage_parts import parts_of
-from almanac.core.tables import CHUNKS, TableWriter, read_batches, read_table
+from almanac.core.tables import CHUNKS, read_batches
 from almanac.core.verified import verified_file
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tokens
 from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, analyzer_fingerprint, lexical_facts
+from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD, TERMS, Terms, TermsFile, TermsWriter
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest
 
-ID, ID_HIGH, ID_LOW, BODY, FOLDED = "id", "id_high", "id_low", "body", "folded"
+ID, ID_HIGH, ID_LOW = "id", "id_high", "id_low"
 COLUMNS = ["chunk_id", "document_id", "title", "embedded_text", "passage", "metadata"]
+AUTO = "auto"  # as declared language: each chunk has its own
 UNDETERMINED = "und"
-REBUILD = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
-TERMS = "terms.parquet"  # the terms of each row of chunks.parquet, in its order, joined by spaces; `folded` is null where the language has no such terms
 
-_TERMS_SCHEMA = pa.schema([(BODY, pa.large_string()), (FOLDED, pa.large_string())])
-_HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment is written
+# Bytes of tantivy's write buffer, after which it writes a segment of its own; more than any index of ours takes (60 MB for 150,000 rows of 130 terms), for
+# only one segment is searched exactly and fast (see the reader). The buffer grows with what is written.
+_HEAP = 1 << 30
 _ROWS = 2000  # rows in memory at a time
+_LONGEST_TERM = 65_530  # bytes; tantivy ignores longer terms
 _LEAST_KNOWN = 12  # characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance
 _FEW_DIGITS = 6  # an id of more digits is typed by nobody who does not mean it
 # Ids that a program made: a long run of letters and digits in lower case, or a UUID. Codes that people type are short, in capitals, or in words.
 _GENERATED = re.compile(r"(?=.*\d)(?=.*[a-z])[A-Za-z\d]{12,}|(?i:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})")
 _ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
-_Terms = tuple[str, str | None]
 
 
-@dataclass(frozen=True)
+class KnownRows(NamedTuple):
+    """Rows of an earlier segment that are in the new one, too."""
+
+    folder: Path  # the earlier segment's
+    manifest: Manifest  # of that folder
+    kept: RowNumbers  # the rows' numbers in the new segment, ascending
+    places: RowNumbers  # the same rows' numbers in the earlier segment
+
+
 class KnownTerms:
-    """Terms of an earlier version's rows, for the rows that are in the new version, too.
+    """Terms of earlier segments' rows, for the rows that are in the new segment, too."""
 
-    `terms` is the earlier version's table. `kept` are row numbers of the new version, ascending; `places` are the same rows' numbers in `terms`.
-    """
-
-    terms: pa.Table
-    kept: RowNumbers
-    places: RowNumbers
+    def __init__(self, sources: Sequence[tuple[TermsFile, RowNumbers, RowNumbers]]) -> None:
+        """`sources` has the terms of each earlier segment, with `kept` and `places` as in `KnownRows`."""
+        self._sources = sources
 
     @classmethod
-    def of(cls, folder: Path, manifest: Manifest, language: str, kept: RowNumbers, places: RowNumbers) -> Self | None:
-        """Returns the terms of the version in `folder`; None where they come from another analyzer or declared language.
+    def of(cls, sources: Sequence[KnownRows], language: str) -> Self:
+        """Returns the terms that earlier segments know; those from another analyzer or declared language are left out.
 
         Raises DamagedVersion where a file is missing or differs from the manifest.
         """
-        facts = lexical_facts(folder / LEXICAL)
-        if (facts.analyzer, facts.language) != (analyzer_fingerprint(), language):
-            return None
-        return cls(read_table(verified_file(folder, manifest, f"{LEXICAL}/{TERMS}"), [BODY, FOLDED]).combine_chunks(), kept, places)
+        found = []
+        for source in sources:
+            facts = lexical_facts(source.folder / LEXICAL)
+            if (facts.analyzer, facts.language) == (analyzer_fingerprint(), language):
+                path = verified_file(source.folder, source.manifest, f"{LEXICAL}/{TERMS}")
+                found.append((TermsFile(path, facts.rows), source.kept, source.places))
+        return cls(found)
 
-    def between(self, begin: int, end: int) -> dict[int, _Terms]:
-        """Returns the known terms of the rows `begin` to `end` of the new version, end excluded, by their offset from `begin`."""
-        first, last = np.searchsorted(self.kept, [begin, end])
-        found = self.terms.take(pa.array(self.places[first:last]))
-        return dict(zip((self.kept[first:last] - begin).tolist(), zip(*(column.to_pylist() for column in found.columns), strict=True), strict=True))
+    def between(self, begin: int, end: int) -> dict[int, Terms]:
+        """Returns the known terms of the rows `begin` to `end` of the new segment, end excluded, by their offset from `begin`."""
+        found: dict[int, Terms] = {}
+        for terms, kept, places in self._sources:
+            first, last = np.searchsorted(kept, [begin, end])
+            order = np.argsort(places[first:last])
+            offsets = (kept[first:last] - begin)[order].tolist()
+            for _, batch in terms.batches(places[first:last][order]):
+                of_rows = zip(*(batch.column(name).to_pylist() for name in FIELDS), strict=True)
+                found.update(zip(offsets[: len(batch)], of_rows, strict=True))
+                del offsets[: len(batch)]
+        return found
 
 
 def lexical_schema() -> tantivy.Schema:
@@ -95,7 +109,7 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
     folder = version_dir / LEXICAL
     folder.mkdir()
     writer = tantivy.Index(lexical_schema(), str(folder)).writer(_HEAP, 1)
-    with TableWriter(folder / TERMS, _TERMS_SCHEMA) as kept:
+    with TermsWriter(folder / TERMS) as kept:
         begin = 0
         for batch in read_batches(version_dir / CHUNKS, COLUMNS, rows=_ROWS):
             already = known.between(begin, begin + len(batch)) if known else {}
@@ -104,13 +118,16 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
             terms = [already.get(number) or next(analyzed) for number in range(len(batch))]
             for chunk_id, of_row in zip(batch.column("chunk_id").to_pylist(), terms, strict=True):
                 writer.add_document(_document(chunk_id, *of_row))
-            kept.write(pa.table(list(map(list, zip(*terms, strict=True))), schema=_TERMS_SCHEMA))
+            kept.add(terms, [language_of(metadata, language) for metadata in batch.column("metadata").to_pylist()])
             begin += len(batch)
     writer.commit()
     writer.wait_merging_threads()
     for path in folder.glob(".*"):  # lock files, and a list of files for the next writer; there will be none
         path.unlink()
-    facts = LexicalFacts(analyzer=analyzer_fingerprint(), language=language, languages=_languages(version_dir / CHUNKS, language))
+    languages = dict(sorted(kept.languages.items())) if kept.rows or language == AUTO else {language: 0}
+    facts = LexicalFacts(
+        analyzer=analyzer_fingerprint(), language=language, languages=languages, rows=kept.rows, terms=kept.terms, longest=kept.longest
+    )  # fmt: skip
     write_file(folder / FACTS, facts.model_dump_json() + "\n")
 
 
@@ -127,7 +144,7 @@ def as_damaged_lexical(folder: Path) -> Iterator[None]:
 
 def language_of(metadata: str, declared: str) -> str:
     """Returns the language for the analysis of a chunk: the declared one; for `auto`, the one in its metadata (a JSON text), else `und`."""
-    if declared != "auto":
+    if declared != AUTO:
         return declared
     found = json.loads(metadata).get("language")
     return found if isinstance(found, str) and found else UNDETERMINED
@@ -160,9 +177,17 @@ def _is_untyped(value: str) -> bool:
     return len(value) <= _FEW_DIGITS if value.isdecimal() else _GENERATED.fullmatch(value) is not None
 
 
-def _analyzed(row: dict[str, Any], declared: str) -> _Terms:
+def _analyzed(row: dict[str, Any], declared: str) -> Terms:
     language, text = language_of(row["metadata"], declared), indexed_text(row)
-    return " ".join(stored_tokens(text, language)), " ".join(folded_tokens(text)) if has_folded(language) else None
+    return _joined(stored_tokens(text, language)), _joined(folded_tokens(text)) if has_folded(language) else None
+
+
+def _joined(terms: list[str]) -> str:
+    """Joins terms by single spaces as tantivy takes them apart: by spaces inside a term, too, and without terms of more than 65,530 bytes."""
+    text = " ".join(terms)
+    if "  " in text or text[:1] == " " or text[-1:] == " " or len(text) > _LONGEST_TERM // 4:
+        return " ".join(term for term in text.split(" ") if term and len(term.encode()) <= _LONGEST_TERM)
+    return text
 
 
 def _document(chunk_id: str, body: str, folded: str | None) -> tantivy.Document:
@@ -174,10 +199,3 @@ def _document(chunk_id: str, body: str, folded: str | None) -> tantivy.Document:
     if folded is not None:
         document.add_text(FOLDED, folded)
     return document
-
-
-def _languages(chunks: Path, declared: str) -> list[str]:
-    """Languages of the chunks, sorted. Equal metadata, as of the chunks of one document, is parsed once."""
-    if declared != "auto":
-        return [declared]
-    return sorted({language_of(metadata, declared) for metadata in pc.unique(read_table(chunks, ["metadata"]).column(0)).to_pylist()})

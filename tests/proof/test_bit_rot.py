@@ -38,7 +38,7 @@ _OTHERS = (
     "index/*/published.jsonl", "versions/v0002/manifest.json", "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
     "versions/v0002/records.parquet", "versions/v0002/chroma.crc32", "versions/v0002/chroma/*/header.bin", "versions/v0002/chroma/*/index_metadata.pickle",
     "versions/v0002/lexical/*.term", "versions/v0002/lexical/*.fast", "versions/v0002/lexical/meta.json", "versions/v0002/lexical/lexical.json",
-    "versions/v0002/lexical/terms.parquet", "versions/v0001/chunks.parquet", "processed/*/documents.parquet", "processed/*/mapped/*.parquet",
+    "versions/v0002/lexical/terms.arrow", "versions/v0001/chunks.parquet", "processed/*/documents.parquet", "processed/*/mapped/*.parquet",
     "processed/*/state.json", "processed/*/runs/*.json", "processed/*/runs/order.txt", "raw/*/*/bodies/*/*.gz", "raw/*/*/crawls/*.jsonl",
 )  # fmt: skip
 # Pages of SQLite's database that its reader changes anyway, or that nothing reads: the header's counters, and the table in which Chroma counts openings.
