@@ -52,11 +52,12 @@ def write_table(path: Path, table: pa.Table) -> None:
 class TableWriter:
     """Writes a Parquet file in batches; a context manager. The file appears atomically when the block ends without an exception, else not at all."""
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, *, statistics: bool = True) -> None:
+        """`statistics`: whether the footer, which is read as a whole, has the least and the greatest value of each row group."""
         self._path = path
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", write_page_checksum=True)
+        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", write_page_checksum=True, write_statistics=statistics)
         self.rows = 0
 
     def write(self, table: pa.Table) -> None:

@@ -5,16 +5,18 @@ fingerprints of mapping and cleaning and is ignored under others. It may be dele
 """
 
 import json
-from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from almanac.core.digests import Digests, SortedDigests, digest_of, digests_of
 from almanac.core.tables import TableWriter, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Extraction, Item, Reject
@@ -23,6 +25,7 @@ from almanac.transforms.html.beside import blocks_beside, keeps_little
 from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole
+_KEPT_BYTES = 64 << 20  # of row groups in memory: pages that come in another order than last time share them
 
 
 @dataclass(slots=True)
@@ -77,27 +80,27 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
 
 
 class MappedPages:
-    """The cached pages of an earlier run. Whatever cannot be read counts as missing.
+    """The cached pages of an earlier run. Whatever cannot be read counts as missing. Memory: 40 bytes a page, and some row groups.
 
     `stages` is the fingerprint of mapping and cleaning; a file with another one is ignored.
     """
 
     def __init__(self, path: Path, stages: str) -> None:
-        self._rows: dict[str, list[int]] = {}
+        self._keys = SortedDigests(digests_of([]))
         self._file: pq.ParquetFile | None = None
-        self._groups: list[int] = []  # the first row of each row group
-        self._group: tuple[int, list[bytes]] = (-1, [])
+        self._starts = np.zeros(0, dtype=np.int64)  # the first row of each row group
+        self._groups: OrderedDict[int, pa.Array] = OrderedDict()  # payloads of row groups, the one used last at the end
+        self._bytes = 0  # of these
         self.rows = 0
         try:
             file = pq.ParquetFile(path, page_checksum_verification=True)
             if (file.schema_arrow.metadata or {}).get(b"stages") == stages.encode():
-                for row, key in enumerate(file.read(columns=["key"]).column(0).to_pylist()):
-                    self._rows.setdefault(key, []).append(row)
+                self._keys = SortedDigests(np.concatenate([digests_of([]), *map(_keys_of, file.iter_batches(columns=["key"]))]))
                 sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-                self._groups = [sum(sizes[:number]) for number in range(len(sizes))]
+                self._starts = np.cumsum([0, *sizes[:-1]], dtype=np.int64)
                 self._file, self.rows = file, file.metadata.num_rows
         except Exception:  # a damaged footer raises whatever it leads to
-            self._rows, self._file, self.rows = {}, None, 0
+            self._keys, self._file, self.rows = SortedDigests(digests_of([])), None, 0
 
     def batches(self, key: str, fetched_at: str, read: Callable[[], Iterator[Mapped]]) -> Iterator[Mapped]:
         """Yields what the page of that key yielded, one batch at a time, with `fetched_at` set on its items.
@@ -105,7 +108,7 @@ class MappedPages:
         Falls back to `read` where the key is unknown, or from the first batch that cannot be read: mapping is deterministic, so it can resume in the middle.
         """
         done = 0
-        rows = self._rows.get(key, [])
+        rows = self._rows_of(key)
         for row in rows:
             try:
                 mapped = _decoded(self._payload(row), fetched_at)
@@ -118,14 +121,27 @@ class MappedPages:
 
     def knows(self, key: str) -> bool:
         """Whether the page of that key is cached."""
-        return key in self._rows
+        return bool(self._rows_of(key))
+
+    def _rows_of(self, key: str) -> list[int]:
+        rows: list[int] = self._keys.span(digest_of(key)).tolist()
+        return rows
 
     def _payload(self, row: int) -> bytes:
         assert self._file is not None
-        number = bisect_right(self._groups, row) - 1
-        if number != self._group[0]:
-            self._group = (number, self._file.read_row_group(number, columns=["mapped"]).column(0).to_pylist())
-        return self._group[1][row - self._groups[number]]
+        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        if number not in self._groups:
+            group = self._file.read_row_group(number, columns=["mapped"]).column(0).combine_chunks()
+            self._groups[number], self._bytes = group, self._bytes + group.nbytes
+            while len(self._groups) > 1 and self._bytes > _KEPT_BYTES:
+                self._bytes -= self._groups.popitem(last=False)[1].nbytes
+        self._groups.move_to_end(number)
+        payload: bytes = self._groups[number][row - int(self._starts[number])].as_py()
+        return payload
+
+
+def _keys_of(batch: pa.RecordBatch) -> Digests:
+    return digests_of(batch.column(0))
 
 
 def staged_batches(path: Path) -> Iterator[Mapped]:
@@ -140,7 +156,7 @@ class MappedWriter:
 
     def __init__(self, path: Path, stages: str) -> None:
         self._schema = pa.schema([("key", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
-        self._writer = TableWriter(path, self._schema)
+        self._writer = TableWriter(path, self._schema, statistics=False)  # of payloads: up to 8 KB in the footer for each row group
         self._waiting: list[tuple[str, bytes]] = []
         self._bytes = 0
 
