@@ -6,7 +6,7 @@ A hash arrives as text, in hexadecimal digits, and is compared millions of times
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 Digests = npt.NDArray[np.bytes_]  # (n,) of the dtype S16 or S32; zero bytes at the end count, since all entries are of one length
 RowNumbers = npt.NDArray[np.int64]
-Texts = Sequence[str] | pa.Array | pa.ChunkedArray  # a column of texts
+Texts: TypeAlias = "Sequence[str] | pa.Array | pa.ChunkedArray"  # a column of texts
 
 _STEP = 100_000  # texts converted at a time
 _DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
@@ -76,6 +76,12 @@ class SortedDigests:
         if not len(self):
             return np.full(len(digests), -1, dtype=np.int64)
         return np.where(is_there, self.rows[np.where(is_there, places, 0)], -1)
+
+    def ranks(self) -> RowNumbers:
+        """Returns the place of each given digest among the sorted ones, in the order in which they were given."""
+        ranks = np.empty(len(self), dtype=np.int64)
+        ranks[self.rows] = np.arange(len(self))
+        return ranks
 
     def span(self, digest: bytes) -> RowNumbers:
         """Returns all rows of one digest, ascending."""

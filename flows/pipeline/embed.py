@@ -14,9 +14,9 @@ from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Table
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
 from almanac.index.embedding.tokens import count_tokens
+from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.retention import keys_in
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import OperationalError
@@ -40,11 +40,11 @@ class LostVectors(NamedTuple):
 
 def restore_lost(run: Run, tables: Tables, live: Live | None) -> LostVectors:
     """Restores vectors that the vector store has lost and the live version still has."""
-    store, keys = VectorStore(run.data.vectors, run.embedder), keys_in(tables.chunks).to_pylist()
-    restored = 0
-    for folder, sealed in [] if live is None or not store.missing(keys) else live.tables.folders():
+    store, keys = VectorStore(run.data.vectors, run.embedder), keys_in(tables.chunks)
+    restored, absent = 0, len(store.absent(keys))
+    for folder, sealed in live.tables.folders() if live is not None and absent else []:
         restored += restore_vectors(store, keys, folder, sealed)
-    return LostVectors(restored, len(store.missing(keys)))
+    return LostVectors(restored, absent - restored)
 
 
 def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:

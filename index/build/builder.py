@@ -93,7 +93,7 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
     from almanac.index.chroma.client import as_disk_full, open_client
     from almanac.index.lexical.writer import build_lexical
 
-    matrix = write_matrix(job.version_dir, table.column("text_sha256").to_pylist(), VectorStore(job.vectors_root, job.embedder))
+    matrix = write_matrix(job.version_dir, table.column("text_sha256"), VectorStore(job.vectors_root, job.embedder))
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
     with as_disk_full(job.version_dir), open_client(job.version_dir) as client:
         batches = list(_even_batches(len(rows), min(client.get_max_batch_size(), _BATCH)))
@@ -117,7 +117,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
         try:
             # In parallel with the copy: find the difference, read its rows, and import Chroma, which takes a second.
             difference = find_difference(parent, table)
-            matrix = _changed_matrix(job, parent, difference.rows, table.column("text_sha256").to_pylist())
+            matrix = _changed_matrix(job, parent, difference.rows, table.column("text_sha256"))
             rows = _Rows(job, matrix, difference.rows.added)
             from almanac.index.chroma.client import as_disk_full
 
@@ -142,7 +142,7 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
     return difference.facts
 
 
-def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: list[str]) -> "Vectors":
+def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: pa.ChunkedArray) -> "Vectors":
     """Writes the matrix from the parent's vectors and the added ones; where the parent's are damaged, from the vector parts alone."""
     store = VectorStore(job.vectors_root, job.embedder)
     try:

@@ -1,8 +1,8 @@
 """Promotion: copies a verified version, with its tables and vectors, from one data directory to another, such as from staging to production."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import structlog
 
 from almanac.core.clock import utc_now
@@ -12,8 +12,9 @@ from almanac.core.tables import CHUNKS
 from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
 from almanac.index.upkeep.rebuild import TABLES
 from almanac.index.upkeep.takedown import find_in_tables, forgotten_urls
+from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.matrix import MATRIX
-from almanac.index.vectors.retention import keys_in, vectors_in_use
+from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease, writer_lock
@@ -166,12 +167,9 @@ def _refuse_forgotten(index_dir: Path, folder: Path, manifest: Manifest) -> None
 def _copy_vectors(source: DataDir, target: DataDir, folder: Path, manifest: Manifest) -> int:
     """Copies the vectors that the version needs and the target lacks; returns their number."""
     ours, theirs = VectorStore(source.vectors, manifest.embedder), VectorStore(target.vectors, manifest.embedder)
-    missing = theirs.missing(keys_in(folder / CHUNKS).to_pylist())
-    for keys in _parts(missing):
+    column = keys_in(folder / CHUNKS)
+    absent = theirs.absent(column)
+    for begin in range(0, len(absent), _PART):
+        keys = column.take(pa.array(absent[begin : begin + _PART])).to_pylist()
         theirs.write_part(keys, ours.read(keys))
-    return len(missing)
-
-
-def _parts(keys: list[str]) -> Iterator[list[str]]:
-    for begin in range(0, len(keys), _PART):
-        yield keys[begin : begin + _PART]
+    return len(absent)

@@ -11,7 +11,8 @@ import structlog
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
-from almanac.index.vectors.retention import keys_in, prune_vectors, vectors_unused
+from almanac.index.vectors.keys import keys_in
+from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publications import override_of, pointer_lock, publications

@@ -11,8 +11,8 @@ from almanac.core.durable import exchange, remove
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
+from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.retention import keys_in
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
@@ -94,7 +94,7 @@ def replace_version(
 def _restore(job: BuildJob, folder: Path) -> int:
     """Restores the vectors that the job needs and only the version in `folder` has; returns their number."""
     manifest = manifest_in(folder, folder.parent.parent, folder.name)
-    return restore_vectors(VectorStore(job.vectors_root, job.embedder), keys_in(job.chunks).to_pylist(), folder, manifest)
+    return restore_vectors(VectorStore(job.vectors_root, job.embedder), keys_in(job.chunks), folder, manifest)
 
 
 def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from almanac.core.digests import Texts
 from almanac.core.durable import reserve
 from almanac.core.verified import verified_file
 from almanac.index.vectors.keys import RowNumbers
@@ -38,7 +40,7 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
     return found
 
 
-def write_matrix(folder: Path, keys: list[str], store: "VectorStore") -> "Vectors":
+def write_matrix(folder: Path, keys: Texts, store: "VectorStore") -> "Vectors":
     """Writes the matrix of a version from the vector parts, one row per key in the order of `keys`, and returns it memory-mapped.
 
     Raises DamagedVersion with the first key that has no vector.
@@ -48,7 +50,7 @@ def write_matrix(folder: Path, keys: list[str], store: "VectorStore") -> "Vector
     return out
 
 
-def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers) -> "Vectors":
+def change_matrix(folder: Path, keys: Texts, store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers) -> "Vectors":
     """Writes the matrix of a delta build: like `write_matrix`, but copies unchanged rows from the parent version's matrix.
 
     Args:
@@ -62,8 +64,10 @@ def change_matrix(folder: Path, keys: list[str], store: "VectorStore", parent: "
     out = _create(folder, len(keys), store.dimension)
     for begin in range(0, len(kept), _ROWS):
         out[kept[begin : begin + _ROWS]] = parent[places[begin : begin + _ROWS]]
-    added = np.setdiff1d(np.arange(len(keys)), kept)
-    out[added] = store.read([keys[number] for number in added])
+    is_added = np.ones(len(keys), dtype=np.bool_)
+    is_added[kept] = False
+    added = np.flatnonzero(is_added)
+    store.read_into(keys.take(pa.array(added)) if isinstance(keys, pa.Array | pa.ChunkedArray) else [keys[number] for number in added.tolist()], out, added)
     return out
 
 

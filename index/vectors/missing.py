@@ -3,17 +3,21 @@
 The texts are first staged in a table, in the order in which they are embedded. Each checkpoint then reads its row group, embeds it and writes one part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from almanac.core.digests import SortedDigests, digests_of
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.tables import TableWriter, read_table, read_texts
+from almanac.core.reordered import reordered
+from almanac.core.tables import TableWriter, read_batches
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
+from almanac.index.vectors.keys import RowNumbers, keys_in
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
 
@@ -46,7 +50,7 @@ def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int
     """Stages the texts without a vector for `embed_checkpoint`, each once, longest first.
 
     Sorting by length gives a checkpoint texts of similar length, which need little padding, and puts the slowest checkpoint before the first estimate of the
-    remaining time.
+    remaining time. The texts are not held in memory together.
 
     Args:
         chunks: Path of the chunks table.
@@ -54,14 +58,30 @@ def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int
         to: Path of the staging table to write.
         checkpoint: Texts per row group.
     """
-    keys = read_table(chunks, ["text_sha256"]).column(0).to_pylist()
-    missing = set(store.missing(keys))
-    texts = sorted(read_texts(chunks, missing), key=lambda entry: (-len(entry[1]), entry[0]))
+    keys = keys_in(chunks)
+    rows = store.absent(keys)
+    missing = digests_of(keys.take(pa.array(rows)))
+    lengths = np.zeros(len(rows), dtype=np.int64)
+    for table, places in _rows_of(chunks, rows, ["embedded_text"]):
+        lengths[places] = pc.utf8_length(table.column(0)).to_numpy()
+    placed = np.empty(len(rows), dtype=np.int64)
+    placed[np.lexsort((SortedDigests(missing).ranks(), -lengths))] = np.arange(len(rows))
     with TableWriter(to, _SCHEMA) as writer:
-        for begin in range(0, len(texts), checkpoint):
-            part_keys, part_texts = zip(*texts[begin : begin + checkpoint], strict=True)
-            writer.write(pa.table({"text_sha256": pa.array(part_keys, pa.string()), "text": pa.array(part_texts, pa.string())}, schema=_SCHEMA))
-    return StagedTexts(len(texts), -(-len(texts) // checkpoint), len(keys) - len(texts))
+        columns = ["text_sha256", "embedded_text"]
+        batches = ((table.rename_columns(_SCHEMA.names), placed[places]) for table, places in _rows_of(chunks, rows, columns))
+        for texts in reordered(batches, len(rows), checkpoint, scratch=to.parent):
+            writer.write(texts.cast(_SCHEMA))
+    return StagedTexts(len(rows), -(-len(rows) // checkpoint), len(keys) - len(rows))
+
+
+def _rows_of(chunks: Path, rows: RowNumbers, columns: list[str]) -> Iterator[tuple[pa.Table, RowNumbers]]:
+    """Yields the rows with these numbers, ascending, in batches, each with the places of its rows in `rows`."""
+    begin = 0
+    for batch in read_batches(chunks, columns) if len(rows) else ():
+        first, last = np.searchsorted(rows, [begin, begin + len(batch)])
+        if last > first:
+            yield batch.take(pa.array(rows[first:last] - begin)), np.arange(first, last)
+        begin += len(batch)
 
 
 def embed_checkpoint(

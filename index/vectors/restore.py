@@ -1,11 +1,14 @@
 """Restores vector parts that were lost or damaged from a version, whose `vectors.npy` has the same vectors."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import structlog
 
-from almanac.core.tables import CHUNKS, read_table
+from almanac.core.digests import SortedDigests, Texts, digests_of
+from almanac.core.tables import CHUNKS
+from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.matrix import verified_matrix
 from almanac.index.vectors.missing import CHECKPOINT
 from almanac.index.vectors.store import VectorStore
@@ -15,7 +18,7 @@ from almanac.schemas.manifest import Sealed
 _log = structlog.get_logger("almanac.vectors")
 
 
-def restore_vectors(store: VectorStore, keys: Iterable[str], folder: Path, manifest: Sealed) -> int:
+def restore_vectors(store: VectorStore, keys: Texts, folder: Path, manifest: Sealed) -> int:
     """Writes the vectors of `keys` that the store lacks and a version has; returns their number.
 
     Args:
@@ -26,20 +29,23 @@ def restore_vectors(store: VectorStore, keys: Iterable[str], folder: Path, manif
 
     Where the version's own vectors are damaged, nothing is restored, with a warning.
     """
-    missing = set(store.missing(keys))
-    if not missing or manifest.embedder.fingerprint != store.fingerprint:
+    absent = store.absent(keys)
+    if not len(absent) or manifest.embedder.fingerprint != store.fingerprint:
         return 0
     try:
-        row_of = {key: row for row, key in enumerate(read_table(folder / CHUNKS, ["text_sha256"]).column(0).to_pylist()) if key in missing}
-        matrix = verified_matrix(folder, manifest) if row_of else None
+        column = keys_in(folder / CHUNKS)
+        missing = digests_of(keys)[absent]
+        rows = SortedDigests(digests_of(column)).find(missing)
+        rows = rows[np.argsort(missing)]  # by key
+        rows = rows[rows >= 0]
+        matrix = verified_matrix(folder, manifest) if len(rows) else None
     except DamagedVersion as error:
         _log.warning("vectors cannot be restored from a version", version=manifest.called, error=error.message)
         return 0
     if matrix is None:
         return 0
-    found = sorted(row_of)
-    for begin in range(0, len(found), CHECKPOINT):
-        part = found[begin : begin + CHECKPOINT]
-        store.write_part(part, matrix[[row_of[key] for key in part]])
-    _log.warning("vectors_restored", vectors=len(found), version=manifest.called, folder=str(store.folder))
-    return len(found)
+    for begin in range(0, len(rows), CHECKPOINT):
+        part = rows[begin : begin + CHECKPOINT]
+        store.write_part(column.take(pa.array(part)).to_pylist(), matrix[part])
+    _log.warning("vectors_restored", vectors=len(rows), version=manifest.called, folder=str(store.folder))
+    return len(rows)

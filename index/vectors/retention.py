@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import structlog
 
 from almanac.core.durable import TEMPORARY, remove, sweep
-from almanac.core.tables import read_table
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.manifest import EmbedderInfo
 
@@ -60,11 +59,6 @@ def _try_exclusive(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def keys_in(table_path: Path) -> pa.Array:
-    """Returns the distinct vector keys of a chunks table."""
-    return pc.unique(read_table(table_path, ["text_sha256"]).column(0)).cast(pa.string())
 
 
 def forget_vectors(root: Path, keys: pa.Array) -> int:

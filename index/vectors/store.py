@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import structlog
 
+from almanac.core.digests import Digests, Texts, digests_of, first_rows
 from almanac.core.durable import move, reserve, write_file
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.keys import VectorKeys
+from almanac.index.vectors.keys import RowNumbers, VectorKeys
 from almanac.schemas.errors import DamagedVersion, StorageError
 from almanac.schemas.manifest import EmbedderInfo
 
@@ -24,8 +25,9 @@ _log = structlog.get_logger("almanac.vectors")
 
 
 class VectorStore:
-    """Vectors of one embedder, keyed by the SHA-256 of the embedded text. Only the keys are kept in memory.
+    """Vectors of one embedder, keyed by the SHA-256 of the embedded text. Only the keys are kept in memory, 40 bytes each.
 
+    Keys are given as a list, or as a column of a table, of which no Python object is made for each.
     A part found to be damaged is renamed to `*.damaged`, with a warning, and its keys count as missing from then on. A read error of the disk raises
     StorageError.
     """
@@ -39,17 +41,24 @@ class VectorStore:
 
     def keys(self) -> Iterator[str]:
         """Iterates over the distinct keys that have a vector, without reading vectors."""
-        return iter(dict.fromkeys(self._keys.every()))
+        columns = (column for path in self._keys.parts() if (column := self._read_keys(path)) is not None)
+        return iter(dict.fromkeys(key for column in columns for key in column.to_pylist()))
 
     def parts(self) -> list[str]:
         """Returns the file names of all parts, sorted. No file is opened."""
         return sorted(path.name for path in self.folder.glob("*.parquet"))
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Returns the keys without a vector, each once, in the order of first occurrence."""
-        wanted = list(dict.fromkeys(keys))
-        _, parts, _ = self._keys.find(wanted)
-        return [wanted[number] for number in np.flatnonzero(parts < 0)]
+        """Returns the keys without a vector, each once, in the order of first occurrence. For many keys, see `absent`."""
+        wanted = list(keys)
+        return [wanted[row] for row in self.absent(wanted)]
+
+    def absent(self, keys: Texts) -> RowNumbers:
+        """Returns the row numbers of the keys without a vector, each key's first one, ascending."""
+        digests = digests_of(keys)
+        firsts = first_rows(digests)
+        _, parts, _ = self._keys.find(digests[firsts])
+        return np.sort(firsts[parts < 0])
 
     def write_part(self, keys: Sequence[str], vectors: Vectors) -> Path:
         """Writes a part atomically and returns its path. `keys` are unique, one for each row of `vectors`, float32 (n, dimension); else ValueError."""
@@ -63,18 +72,18 @@ class VectorStore:
         path = self.folder / f"{hashlib.sha256(content).hexdigest()}.parquet"
         write_file(path, lambda file: file.write(content))
         if self._known is not None:
-            self._known.add(path, keys)
+            self._known.add(path, digests_of(keys))
         return path
 
-    def read(self, keys: Sequence[str]) -> Vectors:
+    def read(self, keys: Texts) -> Vectors:
         """Returns the vectors in the order of `keys`, float32 (n, dimension). Raises DamagedVersion with the first key that has no vector."""
         out = np.empty((len(keys), self.dimension), dtype=np.float32)
         self.read_into(keys, out)
         return out
 
-    def read_to_disk(self, keys: Sequence[str]) -> Vectors:
+    def read_to_disk(self, keys: Texts) -> Vectors:
         """Like `read`, but the result is backed by an unlinked temporary file, so it may be larger than memory."""
-        if not keys:
+        if not len(keys):
             return np.empty((0, self.dimension), dtype=np.float32)
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -83,7 +92,7 @@ class VectorStore:
         self.read_into(keys, out)
         return out
 
-    def in_few_parts(self, keys: Sequence[str], parts: int, first: int = 0) -> list[int]:
+    def in_few_parts(self, keys: Texts, parts: int, first: int = 0) -> list[int]:
         """Selects keys so that a sample can be read from few files; returns their positions in `keys`, ascending.
 
         Args:
@@ -91,7 +100,7 @@ class VectorStore:
             parts: Maximum number of parts to read from, spread evenly over all parts that contain any of the keys.
             first: Offset of the first part; successive values select different parts, until all were selected.
         """
-        _, part_numbers, _ = self._keys.find(keys)
+        _, part_numbers, _ = self._keys.find(digests_of(keys))
         holding = np.unique(part_numbers[part_numbers >= 0])
         if not len(holding):
             return []
@@ -99,18 +108,21 @@ class VectorStore:
         chosen = holding[first % step :: step]
         return [int(number) for number in np.flatnonzero(np.isin(part_numbers, chosen))]
 
-    def read_into(self, keys: Sequence[str], out: Vectors) -> None:
-        """Fills `out`, float32 (n, dimension), with the vectors of `keys`, in their order; each part is read once. Raises as `read`."""
-        paths, parts, rows = self._keys.find(keys)
+    def read_into(self, keys: Texts, out: Vectors, at: RowNumbers | None = None) -> None:
+        """Fills `out`, float32 (n, dimension), with the vectors of `keys`, in their order; each part is read once. Raises as `read`.
+
+        `at`: the row of `out` for each key; None is the key's own place.
+        """
+        paths, parts, rows = self._keys.find(digests_of(keys))
         absent = np.flatnonzero(parts < 0)
         if len(absent):
-            raise self._no_vector(keys[absent[0]])
+            raise self._no_vector(_text_of(keys, absent[0]))
         order = np.argsort(parts, kind="stable")
         for group in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else []:
             part = self._read_vectors(paths[parts[group[0]]])
             if part is None:
-                raise self._no_vector(keys[group[0]])
-            out[group] = part[rows[group]]
+                raise self._no_vector(_text_of(keys, group[0]))
+            out[group if at is None else at[group]] = part[rows[group]]
 
     def _no_vector(self, key: str) -> DamagedVersion:
         return DamagedVersion(f"no vector for the text with sha256 {key}", where=str(self.folder), hint="almanac run KB embeds what is missing")
@@ -118,15 +130,19 @@ class VectorStore:
     @property
     def _keys(self) -> VectorKeys:
         if self._known is None:
-            self._known = VectorKeys(self.folder, self._read_keys)
+            self._known = VectorKeys(self.folder, self._read_digests)
         return self._known
 
-    def _read_keys(self, path: Path) -> pa.Array | None:
+    def _read_digests(self, path: Path) -> Digests | None:
+        keys = self._read_keys(path)
+        return None if keys is None else digests_of(keys)
+
+    def _read_keys(self, path: Path) -> pa.ChunkedArray | None:
         """Reads only the key column of a part; None, and the part is moved aside, where it is damaged."""
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 self._require_schema(file)
-                return pa.concat_arrays([pa.array([], pa.string()), *file.read(columns=["text_sha256"]).column(0).chunks])
+                return file.read(columns=["text_sha256"]).column(0)
         except (pa.ArrowException, OSError) as error:
             self._put_aside(path, error)
             return None
@@ -159,3 +175,8 @@ class VectorStore:
         if self._known is not None:
             self._known.drop(path)
         _log.warning("vector_part_damaged", part=str(path), moved_to=str(aside), error=str(error))
+
+
+def _text_of(keys: Texts, row: int) -> str:
+    key = keys[int(row)]
+    return key if isinstance(key, str) else str(key.as_py())

@@ -88,6 +88,6 @@ def _sample(inherited: RowNumbers, table: pa.Table, store: VectorStore, turn: in
     """Draws a sample of the copied rows, spread over vector parts; successive values of `turn` use different parts, until every part was used."""
     if len(inherited) <= _SAMPLE:
         return inherited
-    keys = table.column("text_sha256").take(pa.array(inherited)).to_pylist()
+    keys = table.column("text_sha256").take(pa.array(inherited))
     among = inherited[store.in_few_parts(keys, _PARTS, turn)]
     return among[np.linspace(0, len(among) - 1, num=min(_SAMPLE, len(among)), dtype=np.int64)]

@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from almanac.core import reordered
 from almanac.core.settings import installation
-from almanac.core.tables import chunks_table, write_table
+from almanac.core.tables import CHUNK_SCHEMA, TableWriter, chunks_table, write_table
 from almanac.index.embedding.embedder import Embedder, checked_vectors
+from almanac.index.vectors.missing import StagedTexts, stage_missing
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from almanac.schemas.hashing import sha256
@@ -182,3 +186,38 @@ def test_keys_in_few_parts_lie_in_no_more_and_turns_reach_every_part(tmp_path: P
         reached |= parts
     assert reached == set(part_of.values())
     assert store.in_few_parts(["unknown"], 3) == []
+
+
+@pytest.mark.parametrize("texts", [0, 1, 40])
+def test_texts_are_staged_longest_first_however_many_runs_that_takes(tmp_path: Path, chunk_rows: Any, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reordered, "_RUN_BYTES", 300)
+    monkeypatch.setattr(reordered, "_BYTES_IN_MEMORY", 700)
+    store = VectorStore(tmp_path / "vectors", INFO)
+    rows = [*chunk_rows(texts), *chunk_rows(texts // 2)]
+    with TableWriter(tmp_path / "chunks.parquet", CHUNK_SCHEMA) as writer:
+        for begin in range(0, len(rows), 7):
+            writer.write(chunks_table(rows[begin : begin + 7]))
+        writer.write(chunks_table([]))
+    known = sorted({row.text_sha256 for row in rows})[::3]
+    if known:
+        store.write_part(known, unit_vectors(len(known)))
+    wanted = sorted({(-len(row.embedded_text), row.text_sha256, row.embedded_text) for row in rows if row.text_sha256 not in known})
+    found = stage_missing(tmp_path / "chunks.parquet", store, tmp_path / "texts.parquet", checkpoint=6)
+    staged = pq.ParquetFile(tmp_path / "texts.parquet")
+    assert [(row["text_sha256"], row["text"]) for row in staged.read().to_pylist()] == [(key, text) for _, key, text in wanted]
+    sizes = [staged.metadata.row_group(group).num_rows for group in range(staged.num_row_groups)]
+    assert sizes == [min(6, len(wanted) - begin) for begin in range(0, len(wanted), 6)]
+    assert found == StagedTexts(len(wanted), -(-len(wanted) // 6), len(rows) - len(wanted))
+
+
+def test_a_column_of_keys_is_read_as_a_list_of_them_is(tmp_path: Path) -> None:
+    store, every = VectorStore(tmp_path, INFO), unit_vectors(9)
+    keys = [sha256(str(n)) for n in range(9)]
+    store.write_part(keys[:5], every[:5])
+    store.write_part(keys[4:], every[4:])
+    asked = pa.chunked_array([[keys[7], keys[1]], [keys[7], keys[4]]])
+    assert np.array_equal(store.read(asked), every[[7, 1, 7, 4]])
+    assert store.absent(pa.array(["x", keys[0], "y", "x"])).tolist() == [0, 2]
+    out = np.zeros((5, 4), dtype=np.float32)
+    store.read_into(asked.combine_chunks(), out, np.array([4, 3, 0, 1]))
+    assert np.array_equal(out, np.array([every[7], every[4], np.zeros(4), every[1], every[7]]))
