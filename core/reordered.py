@@ -46,6 +46,8 @@ class _Runs:
         self._places: list[Places] = []
         self._file: IO[bytes] | None = None
         self._writer: pa.RecordBatchFileWriter | None = None
+        self._mapped: mmap.mmap | None = None
+        self._read = 0  # bytes since pages of the file were let go
         self._is_open = False
 
     def __enter__(self) -> None:
@@ -74,8 +76,12 @@ class _Runs:
             if last > first:
                 found.append(table.slice(first, last - first))
                 places.append(its_places[first:last])
-        order = np.argsort(np.concatenate(places))
-        return pa.concat_tables(found).combine_chunks().take(pa.array(order))
+        rows = pa.concat_tables(found).combine_chunks().take(pa.array(np.argsort(np.concatenate(places))))
+        self._read += rows.nbytes
+        if self._mapped is not None and self._read > _RUN_BYTES:
+            self._mapped.madvise(mmap.MADV_DONTNEED)  # what was read stays in the system's cache, and no longer counts as this process's memory
+            self._read = 0
+        return rows
 
     def _end_run(self) -> None:
         if not self._waiting:
@@ -103,8 +109,8 @@ class _Runs:
         if self._writer is not None and self._file is not None:
             self._writer.close()
             self._file.flush()
-            mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-            reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)))
+            self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._mapped)))
             self._tables += [pa.Table.from_batches([reader.get_batch(number)]) for number in range(reader.num_record_batches)]
 
 

@@ -7,7 +7,7 @@ import errno
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +27,7 @@ CHUNKS = "chunks.parquet"
 REJECTS = "rejects.jsonl"  # beside the tables of the latest run
 DUPLICATES = "duplicates.jsonl"
 
+_BUFFER = 1 << 20  # bytes read at a time
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
 _ITEM_COLUMNS = (
@@ -91,10 +92,31 @@ def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
         raise damaged_table(path, error) from error
 
 
+def open_table(path: Path) -> pq.ParquetFile:
+    """Opens a table for reading in parts; a context manager. Pages are compared with their checksums.
+
+    Arrow would read ahead, and keep all that it has read until the file is closed: the whole of it, compressed.
+    """
+    return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
+
+
+Batches = Callable[[Sequence[str]], Iterator[pa.Table]]  # the columns wanted → the rows of one or several tables, in batches; may be called repeatedly
+
+
+def batches_of(*paths: Path, rows: int = 10_000) -> Batches:
+    """Returns what reads these tables one after the other, in batches of at most `rows` rows. Raises as `read_table`, where it is called."""
+
+    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+        for path in paths:
+            yield from read_batches(path, columns, rows=rows)
+
+    return read
+
+
 def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int = 2000) -> Iterator[pa.Table]:
     """Yields a table in batches of at most `rows` rows, so that it need not fit into memory. `columns`: None reads all. Raises as `read_table`."""
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_table(path) as file:
             for batch in file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns)):
                 yield pa.Table.from_batches([batch])
     except _UNREADABLE as error:
@@ -116,7 +138,7 @@ def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
     wanted, first = sorted(rows), 0
     lengths: dict[int, int] = {}
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_table(path) as file:
             for group in range(file.num_row_groups):
                 after = first + file.metadata.row_group(group).num_rows
                 here = wanted[bisect_left(wanted, first) : bisect_left(wanted, after)]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.digests import Digests, SortedDigests, digest_of, digests_of
-from almanac.core.tables import TableWriter, read_batches
+from almanac.core.tables import TableWriter, open_table, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Extraction, Item, Reject
 from almanac.transforms.clean import Clean, clean_text
@@ -93,7 +93,7 @@ class MappedPages:
         self._bytes = 0  # of these
         self.rows = 0
         try:
-            file = pq.ParquetFile(path, page_checksum_verification=True)
+            file = open_table(path)
             if (file.schema_arrow.metadata or {}).get(b"stages") == stages.encode():
                 self._keys = SortedDigests(np.concatenate([digests_of([]), *map(_keys_of, file.iter_batches(columns=["key"]))]))
                 sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]

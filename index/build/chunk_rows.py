@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from almanac.core.tables import open_table
 
 _BATCH = 10_000
 
@@ -29,7 +30,7 @@ class ChunkRows:
 
 def _read(path: Path, numbers: npt.NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
     batches, begin = [], 0
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with open_table(path) as file:
         schema = pa.schema([file.schema_arrow.field(name) for name in columns])
         for batch in file.iter_batches(batch_size=_BATCH, columns=list(columns)):
             first, last = np.searchsorted(numbers, [begin, begin + len(batch)])

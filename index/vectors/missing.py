@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from almanac.core.digests import SortedDigests, digests_of
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.reordered import reordered
-from almanac.core.tables import TableWriter, read_batches
+from almanac.core.tables import TableWriter, open_table, read_batches
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
 from almanac.index.vectors.keys import RowNumbers, keys_in
 from almanac.index.vectors.store import VectorStore
@@ -134,6 +133,6 @@ def _embed(embedder: Embedder, texts: list[str]) -> tuple[Vectors, Mapping[int, 
 
 
 def _read_checkpoint(staged: Path, number: int) -> tuple[list[str], list[str]]:
-    with pq.ParquetFile(staged, page_checksum_verification=True) as file:
+    with open_table(staged) as file:
         keys, texts = (column.to_pylist() for column in file.read_row_group(number).columns)
     return keys, texts

@@ -16,6 +16,7 @@ import structlog
 
 from almanac.core.digests import Digests, Texts, digests_of, first_rows
 from almanac.core.durable import move, reserve, write_file
+from almanac.core.tables import open_table
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.keys import RowNumbers, VectorKeys
 from almanac.schemas.errors import DamagedVersion, StorageError
@@ -140,7 +141,7 @@ class VectorStore:
     def _read_keys(self, path: Path) -> pa.ChunkedArray | None:
         """Reads only the key column of a part; None, and the part is moved aside, where it is damaged."""
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with open_table(path) as file:
                 self._require_schema(file)
                 return file.read(columns=["text_sha256"]).column(0)
         except (pa.ArrowException, OSError) as error:

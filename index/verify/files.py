@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, open_table, read_table
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.chroma.pages import PAGE_SUMS, altered_pages
 from almanac.index.chroma.rows import CHROMA, DATABASE
@@ -76,7 +75,7 @@ def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: Embedde
             problems.add("file_missing", CHUNKS)
         return None
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_table(path) as file:
             require_schema(file.schema_arrow)
             for batch in file.iter_batches(batch_size=_BATCH):
                 check_hashes(batch.to_pylist(), problems)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from almanac.core.tables import CHUNKS
+from almanac.core.tables import CHUNKS, open_table
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.embedding.embedder import Vectors
@@ -96,7 +95,7 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
     if some is not None:
         yield from (batch.to_pylist() for batch in some.select(STORED_COLUMNS).to_batches(_BATCH))
         return
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with open_table(path) as file:
         yield from (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS))
 
 
