@@ -17,6 +17,7 @@ import structlog
 from almanac.core.durable import remove
 from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.core.verified import verified_file
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
@@ -24,6 +25,8 @@ from almanac.index.build.job import BuildJob
 from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL
+from almanac.index.lexical.terms import TERMS
+from almanac.index.segments.store import segment_in
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
 from almanac.index.vectors.store import VectorStore
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
     from almanac.index.embedding.embedder import Vectors
+    from almanac.index.lexical.writer import KnownTerms
 
 _EF_SEARCH = 200  # twice the default: better recall for 0.1 ms more in a query of 1.5 ms, at no cost for the build
 _BATCH = 1000  # rows in one `add` or `delete`; Chroma takes up to 5,461
@@ -106,8 +110,27 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
         for begin, end in batches:
             rows.add_to(collection, begin, end)
             on_progress(end, len(rows))
-        build_lexical(job.version_dir, job.language)
+        build_lexical(job.version_dir, job.language, _known_terms(job, table))
     return full_facts(len(rows), why)
+
+
+def _known_terms(job: BuildJob, table: pa.Table) -> "KnownTerms | None":
+    """The terms of the rows that the new segment has of `job.known_from`; those of a damaged segment are left out, and analyzed again."""
+    from almanac.index.lexical.writer import KnownRows, KnownTerms
+
+    ids = table.column("chunk_id").combine_chunks()
+    sources = []
+    for folder in job.known_from:
+        try:
+            segment = segment_in(folder)
+            verified_file(folder, segment, f"{LEXICAL}/{TERMS}")
+            places = pc.index_in(ids, value_set=read_table(verified_file(folder, segment, CHUNKS), ["chunk_id"]).column(0).combine_chunks())
+        except DamagedVersion as error:
+            _log.warning("a segment is damaged: its rows are analyzed again", kb=job.kb, segment=folder.name, why=error.message)
+            continue
+        kept = pc.indices_nonzero(pc.is_valid(places)).to_numpy().astype(np.int64)
+        sources.append(KnownRows(folder, segment, kept, places.take(pa.array(kept)).to_numpy().astype(np.int64)))
+    return KnownTerms.of(sources, job.language) if sources else None
 
 
 def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: OnProgress) -> BuildFacts:

@@ -25,8 +25,8 @@ from almanac.index.build.delta import row_layout
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import AbsolutePath, BuildJob
 from almanac.index.lexical.deleted import write_deleted_terms
-from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint
-from almanac.index.lexical.writer import TERMS
+from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint, lexical_facts
+from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import DELETED, deleted_terms_file, write_deleted_rows
 from almanac.index.segments.store import SEGMENTS, is_sealed, read_segment, segment_dir
 from almanac.index.vectors.exact import most_repeats
@@ -253,7 +253,8 @@ def write_deletions(
     if chunks is not None and len(chunks):
         (folder / DELETED).mkdir(exist_ok=True)
         earlier = known / deleted_terms_file(segment) if known is not None and known_rows is not None and len(known_rows) else None
-        write_deleted_terms(folder / deleted_terms_file(segment), segment_dir(index_dir, segment) / LEXICAL / TERMS, chunks, earlier, known_rows)
+        lexical = segment_dir(index_dir, segment) / LEXICAL
+        write_deleted_terms(folder / deleted_terms_file(segment), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), chunks, earlier, known_rows)
 
 
 def rows_of(path: Path) -> int:

@@ -24,7 +24,7 @@ from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, analyzer_f
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD, TERMS, Terms, TermsFile, TermsWriter
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Sealed
 
 ID, ID_HIGH, ID_LOW = "id", "id_high", "id_low"
 COLUMNS = ["chunk_id", "document_id", "title", "embedded_text", "passage", "metadata"]
@@ -47,7 +47,7 @@ class KnownRows(NamedTuple):
     """Rows of an earlier segment that are in the new one, too."""
 
     folder: Path  # the earlier segment's
-    manifest: Manifest  # of that folder
+    manifest: Sealed  # of that folder
     kept: RowNumbers  # the rows' numbers in the new segment, ascending
     places: RowNumbers  # the same rows' numbers in the earlier segment
 

@@ -156,7 +156,7 @@ def test_a_long_history_equals_a_full_build_and_keeps_segments_few(data: DataDir
     picked = random.Random(7)
     texts, version, most = texts_of(60), None, 0
     for number in range(40):
-        manifest, built = refresh(data, texts, version)
+        manifest, _ = refresh(data, texts, version)
         version = manifest.version
         assert contents(data, manifest) == sorted(texts.values())
         assert all(use.deleted <= 0.25 * use.chunks for use in manifest.segments)
