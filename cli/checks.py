@@ -171,10 +171,10 @@ def _declarations(project: Project) -> Check:
 
 
 def _disk(data: DataDir) -> Check:
-    """Free space, beside what the next version takes: it is a copy of the live one and what is new."""
+    """Free space, beside what the next version takes at most: a copy of the live one, or all its segments anew, and what is new."""
     there = _nearest(data.root)
     free = shutil.disk_usage(there).free
-    largest = max((_size(live) for live in _live_versions(data)), default=0)
+    largest = max(_live_sizes(data), default=0)
     needed = max(_LEAST_FREE, 2 * largest)
     found = f"{free / _GIB:.1f} GiB free; the largest live version takes {largest / _GIB:.1f} GiB"
     if free < needed:
@@ -187,12 +187,19 @@ def _nearest(path: Path) -> Path:
     return next(one for one in (path, *path.parents) if one.exists())
 
 
-def _live_versions(data: DataDir) -> Iterator[Path]:
-    from almanac.index.versions.store import usable_pointer, version_dir
+def _live_sizes(data: DataDir) -> Iterator[int]:
+    """Bytes of each live version, with its segments."""
+    from almanac.index.segments.store import segment_dir
+    from almanac.index.versions.store import read_manifest, usable_pointer, version_dir
 
     for index_dir in data.root.glob("index/*/"):
         if version := usable_pointer(index_dir):
-            yield version_dir(index_dir, version)
+            folder = version_dir(index_dir, version)
+            try:
+                shared = [segment_dir(index_dir, use.segment) for use in read_manifest(index_dir, version).segments]
+            except AlmanacError:
+                shared = []
+            yield sum(map(_size, [folder, *shared]))
 
 
 def _size(folder: Path) -> int:

@@ -50,10 +50,10 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         print_json(found)
         return
     table = [
-        (r.version, r.state, _minute(r.created_at), _publication(r), *r.counts.model_dump().values(), r.digest[:8], _readers(index_dir, r.version))
+        (r.version, r.state, _minute(r.created_at), _publication(r), *r.counts.model_dump().values(), r.segments, r.digest[:8], _readers(index_dir, r.version))
         for r in found.versions
     ]
-    print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "digest", "read now"), table)
+    print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "segments", "digest", "read now"), table)
     try:
         stored.current_version(index_dir)
     except DamagedVersion as error:

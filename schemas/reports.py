@@ -470,6 +470,7 @@ class VersionRow(BaseModel):
     created_at: str
     parent: str | None
     counts: Counts
+    segments: int  # of which it consists
     digest: str
     run_id: str
     published_at: str | None  # when it last went live; None where it never did

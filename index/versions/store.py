@@ -64,6 +64,7 @@ def report_versions(index_dir: Path) -> Versions:
             created_at=m.created_at,
             parent=m.parent,
             counts=m.counts,
+            segments=len(m.segments) or 1,
             digest=m.digest,
             run_id=m.run_id,
             published_at=last[m.version].at if m.version in last else None,
