@@ -6,6 +6,7 @@ values, as tantivy stores it in a byte; the average is of exact lengths, over al
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -39,18 +40,25 @@ class RowTerms:
 
     def frequencies(self, terms: Sequence[bytes]) -> npt.NDArray[np.int64]:
         """Returns how often each term stands in each row, of shape (n_rows, n_terms)."""
-        counts = np.zeros((len(self.lengths), len(terms)), np.int64)
-        if not terms:
-            return counts
-        columns = {term: column for column, term in enumerate(terms)}
-        wanted = np.array(sorted({prefix_of(term) for term in terms}), np.uint64)
-        places = np.flatnonzero(wanted[np.minimum(np.searchsorted(wanted, self._prefixes), len(wanted) - 1)] == self._prefixes)
+        places, columns = self._found(terms)
         rows = np.searchsorted(self._firsts, places, side="right") - 1
-        for row, start, end in zip(rows.tolist(), self._starts[places].tolist(), self._ends[places].tolist(), strict=True):
-            column = columns.get(self._text[start:end])  # terms may share their first eight bytes
-            if column is not None:
-                counts[row, column] += 1
-        return counts
+        shape = (len(self.lengths), len(terms))
+        return np.bincount(rows * len(terms) + columns, minlength=shape[0] * shape[1]).reshape(shape)
+
+    def _found(self, terms: Sequence[bytes]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Returns the places of all terms that are among those given, and the number of each among these."""
+        order = sorted(range(len(terms)), key=lambda number: prefix_of(terms[number]))
+        wanted = np.array([prefix_of(terms[number]) for number in order], np.uint64)
+        nearest = np.minimum(np.searchsorted(wanted, self._prefixes), len(terms) - 1)
+        places = np.flatnonzero(wanted[nearest] == self._prefixes)
+        columns = np.array(order, np.int64)[nearest[places]]
+        # Terms of up to eight bytes are compared with that. Of the others there are few, so that they can be taken one by one.
+        numbers = {term: number for number, term in enumerate(terms)}
+        longer = np.flatnonzero((self._ends[places] - self._starts[places] > 8) | (np.array([len(term) for term in terms])[columns] > 8))
+        for place in longer.tolist():
+            columns[place] = numbers.get(self._text[self._starts[places[place]] : self._ends[places[place]]], -1)
+        known = columns >= 0
+        return places[known], columns[known]
 
 
 def bm25_scores(rows: RowTerms, weights: dict[str, float], average: float) -> npt.NDArray[np.float64]:
@@ -75,6 +83,7 @@ def idf(count: int, rows: int) -> float:
     return math.log1p((rows - count + 0.5) / (count + 0.5))
 
 
+@lru_cache(1 << 12)
 def tantivy_idf(count: int, rows: int) -> float:
     """Returns what tantivy makes of `idf` in single precision: for a term of almost all rows it differs in the fifth digit."""
     ratio = (np.float32(rows - count) + np.float32(0.5)) / (np.float32(count) + np.float32(0.5))

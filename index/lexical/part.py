@@ -5,7 +5,6 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,20 +49,30 @@ class OpenPart:
         self.live_terms = {name: self.facts.terms[name] - (self.deleted.terms[name] if self.deleted else 0) for name in FIELDS}
         self.live_languages = Counter[str](self.facts.languages)
         self.live_languages.subtract(self.deleted.languages if self.deleted else {})
-        self._frequency = lru_cache(_KEPT)(self._searcher.doc_freq)
+        self._kept: dict[tuple[str, str], tuple[int, int]] = {}
 
     def live_frequencies(self, name: str, terms: Sequence[str]) -> list[int]:
         """Returns for each term in how many rows it occurs that are not deleted."""
-        counts = [self._frequency(name, term) for term in terms]
-        if self.deleted and any(counts):
-            return [count - gone for count, gone in zip(counts, self.deleted.counts(name, terms), strict=True)]
-        return counts
+        return [live for _, live in self._frequencies(name, terms)]
+
+    def _frequencies(self, name: str, terms: Sequence[str]) -> list[tuple[int, int]]:
+        """Returns for each term in how many rows it occurs, and in how many that are not deleted; those of the latest 4,000 terms are kept."""
+        found = [self._kept.get((name, term)) for term in terms]
+        if unknown := [term for term, counts in zip(terms, found, strict=True) if counts is None]:
+            counts = [self._searcher.doc_freq(name, term) for term in unknown]
+            deleted = self.deleted.counts(name, unknown) if self.deleted else [0] * len(unknown)
+            new = {(name, term): (count, count - gone) for term, count, gone in zip(unknown, counts, deleted, strict=True)}
+            if len(self._kept) > _KEPT:
+                self._kept = {}
+            self._kept |= new
+            return [counts or new[name, term] for term, counts in zip(terms, found, strict=True)]
+        return [counts for counts in found if counts]
 
     def query(self, name: str, weights: dict[str, float]) -> tantivy.Query | None:
         """Returns the query for rows with any of some terms, weighted by the given inverse document frequencies; None where no row has any."""
         terms = []
-        for term, weight in weights.items():
-            if count := self._frequency(name, term):
+        for (term, weight), (count, _) in zip(weights.items(), self._frequencies(name, list(weights)), strict=True):
+            if count:
                 query = tantivy.Query.term_query(self._schema, name, term, "freq")
                 # A term of nearly all of 17 million rows weighs nothing in single precision, and is not lost either.
                 factor = weight / max(tantivy_idf(count, self.facts.rows), 1e-7)

@@ -6,6 +6,7 @@ proposals are enough for the best rows to be among them.
 """
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, compress
 from typing import NamedTuple
@@ -139,7 +140,7 @@ class LexicalIndex:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
         average = self._average(name)
         streams = [Proposals(part, query, part.most_understated(name, average)) for part in self._parts if (query := part.query(name, weights))]
-        limit = size = k + _SPARE
+        limit = k + _SPARE
         if wanted is not None:
             limit += limit * self._rows // len(wanted)
         scores: _Scores = {}
@@ -149,13 +150,13 @@ class LexicalIndex:
             for stream in unfinished:
                 stream.deepen(limit)
             hits = sorted(((hit, stream.part) for stream in unfinished for hit in stream.hits), key=lambda one: -one[0][0])
-            for begin in range(0, len(hits), size):
-                if hits[begin][0][0] < least:
-                    break
-                rows = self._proposed(hits[begin : begin + size], seen, wanted)
+            begin, size = 0, k
+            while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda one: -one[0][0]))):
+                rows = self._proposed(hits[begin:end], seen, wanted)
                 scores.update(self._scores(name, weights, rows))
                 if len(scores) >= k:
                     least = _ROUNDED * heapq.nlargest(k, scores.values())[-1]
+                begin, size = end, 2 * size
             limit *= _DEEPER
         return scores
 

@@ -1,0 +1,240 @@
+"""The lexical index over several segments with deleted rows: it ranks exactly as one index of the same live rows, and its scores are tantivy's."""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from almanac.core.tables import CHUNKS, chunks_table, write_table
+from almanac.index.lexical import bm25
+from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
+from almanac.index.lexical.deleted import DeletedTerms, write_deleted_terms
+from almanac.index.lexical.facts import LEXICAL, lexical_facts
+from almanac.index.lexical.part import LexicalPart
+from almanac.index.lexical.reader import LexicalIndex, rows_of
+from almanac.index.lexical.terms import BODY, FOLDED, TERMS, TermsFile
+from almanac.index.lexical.writer import build_lexical, lexical_schema
+from almanac.index.vectors.keys import RowNumbers
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.items import ChunkRow
+
+_WORDS = {
+    "en": "castle castles opening hours garden gardens the of a ticket tickets 1,000 e-mail TO1101 museum internationalisation internationalised".split(),
+    "fr": "château musée l’été l’enfant fermé ouvert le la jardin jardins tickets billets d’entrée".split(),
+    "vi": "điện Biên Phủ là một thành phố ở Việt Nam vé tham quan bảo tàng biển hòa hoà".split(),
+    "he": "המוזיאון פתוח בבית הגדול בית גן וגן".split(),
+    "zh": "东京塔 的门票 可以 在网上 购买 门票 东京".split(),
+}
+_QUERIES = [
+    "castle", "the castle of gardens", "opening hours 1000", "musee ete", "musée l’enfant", "tickets", "dien bien phu", "thanh pho viet nam", "điện biên", "hoà",
+    "בית", "гора", "门票东京", "TO1101 e-mail", "the of a", "internationalisation", "", " ".join(word for words in _WORDS.values() for word in words),
+]  # fmt: skip
+
+
+def _chunk(number: int, text: str, title: str = "", language: str | None = None) -> ChunkRow:
+    metadata = {"language": language} if language else {}
+    return ChunkRow(f"doc{number}", "notes", f"file:///{number}", title, "document", 0, 0, len(text), text, text, metadata, "2026-01-01T00:00:00+00:00")
+
+
+def _build(folder: Path, rows: Sequence[ChunkRow], language: str = "en") -> Path:
+    folder.mkdir(parents=True)
+    write_table(folder / CHUNKS, chunks_table(rows))
+    build_lexical(folder, language)
+    return folder
+
+
+def _terms(folder: Path) -> TermsFile:
+    return TermsFile(folder / LEXICAL / TERMS, lexical_facts(folder / LEXICAL).rows)
+
+
+def _one(folder: Path, rows: Sequence[ChunkRow], language: str = "en") -> LexicalIndex:
+    return LexicalIndex([LexicalPart(_build(folder, rows, language))], rows_of(row.chunk_id for row in rows))
+
+
+def _deleted(folder: Path, rows: Sequence[int]) -> LexicalPart:
+    """A part of which these rows are deleted."""
+    if not rows:
+        return LexicalPart(folder)
+    write_deleted_terms(folder / "deleted.terms.arrow", _terms(folder), np.array(sorted(rows), np.int64))
+    return LexicalPart(folder, folder / "deleted.terms.arrow")
+
+
+def _split(root: Path, live: Sequence[ChunkRow], dead: Sequence[ChunkRow], count: int, language: str, chance: random.Random) -> LexicalIndex:
+    """An index of `count` parts at most, over which the rows are spread at will."""
+    spread: list[list[tuple[ChunkRow, bool]]] = [[] for _ in range(count)]
+    for rows, is_live in ((live, True), (dead, False)):
+        for row in rows:
+            spread[chance.randrange(count)].append((row, is_live))
+    parts, place, first = [], {}, 0
+    for number, rows_of_part in enumerate(spread):
+        chance.shuffle(rows_of_part)
+        folder = _build(root / str(number), [row for row, _ in rows_of_part], language)
+        parts.append(_deleted(folder, [place for place, (_, is_live) in enumerate(rows_of_part) if not is_live]))
+        place |= {row.chunk_id: first + at for at, (row, is_live) in enumerate(rows_of_part) if is_live}
+        first += len(rows_of_part)
+    return LexicalIndex(parts, lambda ids: np.array([place.get(chunk_id, -1) for chunk_id in ids], np.int64))
+
+
+def _some_row(number: int, language: str, chance: random.Random) -> ChunkRow:
+    spoken = chance.choice(list(_WORDS)) if language == "auto" else language
+    length = chance.choice([0, 1, 3, 10, 40, 130]) if chance.random() < 0.9 else 0
+    text = " ".join(chance.choices(_WORDS[spoken], [1 / (rank + 1) for rank in range(len(_WORDS[spoken]))], k=length))
+    return _chunk(number, text, chance.choice(["", chance.choice(_WORDS[spoken])]), spoken if language == "auto" else None)
+
+
+@pytest.mark.slow
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1 << 30), language=st.sampled_from(["auto", "en", "fr", "vi", "he", "zh"]))
+def test_any_segments_and_deletions_rank_as_one_index_of_the_live_rows(tmp_path_factory: pytest.TempPathFactory, seed: int, language: str) -> None:
+    chance, root = random.Random(seed), tmp_path_factory.mktemp("split")
+    live = [_some_row(number, language, chance) for number in range(chance.choice([1, 7, 60]))]
+    gone = [_some_row(1000 + number, language, chance) for number in range(chance.choice([0, 3, 60]))]
+    if language == "auto" and chance.random() < 0.3:  # a language of which nothing is left
+        gone, live = [*gone, *(row for row in live if row.metadata["language"] == "fr")], [row for row in live if row.metadata["language"] != "fr"]
+    earlier = [replace(row, fetched_at="2025-01-01T00:00:00+00:00") for row in chance.sample(live, len(live) // 2)]  # of the same id
+    one = _one(root / "one", live, language)
+    several = _split(root, live, [*gone, *earlier], chance.randint(1, 6), language, chance)
+    some = {row.chunk_id for row in chance.sample([*live, *gone], (len(live) + len(gone)) // 2)}
+    for query in _QUERIES:
+        assert several.readings(query) == one.readings(query)
+        for k in (1, 5, 200):
+            assert several.search(query, k) == one.search(query, k) == one.search(query, 200)[:k]
+        assert several.search(query, 200, some) == one.search(query, 200, some) == [hit for hit in one.search(query, 200) if hit[0] in some]
+    assert Counter(several.ids()) == Counter(row.chunk_id for row in (*live, *gone, *earlier))
+
+
+@pytest.mark.slow
+def test_among_many_rows_the_best_are_found_though_segments_differ_in_length_and_in_words(tmp_path: Path) -> None:
+    """One segment of short rows, one of long ones, and one in which a word that is rare otherwise stands in each deleted row."""
+    chance = random.Random(7)
+    words = [f"w{number}" for number in range(300)]
+
+    def row(number: int, length: int, more: str = "") -> ChunkRow:
+        return _chunk(number, " ".join([*chance.choices(words, [1 / (rank + 1) for rank in range(300)], k=length), more]).strip())
+
+    short, long = ([row(at + number, length) for number in range(700)] for at, length in ((0, 9), (1000, 160)))
+    dead, last = [row(2000 + number, 40, "w250 w251") for number in range(700)], row(3000, 40, "w250")
+    folders = [_build(tmp_path / name, rows) for name, rows in (("short", short), ("long", long), ("dead", [*dead, last]))]
+    live = [*short, *long, last]
+    place = {one.chunk_id: number for number, one in enumerate([*short, *long])} | {last.chunk_id: 2100}
+    parts = [LexicalPart(folders[0]), LexicalPart(folders[1]), _deleted(folders[2], range(700))]
+    several = LexicalIndex(parts, lambda ids: np.array([place.get(chunk_id, -1) for chunk_id in ids], np.int64))
+    one = _one(tmp_path / "one", live)
+    for query in ("w250", "w250 w0", "w0", "w0 w1 w2", "w17 w90 w251", " ".join(chance.choices(words, k=12)), " ".join(words)):
+        everything = one.search(query, 3000)
+        for k in (1, 10, 50):
+            assert several.search(query, k) == one.search(query, k) == everything[:k]
+        many = {hit for hit, _ in everything[::2]} | {last.chunk_id}
+        assert several.search(query, 10, many) == [hit for hit in everything if hit[0] in many][:10]
+
+
+def test_scores_are_those_of_tantivy_for_rows_of_any_length(tmp_path: Path) -> None:
+    """For words of at most half of the rows: tantivy's single precision hardly tells those of nearly all rows from no word at all."""
+    chance = random.Random(1)
+    lengths = [*range(1, 60), *(round(1.15**power) for power in range(29, 62)), 5000]
+    rows = [_chunk(number, " ".join(chance.choices(["wa", "wb", "wc", "longword" * 3], k=length))) for number, length in enumerate(lengths)]
+    rows += [_chunk(1000 + number, "other words of no matter") for number in range(len(rows) + 5)]
+    index = _one(tmp_path / "one", rows)
+    searcher = tantivy.Index.open(str(tmp_path / "one" / LEXICAL)).searcher()
+    for words in (["wa"], ["wa", "wb", "longword" * 3]):
+        query = tantivy.Query.boolean_query([(tantivy.Occur.Should, tantivy.Query.term_query(lexical_schema(), BODY, word, "freq")) for word in words])
+        hits = searcher.search(query, len(rows)).hits
+        high, low = (searcher.fast_field_values(name, [place for _, place in hits]) for name in ("id_high", "id_low"))
+        expected = {f"{one:016x}{other:016x}": score for (score, _), one, other in zip(hits, high, low, strict=True)}
+        found = dict(index.search(" ".join(words), len(rows)))
+        assert found.keys() == expected.keys() and len(found) > 80
+        for chunk_id, score in found.items():
+            assert math.isclose(score, expected[chunk_id], rel_tol=5e-6 + 2e-6), "6 digits, and 2e-6"
+    [exact] = [bm25_scores(RowTerms([text]), {"wa": idf(3, 10)}, 100.0) for text in (b"wa wb",)]
+    assert exact.shape == (1,)
+
+
+def test_lengths_are_rounded_as_tantivy_rounds_them() -> None:
+    rounded = bm25._LENGTHS
+    assert rounded[:43].tolist() == [*range(41), 42, 44]
+    assert rounded[[56, 64, 100, 255]].tolist() == [88, 152, 3096, 2_013_265_944]
+    assert (np.diff(rounded) > 0).all()
+
+
+@given(rows=st.lists(st.lists(st.sampled_from(["a", "ab", "abcdefgh", "abcdefghi", "abcdefghij", "é", "门票", "dien_bien_phu", "z"]), max_size=12), max_size=8))
+def test_terms_are_counted_in_each_row(rows: list[list[str]]) -> None:
+    terms = ["abcdefghij", "a", "abcdefgh", "门票", "dien_bien_phu", "dien_bien_phi", "abcdefghi"]
+    split = RowTerms([" ".join(row).encode() for row in rows])
+    assert split.lengths.tolist() == [len(row) for row in rows]
+    assert split.frequencies([term.encode() for term in terms]).tolist() == [[row.count(term) for term in terms] for row in rows]
+
+
+def _statistics(path: Path, texts: Sequence[tuple[str, str]]) -> tuple[int, dict[str, int], list[list[int]]]:
+    opened = DeletedTerms(path)
+    words = sorted({word for text in texts for words in text for word in words.split()} | {"absent", ""})
+    return opened.rows, opened.terms, [opened.counts(name, words) for name in (BODY, FOLDED)]
+
+
+@pytest.mark.parametrize("language", ["vi", "en"])
+def test_statistics_of_deleted_rows_are_those_of_their_terms(tmp_path: Path, language: str) -> None:
+    chance = random.Random(3)
+    rows = [_some_row(number, language, chance) for number in range(2100)]
+    terms = _terms(_build(tmp_path / "one", rows, language))
+    texts = [
+        (body, folded or "") for _, batch in terms.batches(np.arange(2100)) for body, folded in zip(*(column.to_pylist() for column in batch.columns[:2]), strict=True)
+    ]  # fmt: skip
+    for some in ([], [0], [2099], sorted(chance.sample(range(2100), 500)), list(range(2100))):
+        here = [texts[number] for number in some]
+        write_deleted_terms(tmp_path / "d.arrow", terms, np.array(some, np.int64))
+        count, totals, counts = _statistics(tmp_path / "d.arrow", here)
+        assert count == len(some)
+        for number, name in enumerate((BODY, FOLDED)):
+            found = Counter(word for text in here for word in set(text[number].split()))
+            assert totals[name] == sum(len(text[number].split()) for text in here)
+            assert counts[number] == [found[word] for word in sorted({word for text in here for words in text for word in words.split()} | {"absent", ""})]
+
+
+def test_known_statistics_of_deleted_rows_are_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(4)
+    terms = _terms(_build(tmp_path / "one", [_some_row(number, "auto", chance) for number in range(300)], "auto"))
+    before, after = np.arange(0, 300, 7), np.arange(0, 300, 7)[:-1]
+    every = np.union1d(before, [5, 6, 299])
+    write_deleted_terms(tmp_path / "before", terms, before)
+    write_deleted_terms(tmp_path / "full", terms, every)
+    read: list[int] = []
+    batches: Callable[[RowNumbers], object] = terms.batches
+    monkeypatch.setattr(terms, "batches", lambda rows: (read.extend(rows.tolist()), batches(rows))[1])
+    write_deleted_terms(tmp_path / "added", terms, every, tmp_path / "before", before)
+    assert (read, (tmp_path / "added").read_bytes()) == ([5, 6, 299], (tmp_path / "full").read_bytes())
+    write_deleted_terms(tmp_path / "fewer", terms, after, tmp_path / "before", before)
+    assert DeletedTerms(tmp_path / "fewer").rows == len(after)
+    with pytest.raises(DamagedVersion, match="counts 43 deleted rows instead of 42"):
+        write_deleted_terms(tmp_path / "wrong", terms, every, tmp_path / "before", after)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered", "missing", "empty"])
+@pytest.mark.parametrize("name", [TERMS, "deleted.terms.arrow"])
+def test_a_damaged_file_is_a_damaged_version(tmp_path: Path, name: str, damage: str) -> None:
+    rows = [_chunk(number, f"castle garden {number}") for number in range(50)]
+    part = _deleted(_build(tmp_path / "one", rows), [3, 4])
+    [path] = (tmp_path / "one").rglob(name)
+    content = path.read_bytes()
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes({"truncated": content[: len(content) // 2], "altered": b"x" * len(content), "empty": b""}[damage])
+    with pytest.raises(DamagedVersion) as told:
+        LexicalIndex([part], rows_of(row.chunk_id for row in rows))
+    assert str(path) == told.value.where and told.value.hint
+
+
+def test_an_index_whose_rows_are_not_those_of_the_table_is_damaged(tmp_path: Path) -> None:
+    rows = [_chunk(number, f"castle garden {number}") for number in range(50)]
+    part = LexicalPart(_build(tmp_path / "one", rows))
+    with pytest.raises(DamagedVersion, match="is in no table"):
+        LexicalIndex([part], rows_of(row.chunk_id for row in rows[1:])).search("castle", 60)
+    more = [*rows, _chunk(99, "castle")]
+    with pytest.raises(DamagedVersion, match="the table has more"):
+        LexicalIndex([part], rows_of(row.chunk_id for row in more)).search("castle", 5, [more[-1].chunk_id])
