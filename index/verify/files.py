@@ -12,21 +12,23 @@ from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, open_table, read_table
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.chroma.pages import PAGE_SUMS, altered_pages
 from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.items import ChunkRow
-from almanac.schemas.manifest import EmbedderInfo, Manifest
+from almanac.schemas.manifest import EmbedderInfo, Sealed, Segment
 
 _BATCH = 1000
 UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
-def check_files(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> list[str]:
+def check_files(version_dir: Path, manifest: Sealed, problems: ProblemCollector) -> list[str]:
     """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash. Returns the listed files that differ."""
     differing = []
-    if (version_dir / MANIFEST).is_file():
-        _check_manifest(version_dir, manifest, problems)
+    name, hash_name = (SEGMENT, SEGMENT_HASH) if isinstance(manifest, Segment) else (MANIFEST, MANIFEST_HASH)
+    if (version_dir / name).is_file():
+        _check_manifest(version_dir, name, hash_name, manifest, problems)
     for stored in manifest.files:
         path = version_dir / stored.path
         if not path.is_file():
@@ -50,16 +52,16 @@ def check_database(version_dir: Path, problems: ProblemCollector) -> None:
             problems.add("unreadable", f"{CHROMA}/{DATABASE}", error)
 
 
-def _check_manifest(version_dir: Path, manifest: Manifest, problems: ProblemCollector) -> None:
-    path = version_dir / MANIFEST_HASH
+def _check_manifest(version_dir: Path, name: str, hash_name: str, manifest: Sealed, problems: ProblemCollector) -> None:
+    path = version_dir / hash_name
     if not path.is_file():
-        problems.add("file_missing", MANIFEST_HASH)
+        problems.add("file_missing", hash_name)
         return
-    found, wanted = hash_line(version_dir / MANIFEST), path.read_bytes().decode(errors="replace")
+    found, wanted = hash_line(version_dir / name), path.read_bytes().decode(errors="replace")
     if found != wanted:
-        problems.add("file_altered", MANIFEST, found.split()[0], wanted.split()[0] if wanted.split() else wanted)
-    elif Manifest.model_validate_json((version_dir / MANIFEST).read_bytes()) != manifest:
-        problems.add("file_altered", MANIFEST, "another manifest", manifest.version)
+        problems.add("file_altered", name, found.split()[0], wanted.split()[0] if wanted.split() else wanted)
+    elif type(manifest).model_validate_json((version_dir / name).read_bytes()) != manifest:
+        problems.add("file_altered", name, "another manifest", manifest.called)
 
 
 def hash_line(path: Path) -> str:
@@ -67,7 +69,7 @@ def hash_line(path: Path) -> str:
     return f"{file_sha256(path)}  {path.name}\n"
 
 
-def check_chunks(version_dir: Path, manifest: Manifest | None, embedder: EmbedderInfo, problems: ProblemCollector) -> pa.Table | None:
+def check_chunks(version_dir: Path, manifest: Sealed | None, embedder: EmbedderInfo, problems: ProblemCollector) -> pa.Table | None:
     """Checks each chunk against its own hashes and the table against the manifest; returns its columns `DIGESTED`, or None when it cannot be read."""
     path = version_dir / CHUNKS
     if not path.is_file():
@@ -104,7 +106,7 @@ def check_hashes(rows: Iterable[dict[str, Any]], problems: ProblemCollector) -> 
                 problems.add("row_altered", f"{CHUNKS}: {row['chunk_id']}: {name}", row[name], getattr(chunk, name))
 
 
-def check_digest(table: pa.Table, manifest: Manifest, embedder: EmbedderInfo, problems: ProblemCollector) -> None:
+def check_digest(table: pa.Table, manifest: Sealed, embedder: EmbedderInfo, problems: ProblemCollector) -> None:
     """Compares embedder, number of chunks and digest with the manifest."""
     if manifest.embedder != embedder:
         problems.add("digest_differs", "embedder", embedder.fingerprint, manifest.embedder.fingerprint)

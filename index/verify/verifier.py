@@ -1,36 +1,31 @@
-"""Verifies a version in a child process: rows, texts, metadata, vectors, terms, files, digest and a few queries."""
+"""Verifies a version in child processes: rows, texts, metadata, vectors, terms, files, digest and a few queries, of each of its segments and of the whole."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.chroma.rows import CHROMA
-from almanac.schemas.manifest import EmbedderInfo, Manifest
+from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
+from almanac.index.verify.jobs import CompositionJob, VerifyJob
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.manifest import EmbedderInfo, Manifest, SegmentUse
 from almanac.schemas.reports import Problem
 
-
-class VerifyJob(BaseModel):
-    """The input of a verification, as it is sent to the child process; see `verify_version`."""
-
-    version_dir: Path
-    manifest: Manifest | None
-    vectors_root: Path
-    embedder: EmbedderInfo
-    since: Path | None = None
+_JOB: TypeAdapter[VerifyJob | CompositionJob] = TypeAdapter(VerifyJob | CompositionJob)
 
 
 def verify_version(
     version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo, *, since: Path | None = None
 ) -> list[Problem]:
-    """Returns all problems of a version, at most 100 of each kind; an empty list means that it is intact.
+    """Returns all problems of a version, at most 100 of each kind in each segment; an empty list means that it is intact.
 
     Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing, digest_differs, probe_failed, unreadable.
-    Nothing is written, except by Chroma when it opens its database.
+    Nothing is written, except by Chroma when it opens its database. Places in a segment begin with `segments/NAME/` (`damaged_segments`).
 
     Args:
-        version_dir: Directory of the version.
+        version_dir: Directory of the version, in its index directory where it has segments.
         manifest: Its manifest; None before there is one.
         vectors_root: Folder of the vector store.
         embedder_info: The version's embedder.
@@ -44,6 +39,74 @@ def verify_version(
         embedder=embedder_info,
         since=since.absolute() if since else None,
     )
+    problems = _problems_of(job)
+    if manifest is not None and manifest.segments:
+        index_dir = version_dir.parent.parent
+        for use in manifest.segments:
+            problems += verify_segment(index_dir, use.segment, vectors_root, embedder_info)
+        problems += _problems_of(_composition_of(index_dir, version_dir, manifest, trusts_seals=False))
+    return problems
+
+
+def verify_segment(index_dir: Path, name: str, vectors_root: Path, embedder: EmbedderInfo) -> list[Problem]:
+    """Returns all problems of a segment, of every row, whether or not a version has deleted it; an empty list means that it is intact."""
+    folder, inside = segment_dir(index_dir.absolute(), name), f"{SEGMENTS}/{name}/"
+    try:
+        segment = read_segment(index_dir, name)
+    except DamagedVersion as error:
+        kind = "unreadable" if (folder / SEGMENT).is_file() else "file_missing"
+        return [Problem(kind=kind, where=f"{inside}{SEGMENT}", found=error.message, expected=None)]
+    return _problems_of(VerifyJob(version_dir=folder, manifest=segment, vectors_root=vectors_root.absolute(), embedder=embedder, inside=inside))
+
+
+def verify_whole(version_dir: Path, manifest: Manifest) -> list[Problem]:
+    """Returns the problems of what a version makes of its segments, which themselves are trusted by their seals and stamps; also of its own files.
+
+    Costs some seconds for a million chunks, of which it reads ids, keys and metadata. Places of problems as in `verify_version`.
+    """
+    own = VerifyJob(version_dir=version_dir.absolute(), manifest=manifest, vectors_root=version_dir.absolute(), embedder=manifest.embedder)
+    return [*_problems_of(own), *_problems_of(_composition_of(version_dir.parent.parent, version_dir, manifest, trusts_seals=True))]
+
+
+def verify_composition(
+    index_dir: Path,
+    version_dir: Path,
+    segments: Sequence[SegmentUse],
+    chunks: Path,
+    vectors_root: Path,  # noqa: ARG001  # as `verify_version` has it; no vector is read
+    embedder: EmbedderInfo,
+) -> list[Problem]:
+    """Returns the problems of a version that a run has just composed, before it has a manifest; an empty list means that there are none.
+
+    Its segments are trusted by their seals and stamps, and files without a fitting stamp are hashed. All chunk ids are compared, and when each was first
+    seen. Costs what reading them costs, and 100 bytes of memory for each.
+
+    Args:
+        index_dir: The knowledge base's index directory.
+        version_dir: Directory of the version, with its lists of deleted rows.
+        segments: The segments that it is to have.
+        chunks: The run's table, whose chunks have to be exactly the live ones.
+        vectors_root: Folder of the vector store, not read.
+        embedder: The version's embedder.
+    """
+    places = {"index_dir": index_dir.absolute(), "version_dir": version_dir.absolute(), "chunks": chunks.absolute()}
+    job = CompositionJob(**places, segments=list(segments), embedder=embedder, trusts_seals=True)
+    return _problems_of(job)
+
+
+def damaged_segments(problems: Sequence[Problem]) -> list[str]:
+    """Returns the names of the segments in which problems lie, each once."""
+    return list(dict.fromkeys(problem.where.split("/")[1] for problem in problems if problem.where.startswith(f"{SEGMENTS}/")))
+
+
+def _composition_of(index_dir: Path, version_dir: Path, manifest: Manifest, *, trusts_seals: bool) -> CompositionJob:
+    return CompositionJob(
+        index_dir=index_dir.absolute(), version_dir=version_dir.absolute(), segments=manifest.segments, embedder=manifest.embedder, manifest=manifest,
+        trusts_seals=trusts_seals,
+    )  # fmt: skip
+
+
+def _problems_of(job: VerifyJob | CompositionJob) -> list[Problem]:
     problems: list[Problem] = []
 
     def collect(message: Message) -> None:
@@ -51,32 +114,46 @@ def verify_version(
 
     def collect_crash(name: str) -> None:
         # Chroma memory-maps index files without checking them: a truncated one causes a segmentation fault.
-        problems.append(Problem(kind="unreadable", where=CHROMA, found=f"reading it ended in {name}", expected="rows"))
+        where = f"{job.inside}{CHROMA}" if isinstance(job, VerifyJob) else SEGMENTS
+        problems.append(Problem(kind="unreadable", where=where, found=f"reading it ended in {name}", expected="rows"))
 
     run_child("almanac.index.verify.verifier", job.model_dump_json(), collect, on_signal=collect_crash)
     return problems
 
 
 def _work(job_text: str, send: Callable[[Message], None]) -> None:
-    verify_here(VerifyJob.model_validate_json(job_text), lambda problem: send({"problem": problem.model_dump()}))
+    job = _JOB.validate_json(job_text)
+
+    def tell(problem: Problem) -> None:
+        send({"problem": problem.model_dump()})
+
+    if isinstance(job, VerifyJob):
+        verify_here(job, tell)
+        return
+    from almanac.index.verify.problem_collector import ProblemCollector
+    from almanac.index.verify.segments import check_composition
+
+    check_composition(job, ProblemCollector(tell))
 
 
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
-    """Verifies the version in this process; called in the child, since a damaged index file may crash the process."""
+    """Verifies one folder in this process; called in the child, since a damaged index file may crash the process."""
     from almanac.index.verify.delta import check_changed
     from almanac.index.verify.files import check_chunks, check_database, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
 
-    problems = ProblemCollector(send)
+    problems = ProblemCollector(send, job.inside)
     altered: list[str] = []
     if job.manifest is not None:
         altered = check_files(job.version_dir, job.manifest, problems)
         check_database(job.version_dir, problems)
+    if isinstance(job.manifest, Manifest) and job.manifest.segments:
+        return  # the rest lies in its segments
     collection = job.manifest.collection if job.manifest else None
     table, rows = None, None
     if job.since is None:
         table = check_chunks(job.version_dir, job.manifest, job.embedder, problems)
-    elif changed := check_changed(job.version_dir, job.since, job.manifest, job.vectors_root, job.embedder, problems, _import_chroma):
+    elif changed := check_changed(job.version_dir, job.since, _manifest_of(job), job.vectors_root, job.embedder, problems, _import_chroma):
         table, rows = changed.table, changed.rows
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
@@ -86,6 +163,10 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         if any(path.startswith(f"{CHROMA}/") for path in altered):
             return  # opening an altered index may crash this process
         check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, problems)
+
+
+def _manifest_of(job: VerifyJob) -> Manifest | None:
+    return job.manifest if isinstance(job.manifest, Manifest) else None
 
 
 def _import_chroma() -> None:

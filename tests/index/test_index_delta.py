@@ -28,7 +28,8 @@ from almanac.index.build import delta
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import VerifyJob, verify_here, verify_version
+from almanac.index.verify.jobs import VerifyJob
+from almanac.index.verify.verifier import verify_here, verify_version
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import OperationalError
