@@ -3,6 +3,7 @@
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version as installed
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import structlog
@@ -10,25 +11,28 @@ import structlog
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.tables import CHUNKS
 from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, Tables, Texts, Verified
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
+from almanac.index.build.planner import PlanJob
+from almanac.index.build.segmented import build_segmented
+from almanac.index.build.segments import SegmentSpec
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_version
+from almanac.index.verify.verifier import verify_composition, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.query.evaluation.golden import measure_recall, without_history
 from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Counts, Manifest, Verdict
-from almanac.schemas.reports import Recall
+from almanac.schemas.reports import Problem, Recall
 
 log = structlog.get_logger("almanac.publish")
+_MOST_BYTES = 1 << 30  # of all columns of the chunks of a single segment
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "trafilatura", "prefect")
 
 
@@ -47,34 +51,65 @@ def build(
 
     What was embedded is taken for its order alone: by then, every text has its vector.
     """
-    job = BuildJob(
-        kb=run.kb,
-        version_dir=run.version_dir(version),
-        parent=None if live is None or run.scope.full or in_full else live.folder,
-        collection=run.declaration.collection,
-        language=run.declaration.language,
-        chunks=tables.chunks,
-        records=tables.records,
-        documents=tables.documents,
-        vectors_root=run.data.vectors,
-        embedder=run.embedder,
+    parent = None if live is None or run.scope.full or in_full else live
+    folder, derived = run.version_dir(version), derive(tables.chunks, run.declaration.embed)
+    if not _fits_one_segment(run, tables):
+        job = PlanJob(
+            index_dir=run.index_dir,
+            version_dir=folder,
+            spec=_segments_of(run),
+            limit=run.declaration.index.segment,
+            chunks=tables.chunks,
+            records=tables.records,
+            documents=tables.documents,
+            parent=None if parent is None else parent.folder,
+        )
+        built = build_segmented(job, on_progress=on_progress)
+        return Built(version, folder, built.facts, derived, built.segments)
+    facts = build_version(
+        BuildJob(
+            kb=run.kb,
+            version_dir=folder,
+            parent=None if parent is None or parent.manifest.segments else parent.folder,
+            collection=run.declaration.collection,
+            language=run.declaration.language,
+            chunks=tables.chunks,
+            records=tables.records,
+            documents=tables.documents,
+            vectors_root=run.data.vectors,
+            embedder=run.embedder,
+        ),
+        on_progress=on_progress,
     )
-    facts = build_version(job, on_progress=on_progress)
-    return Built(version, job.version_dir, facts, derive(job.version_dir / CHUNKS, run.declaration.embed))
+    return Built(version, folder, facts, derived)
+
+
+def _fits_one_segment(run: Run, tables: Tables) -> bool:
+    """Whether the version is a single segment: few enough chunks, none of whose columns comes near the 2 GiB of an Arrow column."""
+    stored = pq.read_metadata(tables.chunks)
+    size = sum(stored.row_group(group).total_byte_size for group in range(stored.num_row_groups))
+    return stored.num_rows <= run.declaration.index.segment and size <= _MOST_BYTES
+
+
+def _segments_of(run: Run) -> SegmentSpec:
+    declared = run.declaration
+    return SegmentSpec(kb=run.kb, collection=declared.collection, language=declared.language, embedder=run.embedder, vectors_root=run.data.vectors)
 
 
 def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verified:
-    """The finished directory, read by another process; of what was copied from a verified version, a sample.
+    """The finished directory, read by another process; of what was copied from a verified version, a sample, and of segments, what is new.
 
     A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises DamagedVersion where that differs, too.
     """
     since = live.folder if built.facts.kind == "delta" and live is not None else None
-    problems = verify_version(built.folder, None, run.data.vectors, run.embedder, since=since)
-    if problems and since is not None:
-        log.warning("the live version is damaged, and so is a copy of it: built in full", kb=run.kb, where=problems[0].where, finding=problems[0].kind)
+    problems = _problems_of(run, built, tables, since)
+    if problems and (since is not None or built.facts.kind == "segments"):
+        log.warning(
+            "the live version is damaged, and so is what was taken from it: built in full", kb=run.kb, **problems[0].model_dump(include={"where", "kind"})
+        )
         remove(built.folder)
         built = build(run, built.version, tables, None, (), live, in_full=True)
-        problems = verify_version(built.folder, None, run.data.vectors, run.embedder)
+        problems = _problems_of(run, built, tables, None)
     if problems:
         first = problems[0]
         raise DamagedVersion(
@@ -82,7 +117,13 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verifie
             where=str(built.folder),
             hint="the live version serves on; run again, and check the disk if it happens again",
         )
-    return Verified(built.version, built.folder, built.facts, built.derived)
+    return Verified(built.version, built.folder, built.facts, built.derived, built.segments)
+
+
+def _problems_of(run: Run, built: Built, tables: Tables, since: Path | None) -> list[Problem]:
+    if built.segments:
+        return verify_composition(run.index_dir, built.folder, built.segments, tables.chunks, run.embedder)
+    return verify_version(built.folder, None, run.data.vectors, run.embedder, since=since)
 
 
 def manifest_of(
@@ -122,6 +163,7 @@ def manifest_of(
         },
         software={"python": platform.python_version(), **{name: installed(name) for name in _SOFTWARE}},
         files=[],
+        segments=list(verified.segments),
     )
 
 

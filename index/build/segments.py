@@ -251,7 +251,7 @@ def write_deletions(
         write_deleted_rows(folder, segment, name, numbers)
     chunks = rows.get(CHUNKS)
     if chunks is not None and len(chunks):
-        (folder / DELETED).mkdir(exist_ok=True)
+        (folder / DELETED).mkdir(parents=True, exist_ok=True)
         earlier = known / deleted_terms_file(segment) if known is not None and known_rows is not None and len(known_rows) else None
         lexical = segment_dir(index_dir, segment) / LEXICAL
         write_deleted_terms(folder / deleted_terms_file(segment), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), chunks, earlier, known_rows)

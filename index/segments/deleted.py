@@ -41,5 +41,5 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
 def write_deleted_rows(folder: Path, segment: str, table: str, rows: RowNumbers) -> None:
     """Writes the deleted row numbers of a segment's table; without any, nothing. The version's folder is synced as a whole when it is sealed."""
     if len(rows):
-        (folder / DELETED).mkdir(exist_ok=True)
+        (folder / DELETED).mkdir(parents=True, exist_ok=True)
         np.save(folder / deleted_file(segment, table), np.sort(rows).astype(np.int64))

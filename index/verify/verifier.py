@@ -73,7 +73,6 @@ def verify_composition(
     version_dir: Path,
     segments: Sequence[SegmentUse],
     chunks: Path,
-    vectors_root: Path,  # noqa: ARG001  # as `verify_version` has it; no vector is read
     embedder: EmbedderInfo,
 ) -> list[Problem]:
     """Returns the problems of a version that a run has just composed, before it has a manifest; an empty list means that there are none.
@@ -86,7 +85,6 @@ def verify_composition(
         version_dir: Directory of the version, with its lists of deleted rows.
         segments: The segments that it is to have.
         chunks: The run's table, whose chunks have to be exactly the live ones.
-        vectors_root: Folder of the vector store, not read.
         embedder: The version's embedder.
     """
     places = {"index_dir": index_dir.absolute(), "version_dir": version_dir.absolute(), "chunks": chunks.absolute()}

@@ -73,7 +73,7 @@ def make_segmented(data: DataDir, kb: str, version: str, texts: Texts, *, size: 
     chunks = put_tables(data.processed(kb), texts)
     embed_missing(data.processed(kb) / CHUNKS, VectorStore(data.vectors, INFO), HashEmbedder)
     index_dir = data.index(kb)
-    folder, spec = version_dir(index_dir, version), SegmentSpec(kb, kb, "en", INFO, data.vectors)
+    folder, spec = version_dir(index_dir, version), SegmentSpec(kb=kb, collection=kb, language="en", embedder=INFO, vectors_root=data.vectors)
     uses, kept = [], set[str]()
     for use in read_manifest(index_dir, parent).segments if parent else []:
         rows = {CHUNKS: _gone(index_dir, use.segment, CHUNKS, chunks), DOCUMENTS: _gone(index_dir, use.segment, DOCUMENTS, chunks), RECORDS: _NO_ROWS}
@@ -88,7 +88,7 @@ def make_segmented(data: DataDir, kb: str, version: str, texts: Texts, *, size: 
         tables = {CHUNKS: [chunks_table([chunk_of(one) for one in items])], RECORDS: [items_table([])], DOCUMENTS: [items_table(items)]}
         staged.append(stage_segment(index_dir, spec, tables))
     make_segments(index_dir, spec, staged)
-    uses += [SegmentUse(segment=one.name, chunks=one.chunks, deleted=0) for one in staged]
+    uses += [SegmentUse(segment=one.name, chunks=one.counts.chunks, deleted=0) for one in staged]
     folder.mkdir(parents=True, exist_ok=True)
     return finish_version(index_dir, manifest_of(kb, version, chunks).model_copy(update={"segments": uses, "parent": parent}))
 

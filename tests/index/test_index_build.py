@@ -30,8 +30,8 @@ from almanac.index.reader import OpenVersion
 from almanac.index.vectors.exact import nearest
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import check_files
-from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.verify.jobs import VerifyJob
+from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.verify.verifier import verify_here, verify_version
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir

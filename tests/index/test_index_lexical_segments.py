@@ -27,11 +27,29 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.items import ChunkRow
 
 _WORDS = {
-    "en": "castle castles opening hours garden gardens the of a ticket tickets 1,000 e-mail TO1101 museum internationalisation internationalised".split(),
-    "fr": "château musée l’été l’enfant fermé ouvert le la jardin jardins tickets billets d’entrée".split(),
-    "vi": "điện Biên Phủ là một thành phố ở Việt Nam vé tham quan bảo tàng biển hòa hoà".split(),
-    "he": "המוזיאון פתוח בבית הגדול בית גן וגן".split(),
-    "zh": "东京塔 的门票 可以 在网上 购买 门票 东京".split(),
+    "en": [
+        "castle",
+        "castles",
+        "opening",
+        "hours",
+        "garden",
+        "gardens",
+        "the",
+        "of",
+        "a",
+        "ticket",
+        "tickets",
+        "1,000",
+        "e-mail",
+        "TO1101",
+        "museum",
+        "internationalisation",
+        "internationalised",
+    ],
+    "fr": ["château", "musée", "l’été", "l’enfant", "fermé", "ouvert", "le", "la", "jardin", "jardins", "tickets", "billets", "d’entrée"],
+    "vi": ["điện", "Biên", "Phủ", "là", "một", "thành", "phố", "ở", "Việt", "Nam", "vé", "tham", "quan", "bảo", "tàng", "biển", "hòa", "hoà"],
+    "he": ["המוזיאון", "פתוח", "בבית", "הגדול", "בית", "גן", "וגן"],
+    "zh": ["东京塔", "的门票", "可以", "在网上", "购买", "门票", "东京"],
 }
 _QUERIES = [
     "castle", "the castle of gardens", "opening hours 1000", "musee ete", "musée l’enfant", "tickets", "dien bien phu", "thanh pho viet nam", "điện biên", "hoà",

@@ -124,7 +124,7 @@ def test_lists_of_deleted_rows_that_do_not_fit_are_found_by_both_verifications(d
     manifest, run_table = _manifest(data), data.processed("shop") / CHUNKS
 
     def composed() -> list[Any]:
-        return verify_composition(data.index("shop"), _folder(data), manifest.segments, run_table, data.vectors, INFO)
+        return verify_composition(data.index("shop"), _folder(data), manifest.segments, run_table, INFO)
 
     assert composed() == []
     _DAMAGES[damage](data)
@@ -134,7 +134,7 @@ def test_lists_of_deleted_rows_that_do_not_fit_are_found_by_both_verifications(d
 
 def test_a_composition_is_compared_with_the_table_that_it_was_made_of(data: DataDir) -> None:
     def composed(segments: list[SegmentUse]) -> list[tuple[str, Any]]:
-        problems = verify_composition(data.index("shop"), _folder(data), segments, data.processed("shop") / CHUNKS, data.vectors, INFO)
+        problems = verify_composition(data.index("shop"), _folder(data), segments, data.processed("shop") / CHUNKS, INFO)
         return [(problem.kind, problem.where.rpartition(": ")[2]) for problem in problems]
 
     uses = _manifest(data).segments
