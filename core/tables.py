@@ -28,6 +28,8 @@ REJECTS = "rejects.jsonl"  # beside the tables of the latest run
 DUPLICATES = "duplicates.jsonl"
 
 _BUFFER = 1 << 20  # bytes read at a time
+Batches = Callable[[Sequence[str] | None], Iterator[pa.Table]]  # reads a table: the columns wanted, None for all → batches of rows
+
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
 _ITEM_COLUMNS = (
@@ -131,6 +133,14 @@ def read_texts(chunks: Path, keys: Collection[str]) -> Iterator[tuple[str, str]]
             if key in left:
                 left.remove(key)
                 yield key, text
+
+
+def rows_in(path: Path) -> int:
+    """Returns the number of rows of a table, from its footer. Raises as `read_table`."""
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
 
 
 def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, chunks_table, item_of, items_table, read_batches
+from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, Batches, TableWriter, chunks_table, item_of, items_table, read_batches
 from almanac.schemas.items import ChunkRow, Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import Brief, ItemKey
 
 _BATCH = 500  # items
-_BRIEF = list(Brief._fields)
+BRIEF = list(Brief._fields)
 
 
 def write_items(path: Path, items: Iterable[Item]) -> int:
@@ -31,12 +31,13 @@ def write_items(path: Path, items: Iterable[Item]) -> int:
 
 def briefs_of(path: Path, without: Collection[int] = ()) -> Iterator[Brief]:
     """Yields the items of a table as briefs for a comparison, in order, except those whose row number is in `without`."""
-    number = 0
-    for batch in read_batches(path, _BRIEF, rows=10_000):
-        for row in zip(*(batch.column(name).to_pylist() for name in _BRIEF), strict=True):
-            if number not in without:
-                yield Brief(*row)
-            number += 1
+    yield from (brief for number, brief in enumerate(briefs_in(read_batches(path, BRIEF, rows=10_000))) if number not in without)
+
+
+def briefs_in(batches: Iterable[pa.Table]) -> Iterator[Brief]:
+    """Yields the rows of batches with the columns `BRIEF` as briefs, in order."""
+    for batch in batches:
+        yield from (Brief(*row) for row in zip(*(batch.column(name).to_pylist() for name in BRIEF), strict=True))
 
 
 def split_items(items: Path, first_seen: list[str], without: Collection[int], records: Path, documents: Path) -> tuple[int, int]:
@@ -60,17 +61,17 @@ def split_items(items: Path, first_seen: list[str], without: Collection[int], re
     return into_records.rows, into_documents.rows
 
 
-def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: Collection[ItemKey] = (), live: Path | None = None) -> int:
+def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: Collection[ItemKey] = (), live: Batches | None = None) -> int:
     """Writes the chunks of all items in `tables` and returns how many there are.
 
     Args:
         unchanged: keys of items whose chunks are copied from `live`; pass none if the chunker has changed.
-        live: the live version's table of chunks; a chunk that it already has keeps its `fetched_at`, even if its document changed around it.
+        live: reads the live version's chunks; a chunk that it already has keeps its `fetched_at`, even if its document changed around it.
     """
     since = _first_seen(live, unchanged) if live is not None else {}
     with TableWriter(path, CHUNK_SCHEMA) as writer:
         if live is not None and unchanged:
-            for batch in read_batches(live):
+            for batch in live(None):
                 writer.write(batch.filter(_among(batch, unchanged)))
         for table in tables:
             for batch in read_batches(table, rows=_BATCH):
@@ -85,10 +86,10 @@ def keep_first_seen(chunks: Iterable[ChunkRow], since: Mapping[str, str]) -> lis
     return [replace(chunk, fetched_at=since.get(chunk.chunk_id, chunk.fetched_at)) for chunk in chunks]
 
 
-def _first_seen(live: Path, unchanged: Collection[ItemKey]) -> dict[str, str]:
+def _first_seen(live: Batches, unchanged: Collection[ItemKey]) -> dict[str, str]:
     """Chunk id → `fetched_at` of the live chunks that are cut anew and may come out the same."""
     since: dict[str, str] = {}
-    for batch in read_batches(live, ["source", "document_id", "chunk_id", "fetched_at"], rows=10_000):
+    for batch in live(["source", "document_id", "chunk_id", "fetched_at"]):
         other = batch.filter(pc.invert(_among(batch, unchanged))) if unchanged else batch
         since.update(zip(other.column("chunk_id").to_pylist(), other.column("fetched_at").to_pylist(), strict=True))
     return since

@@ -1,12 +1,11 @@
 """Step: documents cut into chunks. What the live version cut the same way is copied from it."""
 
 from functools import partial
-from pathlib import Path
 
 import structlog
 
 from almanac.core.durable import move, remove
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_batches, read_table
 from almanac.flows.pipeline.compare import unchanged_items
 from almanac.flows.pipeline.earlier_runs import read_report
 from almanac.flows.pipeline.handles import Comparison, Live, Tables
@@ -61,12 +60,12 @@ def _count_truncated(run: Run, before: Live | None) -> int | None:
     manifest = before.manifest if before is not None and before.manifest.embedder == run.embedder else None
     told = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
     known = told.chunks.truncated if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks else None
-    truncated = count_truncated_chunks(embed, run.staging / CHUNKS, _chunks_of(before), known)
+    truncated = count_truncated_chunks(embed, partial(read_batches, run.staging / CHUNKS), _chunks_of(before), known)
     if truncated:
         hint = "smaller chunks, by chunk.size, are embedded whole"
         log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=hint)
     return truncated
 
 
-def _chunks_of(live: Live | None) -> Path | None:
-    return None if live is None else live.folder / CHUNKS
+def _chunks_of(live: Live | None) -> Batches | None:
+    return None if live is None else partial(live.tables.batches, CHUNKS)

@@ -12,7 +12,7 @@ from almanac.flows.pipeline.handles import Comparison, Items, Live, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import ItemCounts
-from almanac.transforms.assemble import briefs_of, split_items
+from almanac.transforms.assemble import BRIEF, briefs_in, briefs_of, split_items
 from almanac.transforms.compare import Brief, ItemKey, compare_items
 from almanac.transforms.compare import Comparison as Compared
 
@@ -65,8 +65,8 @@ def _count_shrunk(table: Path, quarantined: Collection[int], live: Live, known: 
     wanted = set(before.values())
     places = {item.key: place for place, item in enumerate(known) if item.key in wanted}
     records = sum(item.kind == "record" for item in known)  # they come first
-    was = text_lengths(live.folder / RECORDS, [place for place in places.values() if place < records])
-    of_documents = text_lengths(live.folder / DOCUMENTS, [place - records for place in places.values() if place >= records])
+    was = live.tables.text_lengths(RECORDS, [place for place in places.values() if place < records])
+    of_documents = live.tables.text_lengths(DOCUMENTS, [place - records for place in places.values() if place >= records])
     was |= {place + records: length for place, length in of_documents.items()}
     return sum(2 * lengths[rows[place]] < was[places[key]] for place, key in before.items())
 
@@ -96,7 +96,7 @@ def _write_keys(path: Path, keys: frozenset[ItemKey]) -> Path | None:
 def _items_of(run: Run, live: Live) -> list[Brief] | None:
     """The live version's items; None where they cannot be read."""
     try:
-        return [*briefs_of(live.folder / RECORDS), *briefs_of(live.folder / DOCUMENTS)]
+        return [brief for table in (RECORDS, DOCUMENTS) for brief in briefs_in(live.tables.batches(table, BRIEF, rows=10_000))]
     except DamagedVersion as error:
         _warn_of_damage(run, live, error)
         return None

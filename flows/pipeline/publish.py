@@ -88,7 +88,7 @@ def _fits_one_segment(run: Run, tables: Tables) -> bool:
     """Whether the version is a single segment: few enough chunks, none of whose columns comes near the 2 GiB of an Arrow column."""
     stored = pq.read_metadata(tables.chunks)
     size = sum(stored.row_group(group).total_byte_size for group in range(stored.num_row_groups))
-    return stored.num_rows <= run.declaration.index.segment and size <= _MOST_BYTES
+    return bool(stored.num_rows <= run.declaration.index.segment and size <= _MOST_BYTES)
 
 
 def _segments_of(run: Run) -> SegmentSpec:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, rows_in
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.job import AbsolutePath
 from almanac.index.build.policy import MOST_BYTES, Size, rows_each, to_merge
@@ -138,9 +138,7 @@ def _rows_of(job: PlanJob, use: SegmentUse) -> _Kept | None:
             raise DamagedVersion("a segment is damaged", where=str(folder))
         assert job.parent is not None
         live = {
-            table: np.setdiff1d(
-                np.arange(pq.read_metadata(folder / table).num_rows, dtype=np.int64), deleted_rows(job.parent, use.segment, table), assume_unique=True
-            )
+            table: np.setdiff1d(np.arange(rows_in(folder / table), dtype=np.int64), deleted_rows(job.parent, use.segment, table), assume_unique=True)
             for table in KEYS
         }
     except DamagedVersion as error:
@@ -178,7 +176,7 @@ def _compared(path: Path, table: str, index_dir: Path, kept: list[_Kept]) -> tup
 def _use(job: PlanJob, one: _Kept) -> SegmentUse:
     """Writes the deletions of a segment that is kept; returns its use."""
     folder = segment_dir(job.index_dir, one.name)
-    gone = {table: one.gone(table, int(pq.read_metadata(folder / table).num_rows)) for table in KEYS}
+    gone = {table: one.gone(table, rows_in(folder / table)) for table in KEYS}
     assert job.parent is not None
     write_deletions(job.version_dir, job.index_dir, one.name, gone, known=job.parent, known_rows=deleted_rows(job.parent, one.name, CHUNKS))
     return SegmentUse(segment=one.name, chunks=one.chunks, deleted=len(gone[CHUNKS]))

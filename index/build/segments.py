@@ -12,7 +12,6 @@ from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
 from almanac.core.clock import utc_now
@@ -255,8 +254,3 @@ def write_deletions(
         earlier = known / deleted_terms_file(segment) if known is not None and known_rows is not None and len(known_rows) else None
         lexical = segment_dir(index_dir, segment) / LEXICAL
         write_deleted_terms(folder / deleted_terms_file(segment), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), chunks, earlier, known_rows)
-
-
-def rows_of(path: Path) -> int:
-    """Number of rows of a Parquet table, from its footer."""
-    return int(pq.read_metadata(path).num_rows)

@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from almanac.core.tables import read_batches, read_texts
+from almanac.core.tables import Batches
 from almanac.index.embedding.model_folder import find_model, prompts_of
 from almanac.index.embedding.tokenizer import load_tokenizer
 from almanac.index.mistral.batching import estimate_tokens
@@ -33,13 +32,13 @@ def count_truncated(embed: Embed, texts: Iterable[str]) -> int | None:
     return None if limit is None or lengths is None else sum(length > limit for length in lengths)
 
 
-def count_truncated_chunks(embed: Embed, chunks: Path, since: Path | None = None, known: int | None = None) -> int | None:
+def count_truncated_chunks(embed: Embed, chunks: Batches, since: Batches | None = None, known: int | None = None) -> int | None:
     """Returns how many chunks of a table the model truncates; None where its limit or tokenizer is unknown.
 
     Args:
         embed: The declared embedder.
-        chunks: Path of the chunks table.
-        since: An earlier chunks table, whose count is `known`. Given both, only texts that differ between the tables are tokenised.
+        chunks: Reads the chunks table.
+        since: Reads an earlier chunks table, whose count is `known`. Given both, only texts that differ between the tables are tokenised.
         known: Number of truncated chunks in `since`.
     """
     keys = _keys(chunks)
@@ -89,11 +88,15 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
         yield waiting
 
 
-def _keys(chunks: Path) -> Counter[str]:
-    return Counter(key for batch in read_batches(chunks, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
+def _keys(chunks: Batches) -> Counter[str]:
+    return Counter(key for batch in chunks(["text_sha256"]) for key in batch.column(0).to_pylist())
 
 
-def _texts(chunks: Path, keys: Counter[str]) -> Iterator[str]:
+def _texts(chunks: Batches, keys: Counter[str]) -> Iterator[str]:
     """Yields the embedded text of each key, repeated by its count."""
-    for key, text in read_texts(chunks, keys):
-        yield from [text] * keys[key]
+    left = set(keys)
+    for batch in chunks(["text_sha256", "embedded_text"]) if left else ():
+        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            if key in left:
+                left.remove(key)
+                yield from [text] * keys[key]

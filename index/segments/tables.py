@@ -1,13 +1,13 @@
 """The tables of a version, whether it is one segment or consists of several: the rows of all of them, in order, without the deleted ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_batches, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_batches, read_table, rows_in, text_lengths
 from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
@@ -76,6 +76,18 @@ class VersionTables:
     def read(self, table: str, columns: list[str]) -> pa.Table:
         """Returns columns of a table, in as many Arrow chunks as there are parts or more."""
         return pa.concat_tables([part.read(columns) for part in self.parts(table)])
+
+    def text_lengths(self, table: str, rows: Collection[int]) -> dict[int, int]:
+        """Row number → characters in the column `text`, for rows numbered as `batches` yields them. Raises as `core.tables.text_lengths`."""
+        lengths: dict[int, int] = {}
+        wanted, begin = np.array(sorted(rows), dtype=np.int64), 0
+        for part in self.parts(table):
+            live = np.setdiff1d(np.arange(rows_in(part.path), dtype=np.int64), part.without, assume_unique=True)
+            here = wanted[(wanted >= begin) & (wanted < begin + len(live))]
+            found = text_lengths(part.path, live[here - begin].tolist()) if len(here) else {}
+            lengths.update(zip(here.tolist(), (found[row] for row in live[here - begin].tolist()), strict=True))
+            begin += len(live)
+        return lengths
 
 
 def _without(batch: pa.Table, begin: int, without: RowNumbers) -> pa.Table:

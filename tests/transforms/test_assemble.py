@@ -1,13 +1,14 @@
 """The tables of a run: copied where nothing changed, cut anew where something did, and the same either way."""
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, read_batches
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.items import Item
 from almanac.transforms.assemble import briefs_of, split_items, write_chunks, write_items
@@ -33,7 +34,9 @@ def _assemble(folder: Path, items: Iterable[Item], live: Path | None = None, *, 
     compared = compare_items(briefs_of(folder / "items.parquet"), before)
     tables = (folder / RECORDS, folder / DOCUMENTS)
     split_items(folder / "items.parquet", compared.first_seen, (), *tables)
-    write_chunks(folder / CHUNKS, tables, _CHUNKER, unchanged=compared.unchanged if copied else frozenset(), live=live / CHUNKS if live else None)
+    write_chunks(
+        folder / CHUNKS, tables, _CHUNKER, unchanged=compared.unchanged if copied else frozenset(), live=partial(read_batches, live / CHUNKS) if live else None
+    )
     rows: list[dict[str, Any]] = pq.read_table(folder / CHUNKS).to_pylist()
     return sorted(rows, key=lambda row: str(row["chunk_id"]))
 
