@@ -16,7 +16,7 @@ from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
 from almanac.flows.pipeline.results import is_results, write_results
 from almanac.flows.pipeline.state import change_state
-from almanac.index.upkeep.prune import needed_keys
+from almanac.index.upkeep.prune import Needs
 from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
 from almanac.index.versions.lock import Lease
@@ -128,10 +128,8 @@ def _erase_vectors(data: DataDir, takedown: Takedown) -> int:
                 where=str(data.vectors),
                 hint="wait for that run; the next takedown or run completes this one",
             )
-        needs = needed_keys(data, overlook_unreadable=True)
-        assert needs is not None
         keys = pa.array(takedown.keys, pa.string())
-        return forget_vectors(data.vectors, keys.filter(pc.invert(pc.is_in(keys, value_set=needs.of_any()))))
+        return forget_vectors(data.vectors, keys.filter(pc.invert(Needs(data, overlook_unreadable=True).among(keys))))
 
 
 def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None:

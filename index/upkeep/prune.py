@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import structlog
 
+from almanac.core.digests import Digests, DigestSet, digests_of
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.vectors.keys import keys_in
@@ -23,6 +24,7 @@ from almanac.schemas.reports import PruneResult
 
 _LAST = 3  # newest versions that are kept whatever the declaration says
 _DAY_S = 86_400
+_SEGMENT = "segment.json"  # what a segment has for a manifest
 _log = structlog.get_logger("almanac.prune")
 
 
@@ -82,44 +84,74 @@ def _was_refused(index_dir: Path, version: str) -> bool:
 
 
 def _prune_vectors(data: DataDir, keep: Collection[str], limit_s: float) -> tuple[int, int]:
-    needs = needed_keys(data)
-    if needs is None:
-        return 0, 0
-    needs.everywhere.append(pa.array(sorted(keep), pa.string()))
-    return prune_vectors(data.vectors, needs.of, limit_s)
+    needs = Needs(data)
+
+    def needed(fingerprint: str) -> DigestSet | None:
+        keys = needs.of(fingerprint)
+        if keys is not None:
+            keys.add(digests_of(list(keep)))
+        return keys
+
+    return prune_vectors(data.vectors, needed, limit_s)
 
 
-@dataclass
 class Needs:
-    """Vector keys that chunks tables refer to: by embedder fingerprint, and `everywhere` for tables whose embedder is unknown."""
+    """Vector keys that are needed by versions and segments of all knowledge bases, and by the tables of their latest and unfinished runs.
 
-    by_embedder: dict[str, list[pa.Array]] = field(default_factory=dict)
-    everywhere: list[pa.Array] = field(default_factory=list)
+    The tables are read one at a time when keys are asked for; of those with the same content, by the hash in their manifest, one is read.
 
-    def of(self, fingerprint: str) -> pa.Array:
-        return pa.concat_arrays([pa.array([], pa.string()), *self.everywhere, *self.by_embedder.get(fingerprint, [])])
-
-    def of_any(self) -> pa.Array:
-        return pa.concat_arrays([pa.array([], pa.string()), *self.everywhere, *(keys for found in self.by_embedder.values() for keys in found)])
-
-
-def needed_keys(data: DataDir, *, overlook_unreadable: bool = False) -> Needs | None:
-    """Returns the vector keys needed by the versions of all knowledge bases and by the tables of their latest and unfinished runs.
-
-    None where a table cannot be read, since the keys are then unknown; with `overlook_unreadable`, such tables are skipped.
+    Args:
+        overlook_unreadable: Whether to skip tables that cannot be read. Otherwise what is asked of them is not known.
     """
-    needs = Needs()
-    for path in sorted([*data.root.glob(f"index/*/versions/v*/{CHUNKS}"), *data.root.glob(f"processed/*/{CHUNKS}"), *_staged(data)]):
-        fingerprint = _fingerprint_in(path.with_name(MANIFEST))
-        try:
-            (needs.by_embedder.setdefault(fingerprint, []) if fingerprint else needs.everywhere).append(keys_in(path))
-        except AlmanacError as error:
-            if not path.is_file():
-                return needed_keys(data, overlook_unreadable=overlook_unreadable)  # a run of another knowledge base moved it: start over
-            _log.warning("table_unreadable", table=str(path), error=str(error))
-            if not overlook_unreadable:
-                return None
-    return needs
+
+    def __init__(self, data: DataDir, *, overlook_unreadable: bool = False) -> None:
+        self._data = data
+        self._overlooks = overlook_unreadable
+
+    def of(self, fingerprint: str) -> DigestSet | None:
+        """Returns the keys that are needed of one embedder; None where a table cannot be read that may be of it.
+
+        A table whose embedder is not known counts for each. Memory: 32 bytes for each distinct key, and one table's keys.
+        """
+        needed = DigestSet(digests_of([]))
+        return needed if self._read(needed.add, fingerprint) else None
+
+    def among(self, keys: pa.Array) -> pa.Array | None:
+        """Returns which of these keys are needed of any embedder, as a mask; None where a table cannot be read."""
+        digests = digests_of(keys)
+        is_needed = np.zeros(len(digests), dtype=np.bool_)
+
+        def take(found: Digests) -> None:
+            is_needed[DigestSet(found).has(digests)] = True
+
+        return pa.array(is_needed) if self._read(take) else None
+
+    def _read(self, take: Callable[[Digests], None], fingerprint: str | None = None) -> bool:
+        """Passes the keys of each table to `take`; returns whether all that had to be could be read."""
+        read: set[str] = set()  # hashes of tables
+        while True:
+            for path in _chunks_tables(self._data):
+                embedder, content = _facts_beside(path)
+                if fingerprint is not None and embedder not in (None, fingerprint):
+                    continue
+                try:
+                    if content is None or content not in read:
+                        take(digests_of(keys_in(path)))
+                except AlmanacError as error:
+                    if not path.is_file():
+                        break  # a run of another knowledge base moved it: start over
+                    _log.warning("table_unreadable", table=str(path), error=str(error))
+                    if not self._overlooks:
+                        return False
+                else:
+                    read |= {content} if content is not None else set()
+            else:
+                return True
+
+
+def _chunks_tables(data: DataDir) -> list[Path]:
+    kept = (f"index/*/versions/v*/{CHUNKS}", f"index/*/segments/*/{CHUNKS}", f"processed/*/{CHUNKS}")
+    return sorted([*(path for pattern in kept for path in data.root.glob(pattern)), *_staged(data)])
 
 
 def _staged(data: DataDir) -> list[Path]:
@@ -127,9 +159,16 @@ def _staged(data: DataDir) -> list[Path]:
     return list(data.root.glob(f"processed/*/.*/**/{CHUNKS}"))
 
 
-def _fingerprint_in(manifest: Path) -> str | None:
-    """Reads the embedder's fingerprint from a manifest of any format; None where there is none."""
-    try:
-        return str(json.loads(manifest.read_text(encoding="utf-8"))["embedder"]["fingerprint"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def _facts_beside(chunks: Path) -> tuple[str | None, str | None]:
+    """The embedder's fingerprint and the table's hash, by the manifest of any format beside a chunks table; each None where it is not there."""
+    for name in (MANIFEST, _SEGMENT):
+        try:
+            manifest = json.loads(chunks.with_name(name).read_text(encoding="utf-8"))
+            fingerprint = str(manifest["embedder"]["fingerprint"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        try:
+            return fingerprint, next((str(file["sha256"]) for file in manifest["files"] if file["path"] == CHUNKS), None)
+        except (KeyError, TypeError):
+            return fingerprint, None
+    return None, None

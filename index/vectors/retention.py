@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import structlog
 
+from almanac.core.digests import DigestSet, digests_of
 from almanac.core.durable import TEMPORARY, remove, sweep
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.manifest import EmbedderInfo
@@ -74,28 +75,41 @@ def forget_vectors(root: Path, keys: pa.Array) -> int:
     return gone
 
 
-def prune_vectors(root: Path, needed: Callable[[str], pa.Array], older_than_s: float) -> tuple[int, int]:
+def prune_vectors(root: Path, needed: Callable[[str], DigestSet | None], older_than_s: float) -> tuple[int, int]:
     """Removes old vectors that are not needed; returns the number of vectors removed and the bytes freed. Call inside `vectors_unused`.
 
     Vectors of a part that are still needed are written to a new part before the old one is removed, so a kill loses nothing.
 
     Args:
         root: Folder of the vector store.
-        needed: Returns the keys to keep for an embedder's fingerprint.
+        needed: Returns the keys to keep for an embedder's fingerprint; None where they are not known, and all of its vectors stay. Called only for
+            embedders with a part that is old enough.
         older_than_s: Unix time in seconds; only parts written before it are considered. A part from the future counts as written now.
     """
-    gone, freed, now = 0, 0, time.time()
+    gone, freed = 0, 0
     for folder in _folders(root):
-        rest, wanted = _Rest(folder), needed(folder.name)
-        for path in sorted(folder.glob("*.parquet")):
-            written_at = path.stat().st_mtime
-            if written_at > now:  # by a clock that was ahead: otherwise the part would stay until the clock gets there
-                os.utime(path, (now, now))
-            elif written_at < older_than_s:
-                vectors, size = rest.keep(path, partial(pc.is_in, value_set=wanted))
+        rest, old = _Rest(folder), _old_parts(folder, older_than_s)
+        if old and (wanted := needed(folder.name)) is not None:
+            for path in old:
+                vectors, size = rest.keep(path, partial(_is_in, wanted))
                 gone, freed = gone + vectors, freed + size
         freed += _sweep(folder, older_than_s)
     return gone, freed
+
+
+def _old_parts(folder: Path, older_than_s: float) -> list[Path]:
+    old, now = [], time.time()
+    for path in sorted(folder.glob("*.parquet")):
+        written_at = path.stat().st_mtime
+        if written_at > now:  # by a clock that was ahead: otherwise the part would stay until the clock gets there
+            os.utime(path, (now, now))
+        elif written_at < older_than_s:
+            old.append(path)
+    return old
+
+
+def _is_in(wanted: DigestSet, keys: pa.ChunkedArray) -> pa.Array:
+    return pa.array(wanted.has(digests_of(keys)))
 
 
 def _folders(root: Path) -> list[Path]:
