@@ -90,7 +90,7 @@ def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
 
 def _row(index: PublishedIndex, configuration: str, mode: SearchMode, share: float | None, asked: Sequence[tuple[Question, Request]]) -> str:
     opened = index.version()
-    columns = (opened.column(name) for name in ("document_id", "start", "end"))
+    columns = (opened.column(name).to_pylist() for name in ("document_id", "start", "end"))
     chunks = [Span(document, start, end) for document, start, end in zip(*columns, strict=True)]
     retriever = retriever_for(index, index.declaration.retrieve.model_copy(update={"share": share}))
     figures = []

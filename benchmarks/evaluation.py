@@ -209,7 +209,7 @@ def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions:
     judged = {one: judged[one] for one in questions.ids}
     runs: dict[float, Ranked] = {weight: {} for weight in _WEIGHTS}
     for one, text, vector in zip(*questions, strict=True):
-        found = retriever.find(Request(text, vector, len(index.version().chunk_ids), "hybrid", ranking=True))
+        found = retriever.find(Request(text, vector, index.version().manifest.counts.chunks, "hybrid", ranking=True))
         sides: dict[str, dict[str, float]] = {"dense": {}, "lexical": {}}
         for hit in found.hits:
             for side, scores in sides.items():

@@ -59,7 +59,7 @@ def _measure(folder: Path, chunks: int, queries: int) -> None:
         retriever = Retriever(declaration, opened, embedder.embed_queries)
 
         def bare(question: str) -> None:
-            opened._collection.query(query_embeddings=embedder.embed_queries([question]), n_results=_K, include=["distances"])
+            opened._segments[0].collection.query(query_embeddings=embedder.embed_queries([question]), n_results=_K, include=["distances"])
 
         def search(where: dict[str, Any] | None) -> Callable[[str], None]:
             def ask(question: str) -> None:

@@ -28,8 +28,6 @@ REJECTS = "rejects.jsonl"  # beside the tables of the latest run
 DUPLICATES = "duplicates.jsonl"
 
 _BUFFER = 1 << 20  # bytes read at a time
-Batches = Callable[[Sequence[str] | None], Iterator[pa.Table]]  # reads a table: the columns wanted, None for all → batches of rows
-
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
 _ITEM_COLUMNS = (
@@ -102,7 +100,7 @@ def open_table(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
 
 
-Batches = Callable[[Sequence[str]], Iterator[pa.Table]]  # the columns wanted → the rows of one or several tables, in batches; may be called repeatedly
+Batches = Callable[[Sequence[str] | None], Iterator[pa.Table]]  # the columns wanted, None for all → the rows of one or several tables, in batches; may be called repeatedly
 
 
 def batches_of(*paths: Path, rows: int = 10_000) -> Batches:

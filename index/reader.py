@@ -1,59 +1,92 @@
 """Read access to one version of an index: dense search, lexical search, and the columns of its chunks.
 
-`OpenVersion` is what queries use. It never changes the content of a version.
+`OpenVersion` is what queries use. It never changes the content of a version. A version consists of segments, or is its own single segment; readers see one
+list of rows, in the order of segments. A million chunks are not loaded: rows and vectors are mapped into memory, and a set of chunks is a bit mask.
 """
 
 import json
 import os
 import threading
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import cached_property
-from itertools import compress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property, partial
+from heapq import merge
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_table
-from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.core.coded import Coded
+from almanac.core.stamps import untouched, write_stamps
+from almanac.core.tables import CHUNKS
+from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
-from almanac.index.vectors.exact import exact_cosines, hnsw_is_reliable, nearest
+from almanac.index.open_segment import Mask, OpenSegment
+from almanac.index.segments.deleted import DELETED, deleted_rows, deleted_terms_file
+from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
+from almanac.index.segments.store import segment_dir, segment_in
+from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.matrix import MATRIX, open_matrix
 from almanac.index.versions.pins import Pin
 from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Manifest, SegmentUse
 
 if TYPE_CHECKING:
-    from chromadb.api.models.Collection import Collection as ChromaCollection
-
     from almanac.index.embedding.embedder import Vectors
     from almanac.index.lexical.reader import AnalyzedQuery, LexicalIndex
 
-_SPARE = 10  # extra rows requested beyond k, so that ties at the cut-off are broken by id and not by chance
-# Filters that allow up to this many rows are searched exactly, in about 5 ms. Wider filters let so many of the overall nearest rows pass that HNSW is
-# queried without the filter and its hits are filtered afterwards.
-_FEW = 20_000
-_DEEPER = 2  # safety factor on the number of HNSW hits that should be enough after filtering
-_COLUMNS = [name for name in CHUNK_SCHEMA.names if name != "embedded_text"]
+_REMEMBERED = 20_000  # chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
+_AT_ONCE = 1_000  # chunk ids from which on a list is not remembered
+_MISSING = -1
+_WAY_OUT = "almanac verify KB {} says what is wrong; almanac rollback KB serves an older version"
+_Found = TypeVar("_Found")
 
 
-class KnownIds(frozenset[str]):
-    """Chunk ids known to exist in a version, with their row numbers, so that searches need not look them up again."""
+class ChunkSet(Set[str]):
+    """A set of chunks of an open version, such as those that pass a filter. `mask` is over all rows of its segments: half a million chunks take a megabyte.
 
-    rows: RowNumbers  # ascending row numbers in chunks.parquet
+    Iterating yields the ids in the order of rows; of a large set, only ask for its length and whether it contains an id.
+    """
+
+    _FEW = 500  # ids that are kept as such, too
+
+    def __init__(self, version: "OpenVersion", mask: Mask) -> None:
+        self.mask = mask
+        self._version, self._count = version, int(np.count_nonzero(mask))
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[str]) -> Set[str]:  # type: ignore[override]  # of sets that operators make
+        return frozenset(it)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, chunk_id: object) -> bool:
+        row = self._version.row_of(chunk_id) if isinstance(chunk_id, str) else _MISSING
+        return row != _MISSING and bool(self.mask[row])
+
+    @cached_property
+    def few(self) -> list[str] | None:
+        """The ids, in the order of rows, of a set of up to 500 chunks; None for a larger one."""
+        return list(self) if len(self) <= self._FEW else None
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._version.batches(["chunk_id"], self):
+            yield from batch.column(0).to_pylist()
 
 
 class OpenVersion:
-    """A version opened for queries; Chroma, the lexical index and the chunks are loaded on first use. Safe to share among threads; close it when done.
+    """A version opened for queries; Chroma, the lexical index and the rows are opened on first use. Safe to share among threads; close it when done.
 
-    The version is pinned until `close`: `prune` leaves it alone, and its files stay the same even when `rebuild` or `forget` put another folder under its
-    name.
+    The version and its segments are pinned until `close`: `prune` leaves them alone, and their files stay the same even when `rebuild` or `forget` put
+    another folder under its name. Of segments, files that were touched since they were verified are compared with their hashes when the version is opened; a
+    version that is its own segment has each part compared on first use.
 
     Args:
         index_dir: The knowledge base's index directory, which contains `versions/`.
@@ -65,42 +98,79 @@ class OpenVersion:
 
     def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None) -> None:
         self._index_dir, self._version, self._is_candidate = index_dir, version, manifest is not None
-        self._open = ExitStack()
         self._lock = threading.RLock()
-        self._pin: Pin | None = None
-        self._opened: ChromaCollection | None = None
-        self._metadata: dict[str, list[Any]] = {}
-        self.manifest = manifest or self._hold()
+        self._pins: list[Pin] = []  # of the version, then of its segments
+        self._parts: list[OpenSegment] | None = None
+        self._remembered: dict[str, int] = {}
+        if manifest is not None:
+            self.manifest = manifest
+        self._segments  # noqa: B018  # opens them
 
     @property
     def folder(self) -> Path:
         """The folder to read the version's files from: the pinned folder, even after it was renamed. Pins the version again after `close`."""
-        if self._is_candidate:
-            return version_dir(self._index_dir, self._version)
         with self._lock:
-            if self._pin is None:
-                self.manifest = self._hold()
-            assert self._pin is not None
-            return self._pin.folder
+            self._segments  # noqa: B018
+            return self._pins[0].folder if self._pins else self._public
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the version's name still refers to the pinned folder. When False, `rebuild` or `forget` has replaced it: open the version again."""
-        return self._is_candidate or (self._pin is not None and self._pin.is_in_place())
+        """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget` replaced one: open the version again."""
+        return self._is_candidate or (bool(self._pins) and all(pin.is_in_place() for pin in self._pins))
 
-    def _hold(self) -> Manifest:
-        self._pin = pin_version(self._index_dir, self._version)
-        try:
-            return manifest_in(self._pin.folder, self._index_dir, self._version)
-        except AlmanacError:
-            self._pin.close()
-            raise
+    @property
+    def _public(self) -> Path:
+        return version_dir(self._index_dir, self._version)
+
+    @property
+    def _segments(self) -> list[OpenSegment]:
+        with self._lock:
+            if self._parts is None:
+                try:
+                    self._parts = self._opened_segments()
+                except BaseException:
+                    self._release()
+                    raise
+            return self._parts
+
+    def _opened_segments(self) -> list[OpenSegment]:
+        folder = self._public
+        if not self._is_candidate:
+            self._pins = [pin_version(self._index_dir, self._version)]
+            folder = self._pins[0].folder
+            self.manifest = manifest_in(folder, self._index_dir, self._version)
+        manifest = self.manifest
+        if not manifest.segments:
+            unaltered = partial(require_unaltered, folder, manifest, called=self._public)
+            return [OpenSegment(folder, manifest, np.zeros(0, dtype=np.int64), unaltered, is_alone=True)]
+        require_unaltered(folder, manifest, DELETED, called=self._public)
+        return [self._opened_segment(folder, use) for use in manifest.segments]
+
+    def _opened_segment(self, version_folder: Path, use: SegmentUse) -> OpenSegment:
+        folder = public = segment_dir(self._index_dir, use.segment)
+        if not self._is_candidate:
+            self._pins.append(_pin_segment(public))
+            folder = self._pins[-1].folder
+        sealed = segment_in(folder, called=public)
+        deleted = deleted_rows(version_folder, use.segment, CHUNKS)
+        counted = (sealed.segment, sealed.counts.chunks, len(deleted))
+        if counted != (use.segment, use.chunks, use.deleted) or (len(deleted) and (deleted[0] < 0 or deleted[-1] >= use.chunks or (np.diff(deleted) < 1).any())):
+            raise DamagedVersion(
+                f"{self.manifest.version} is damaged: it deletes {use.deleted} of {use.chunks} chunks of segment {use.segment}, and there are {counted}",
+                where=str(self._public),
+                hint=_WAY_OUT.format(self.manifest.version),
+            )
+        require_unaltered(folder, sealed, called=public)
+        if len(untouched(folder, sealed.files)) < len(sealed.files):  # a copy of the data directory, say
+            write_stamps(folder, sealed.files)
+        unaltered = partial(require_unaltered, folder, sealed, called=public)
+        return OpenSegment(folder, sealed, deleted, unaltered, is_alone=len(self.manifest.segments) == 1)
 
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
 
-        The search is exact where HNSW is not reliable (`index.vectors.exact`), at most 20,000 rows are allowed, or the version cannot be written to, which
-        Chroma wants to open it. Cosines are rounded to 6 decimals.
+        A segment is searched exactly where HNSW is not reliable (`index.vectors.exact`), a filter allows at most 20,000 of its rows, it is a small one of
+        several, or it cannot be written to, which Chroma wants to open it. Cosines are rounded to 6 decimals.
 
         Args:
             vector: The query's vector, of shape (dimension,).
@@ -113,38 +183,34 @@ class OpenVersion:
             raise EmbedderMismatch(
                 f"the query's vector has the shape {vector.shape}, the version's have dimension {self.manifest.embedder.dimension}", where=self.manifest.version
             )
-        known = None if ids is None else self._known(ids)
-        available = self.manifest.counts.chunks if known is None else len(known)
-        if k < 1 or not available:
+        known = None if ids is None else self.chunk_set(ids)
+        if k < 1 or not (self.manifest.counts.chunks if known is None else len(known)):
             return []
-        try:
-            if self._has_hnsw and (known is None or len(known) > _FEW):
-                hits = self._query_hnsw(vector, k if known is None else _DEEPER * k * self.manifest.counts.chunks // len(known))
-                hits = [hit for hit in hits if known is None or hit[0] in known]
-                if len(hits) >= min(k, available):
-                    return hits[:k]
-            return nearest(self._vectors, self.chunk_ids, vector, k, None if known is None else known.rows)
-        except AlmanacError:
-            raise
-        except Exception as error:
-            raise self._damaged(error) from error
+        with self._damage_as_error():
+            try:
+                found = self._of_each(lambda part, mask: part.nearest(vector, k, mask), known)
+            except AlmanacError:
+                raise
+            except Exception as error:
+                raise DamagedVersion(
+                    f"{self.manifest.version} cannot be read: {error}", where=str(self._public), hint=_WAY_OUT.format(self.manifest.version)
+                ) from error
+        return list(islice(merge(*found, key=lambda hit: (-hit[1], hit[0])), k))
 
-    def _known(self, ids: Collection[str]) -> KnownIds:
-        if isinstance(ids, KnownIds):
+    def _of_each(self, work: Callable[[OpenSegment, Mask | None], _Found], among: ChunkSet | None) -> list[_Found]:
+        """Does work on each segment, with the mask of its rows that count, in threads where there are several."""
+        parts = self._segments
+        masks = [None if among is None else among.mask[begin:end] for begin, end in self._spans]
+        return [work(parts[0], masks[0])] if len(parts) == 1 else list(self._threads.map(work, parts, masks))
+
+    def chunk_set(self, ids: Collection[str]) -> ChunkSet:
+        """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""
+        if isinstance(ids, ChunkSet):
             return ids
-        known = KnownIds(self._row_of.keys() & ids)
-        known.rows = np.array(sorted(self._row_of[chunk_id] for chunk_id in known), dtype=np.int64)
-        return known
-
-    def _query_hnsw(self, vector: "Vectors", k: int) -> list[tuple[str, float]]:
-        """Queries HNSW over all chunks; returns a few more hits than k, so that ties can be broken by id."""
-        from almanac.index.chroma.client import as_damaged_index
-
-        wanted = np.asarray(vector, dtype=np.float32)[None, :]
-        with as_damaged_index():
-            answer = self._collection.query(query_embeddings=wanted, n_results=min(k + _SPARE, self.manifest.counts.chunks), include=[])
-        # Chroma's distances of equal vectors differ in their last bits, depending on their position in the index.
-        return sorted(self.cosines(vector, answer["ids"][0]).items(), key=lambda hit: (-hit[1], hit[0]))
+        rows = self._locate(list(ids))
+        mask = np.zeros(self._size, dtype=np.bool_)
+        mask[rows[rows != _MISSING]] = True
+        return ChunkSet(self, mask)
 
     def lexical(self, query: str, k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k best chunks as (chunk_id, BM25 score), highest score first, ties by id; an empty list where no term matches.
@@ -161,6 +227,8 @@ class OpenVersion:
         from almanac.index.lexical.writer import as_damaged_lexical
 
         with self._damage_as_error(), as_damaged_lexical(self.folder):
+            if isinstance(ids, ChunkSet):
+                return self._lexical.search(query, k, ids.few if ids.few is not None else ids.mask)
             return self._lexical.search(query, k, ids)
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
@@ -168,28 +236,92 @@ class OpenVersion:
         with self._damage_as_error():
             return self._lexical.readings(query)
 
-    @cached_property
-    def chunk_ids(self) -> list[str]:
-        """All chunk ids, in the order of chunks.parquet."""
-        return self.column("chunk_id")
+    def ids_where(self, mask: "npt.NDArray[np.bool_]") -> ChunkSet:
+        """Returns the chunks selected by a boolean mask of shape (n_chunks,), in the order of `column`."""
+        if self._live is None:
+            return ChunkSet(self, mask)
+        every = np.zeros(self._size, dtype=np.bool_)
+        every[self._live] = mask
+        return ChunkSet(self, every)
 
-    def ids_where(self, mask: "npt.NDArray[np.bool_]") -> KnownIds:
-        """Returns the chunk ids selected by a boolean mask of shape (n_chunks,), in the order of chunks.parquet."""
-        known = KnownIds(compress(self.chunk_ids, mask.tolist()))
-        known.rows = np.flatnonzero(mask)
-        return known
+    def mask_of(self, chunks: ChunkSet) -> Mask:
+        """The mask, of shape (n_chunks,), that `ids_where` makes of a set of chunks."""
+        return chunks.mask if self._live is None else chunks.mask[self._live]
+
+    def row_of(self, chunk_id: str) -> int:
+        """Number of a chunk's row, counted over all rows of all segments; -1 for an id that the version has not."""
+        row = self._remembered.get(chunk_id)
+        if row is None:
+            row = self._found(chunk_id)
+            self._remember([chunk_id], [row])
+        return row
+
+    def _found(self, chunk_id: str) -> int:
+        if not _may_be_id(chunk_id):
+            return _MISSING
+        with self._damage_as_error():
+            for part, (begin, _) in zip(self._segments, self._spans, strict=True):
+                row = part.rows.find_one(chunk_id.encode())
+                if row != _MISSING and (part.live is None or part.live[row]):
+                    return begin + row
+        return _MISSING
+
+    def _locate(self, chunk_ids: Sequence[str]) -> RowNumbers:
+        """Numbers of chunks' rows, as `row_of`, int64 (n,)."""
+        found = np.array([self._remembered.get(one, _MISSING) for one in chunk_ids], dtype=np.int64)
+        left = [place for place in np.flatnonzero(found == _MISSING).tolist() if _may_be_id(chunk_ids[place])]
+        if left:
+            wanted = np.array([chunk_ids[place].encode() for place in left], dtype=f"S{ID_LENGTH}")
+            rows = np.full(len(left), _MISSING, dtype=np.int64)
+            with self._damage_as_error():
+                for part, (begin, _) in zip(self._segments, self._spans, strict=True):
+                    open_ = np.flatnonzero(rows == _MISSING)
+                    if not len(open_):
+                        break
+                    here = part.find(wanted[open_])
+                    rows[open_] = np.where(here == _MISSING, _MISSING, here + begin)
+            found[left] = rows
+            self._remember([chunk_ids[place] for place in left], rows.tolist())
+        return found
+
+    def _remember(self, chunk_ids: Sequence[str], rows: Sequence[int]) -> None:
+        if len(chunk_ids) <= _AT_ONCE:
+            if len(self._remembered) > _REMEMBERED:
+                self._remembered = {}
+            self._remembered.update((one, row) for one, row in zip(chunk_ids, rows, strict=True) if row != _MISSING)
+
+    def _required(self, chunk_ids: Sequence[str]) -> RowNumbers:
+        rows = self._locate(chunk_ids)
+        if len(rows) and rows.min() == _MISSING:
+            raise KeyError(chunk_ids[int(np.argmin(rows))])
+        return rows
 
     def rows(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         """Returns chunks in the order of `chunk_ids`: all columns of chunks.parquet but `embedded_text`, `metadata` parsed. KeyError for an unknown id."""
-        numbers = [self._row_of[chunk_id] for chunk_id in chunk_ids]
-        rows: list[dict[str, Any]] = self._chunks.take(pa.array(numbers, pa.int64())).to_pylist()
+        rows = self._values(chunk_ids, COLUMNS)
         for row in rows:
             row["metadata"] = json.loads(row["metadata"])
         return rows
 
+    def metadata(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
+        """Returns the metadata of chunks, in their order. KeyError for an unknown id."""
+        return [json.loads(row["metadata"]) for row in self._values(chunk_ids, ("metadata",))]
+
+    def _values(self, chunk_ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        numbers = self._required(chunk_ids)
+        places = self._segment_of(numbers)
+        with self._damage_as_error():
+            return [self._segments[part].rows.row(row - self._spans[part][0], names) for part, row in zip(places.tolist(), numbers.tolist(), strict=True)]
+
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
         """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for an unknown id."""
-        return self._vectors[[self._row_of[chunk_id] for chunk_id in chunk_ids]]
+        numbers = self._required(chunk_ids)
+        found = np.empty((len(numbers), self.manifest.embedder.dimension), dtype=np.float32)
+        places = self._segment_of(numbers)
+        with self._damage_as_error():
+            for part in np.unique(places).tolist():
+                found[places == part] = self._segments[part].vectors[numbers[places == part] - self._spans[part][0]]
+        return found
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:
         """Returns chunk id → cosine to `vector`, a unit vector of shape (dimension,), rounded to 6 decimals. KeyError for an unknown id."""
@@ -197,34 +329,100 @@ class OpenVersion:
             return {}
         return dict(zip(chunk_ids, exact_cosines(self.vectors(chunk_ids), vector).tolist(), strict=True))
 
-    def column(self, name: str) -> list[Any]:
-        """Returns a column of chunks.parquet as Python values, in row order. Not cached: each call converts the column again."""
-        values: list[Any] = self._chunks.column(name).to_pylist()
-        return values
+    def batches(self, names: Sequence[str], among: ChunkSet | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields columns of the chunks in row order, or of some of them. Where all of a batch's rows are yielded, they are mapped and not copied."""
+        with self._damage_as_error():
+            for part, (begin, end) in zip(self._segments, self._spans, strict=True):
+                yield from part.rows.batches(names, part.live if among is None else among.mask[begin:end])
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Returns a column of chunks.parquet, but `embedded_text`, in row order."""
+        return self.table([name]).column(0)
+
+    def table(self, names: Sequence[str], among: ChunkSet | None = None) -> pa.Table:
+        """Returns columns of the chunks in row order, or of some of them, as `batches`."""
+        return pa.Table.from_batches(self.batches(names, among), schema=pa.schema([ROWS_SCHEMA.field(name) for name in names]))
+
+    @property
+    def chunk_ids(self) -> list[str]:
+        """All chunk ids, in row order: an object for each chunk of the version, made anew each time."""
+        ids: list[str] = self.column("chunk_id").to_pylist()
+        return ids
+
+    def smallest(self, count: int, among: ChunkSet | None = None) -> list[str]:
+        """Returns the smallest chunk ids, at most `count`, ascending: a random sample, since ids are hashes, and the same for the same content."""
+
+        def of_part(part: OpenSegment, mask: Mask | None) -> list[str]:
+            return part.rows.ids(part.smallest(count, mask))
+
+        with self._damage_as_error():
+            return list(islice(merge(*self._of_each(of_part, among)), count))
+
+    def chunks_of(self, source: str, document_id: str, ordinals: Collection[int] | None = None) -> list[tuple[int, str]]:
+        """Returns the chunks of a document as (ordinal, chunk id), in row order, or those with these ordinals; an empty list for an unknown document."""
+        rows = self._documents.find(source, document_id)
+        places = self._segment_of(rows)
+        found = []
+        with self._damage_as_error():
+            for part, row in zip(places.tolist(), rows.tolist(), strict=True):
+                segment, number = self._segments[part], row - self._spans[part][0]
+                is_wanted = ordinals is None or segment.rows.row(number, ("ordinal",))["ordinal"] in ordinals
+                if is_wanted and (segment.live is None or segment.live[number]):
+                    chunk = segment.rows.row(number, ("source", "document_id", "ordinal", "chunk_id"))
+                    if (chunk["source"], chunk["document_id"]) == (source, document_id):
+                        found.append((chunk["ordinal"], chunk["chunk_id"]))
+        return found
+
+    @cached_property
+    def _documents(self) -> DocumentRows:
+        with self._lock, self._damage_as_error():
+            return DocumentRows(batch for part in self._segments for batch in part.rows.batches(["source", "document_id"]))
+
+    def coded_column(self, name: str) -> Coded:
+        """Returns a column of texts, in row order, each distinct text once. Not cached."""
+        return self._coded(name, lambda text: text)
+
+    def coded_metadata(self, read: Callable[[dict[str, Any]], Any]) -> Coded:
+        """Returns what `read` finds in the metadata of each chunk, in row order. Not cached: equal metadata of many chunks are parsed once."""
+        return self._coded("metadata", lambda text: read(json.loads(text)))
+
+    def _coded(self, name: str, value_of: Callable[[str], Any]) -> Coded:
+        def parts() -> Iterator[tuple[list[Any], npt.NDArray[np.int32]]]:
+            for batch in self.batches([name]):
+                encoded = batch.column(0).dictionary_encode(null_encoding="encode")
+                yield [None if text is None else value_of(text) for text in encoded.dictionary.to_pylist()], encoded.indices.to_numpy()
+
+        return Coded(parts())
 
     def metadata_column(self, key: str) -> list[Any]:
-        """Returns the value of a declared metadata key for each chunk, in row order, None where absent. The list is cached: do not modify it."""
-        with self._lock:
-            if key not in self._metadata:
-                self._metadata[key] = [json.loads(text).get(key) for text in self.column("metadata")]
-            return self._metadata[key]
+        """Returns the value of a declared metadata key for each chunk, in row order, None where absent. Not cached: an object for each chunk of the version."""
+        return self.coded_metadata(lambda metadata: metadata.get(key)).values()
 
     @cached_property
     def metadata_keys(self) -> list[str]:
         """The declared metadata keys that occur in at least one chunk, sorted."""
-        return sorted({key for text in set(self.column("metadata")) for key in json.loads(text)})
+        keys: set[str] = set()
+        for batch in self.batches(["metadata"]):
+            for text in batch.column(0).unique().to_pylist():
+                keys.update(json.loads(text))
+        return sorted(keys)
 
     def close(self) -> None:
-        """Closes Chroma and the lexical index, frees their memory and files, and releases the pin. A later query opens the version again."""
+        """Closes Chroma and the lexical index, frees their memory and files, and releases the pins. A later query opens the version again."""
         with self._lock:
-            self._opened = None
-            self._open.close()
-            if self._pin:
-                self._pin.close()
-                self._pin = None
-            self._metadata = {}
+            self._release()
+            self._remembered = {}
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, cached_property)]:
-                self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
+                found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
+                if isinstance(found, ThreadPoolExecutor):
+                    found.shutdown(wait=False)
+
+    def _release(self) -> None:
+        for part in self._parts or ():
+            part.close()
+        for pin in self._pins:
+            pin.close()
+        self._parts, self._pins = None, []
 
     def __enter__(self) -> Self:
         return self
@@ -232,69 +430,72 @@ class OpenVersion:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    @property
-    def _collection(self) -> "ChromaCollection":
-        with self._lock:
-            if self._opened is None:
-                from almanac.index.chroma.client import open_client, open_collection
-
-                self._require_unaltered(CHROMA)
-                client = self._open.enter_context(open_client(self.folder))
-                self._opened = open_collection(client, self.manifest.collection)
-            return self._opened
-
     @cached_property
     def _lexical(self) -> "LexicalIndex":
         from almanac.index.lexical.part import LexicalPart
         from almanac.index.lexical.reader import LexicalIndex
 
         with self._lock:
-            self._require_unaltered(LEXICAL)
-            return LexicalIndex([LexicalPart(self.folder)], self._rows_of)
+            lexical = []
+            for number, part in enumerate(self._segments):
+                part.require_unaltered(LEXICAL)
+                deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
+                lexical.append(LexicalPart(part.folder, deleted))
+            return LexicalIndex(lexical, self._locate)
 
-    def _rows_of(self, chunk_ids: Sequence[str]) -> RowNumbers:
-        """Returns the row number of each chunk id, -1 for an unknown one."""
-        return np.array([self._row_of.get(chunk_id, -1) for chunk_id in chunk_ids], dtype=np.int64)
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:  # Chroma leaves Python's lock to others while it searches
+            return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="almanac-segments")
 
-    def _require_unaltered(self, part: str) -> None:
-        require_unaltered(self.folder, self.manifest, part, called=version_dir(self._index_dir, self._version))
+    @cached_property
+    def _spans(self) -> list[tuple[int, int]]:
+        """First row of each segment and the one after its last, counted over all rows of all segments, deleted ones included."""
+        ends = np.cumsum([0, *map(len, self._segments)]).tolist()
+        return list(zip(ends[:-1], ends[1:], strict=True))
+
+    @cached_property
+    def _begins(self) -> RowNumbers:
+        return np.array([begin for begin, _ in self._spans], dtype=np.int64)
+
+    def _segment_of(self, rows: RowNumbers) -> RowNumbers:
+        """Number of the segment in which each row lies."""
+        return np.searchsorted(self._begins, rows, side="right") - 1
+
+    @property
+    def _size(self) -> int:
+        return self._spans[-1][1]
+
+    @cached_property
+    def _live(self) -> Mask | None:
+        """Mask of the rows that are part of the version, over all rows of all segments; None where all are."""
+        if not any(len(part.deleted) for part in self._segments):
+            return None
+        return np.concatenate([np.ones(len(part), dtype=np.bool_) if part.live is None else part.live for part in self._segments])
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Adds the version's name and path to a DamagedVersion: the code that raised it knows only the pinned folder."""
+        """Gives a DamagedVersion of a pinned folder, the only one that the code which raised it knows, the version's name and path."""
         try:
             yield
         except DamagedVersion as error:
-            where = str(version_dir(self._index_dir, self._version))
-            raise DamagedVersion(f"{self.manifest.version}: {error.message}", where=where, hint=error.hint) from error
+            if error.where and str(self._index_dir) in error.where:
+                raise
+            raise DamagedVersion(f"{self.manifest.version}: {error.message}", where=str(self._public), hint=error.hint) from error
 
-    @cached_property
-    def _has_hnsw(self) -> bool:
-        """Whether HNSW finds every row, and Chroma can open it: it counts each opening in its database."""
-        chroma = self.folder / CHROMA
-        is_writable = all(os.access(path, os.W_OK) for path in (chroma, chroma / DATABASE) if path.exists())
-        return is_writable and hnsw_is_reliable(self.manifest.derived.repeats)
 
-    @cached_property
-    def _vectors(self) -> "Vectors":
-        with self._lock, self._damage_as_error():
-            self._require_unaltered(MATRIX)
-            return open_matrix(self.folder, self.manifest.counts.chunks, self.manifest.embedder.dimension)
-
-    @cached_property
-    def _chunks(self) -> pa.Table:
+def _pin_segment(folder: Path) -> Pin:
+    """Pins a segment of a pinned version. Raises DamagedVersion where there is none."""
+    while True:
         try:
-            return read_table(self.folder / CHUNKS, _COLUMNS).combine_chunks()
-        except DamagedVersion as error:
-            raise self._damaged(error.__cause__ or error) from error
+            pin = Pin(folder)
+        except FileNotFoundError as error:
+            hint = "almanac verify KB says what is wrong; almanac run KB builds a new version"
+            raise DamagedVersion("a segment is missing", where=str(folder), hint=hint) from error
+        if pin.is_in_place():
+            return pin
+        pin.close()
 
-    @cached_property
-    def _row_of(self) -> dict[str, int]:
-        return {chunk_id: row for row, chunk_id in enumerate(self.chunk_ids)}
 
-    def _damaged(self, error: BaseException) -> DamagedVersion:
-        return DamagedVersion(
-            f"{self.manifest.version} cannot be read: {error}",
-            where=str(version_dir(self._index_dir, self._version)),
-            hint=f"almanac verify KB {self.manifest.version} says what is wrong; almanac rollback KB serves an older version",
-        )
+def _may_be_id(chunk_id: str) -> bool:
+    return len(chunk_id) == ID_LENGTH and chunk_id.isascii()

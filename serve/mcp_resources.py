@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pyarrow as pa
 from mcp.shared.uri_template import UriTemplate
 from mcp_types import Resource, ResourceTemplate
 
@@ -72,29 +73,30 @@ def read_resource(catalog: Catalog, uri: str, workspace: str | None = None) -> d
 
 
 def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
-    counts: dict[tuple[str, str, str, str], int] = {}
-    for row in _places(retriever, workspace):
-        key = (row["source"], row["document_id"], row["title"], row["url"])
-        counts[key] = counts.get(key, 0) + 1
-    items = [
-        {"document_id": document_id, "source": source, "title": title, "url": url, "passages": passages,
-         "uri": _DOCUMENT.expand({"kb": named["kb"], "source": source, "document_id": document_id})}
-        for (source, document_id, title, url), passages in counts.items()
+    keys = ["source", "document_id", "title", "url"]
+    found = retriever.opened.table(keys, retriever.visible(workspace)).group_by(keys, use_threads=False).aggregate([([], "count_all")])
+    page = _page("documents", found, named, _SOURCES)
+    page["documents"] = [
+        {"document_id": row["document_id"], "source": row["source"], "title": row["title"], "url": row["url"], "passages": row["count_all"],
+         "uri": _DOCUMENT.expand({"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]})}
+        for row in page["documents"].to_pylist()
     ]  # fmt: skip
-    return _page("documents", items, named, _SOURCES)
+    return page
 
 
 def _document(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
-    own = [row for row in _places(retriever, workspace) if (row["source"], row["document_id"]) == (named["source"], named["document_id"])]
+    visible = retriever.visible(workspace)
+    found = retriever.opened.chunks_of(named["source"], named["document_id"])
+    own = [chunk_id for _, chunk_id in found if visible is None or chunk_id in visible]
     if not own:
         raise NotFound(
             f"'{named['kb']}' has no document {named['document_id'][:200]!r} in the source '{named['source'][:80]}'",
             hint=f"{_SOURCES.expand({'kb': named['kb']})} lists the documents of the live version",
         )
-    page = _page("passages", [row["chunk_id"] for row in own], named, _DOCUMENT)
-    rows = retriever.opened.rows(page["passages"])
+    page = _page("passages", own, named, _DOCUMENT)
+    first, *rows = retriever.opened.rows([own[0], *page["passages"]])
     page["passages"] = [{"uri": passage_uri(named["kb"], row["chunk_id"]), **{name: row[name] for name in ("start", "end", "text", "passage")}} for row in rows]
-    return {name: own[0][name] for name in ("document_id", "source", "title", "url")} | page
+    return {name: first[name] for name in ("document_id", "source", "title", "url")} | page
 
 
 def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
@@ -114,15 +116,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
     return {name: row[name] for name in kept} | {"metadata": metadata, "document": _DOCUMENT.expand(document)}
 
 
-def _places(retriever: Retriever, workspace: str | None) -> list[dict[str, Any]]:
-    """Id, source, document id, title and URL of each visible chunk, in the order of the version."""
-    names = ("chunk_id", "source", "document_id", "title", "url")
-    visible = retriever.visible(workspace)
-    rows = zip(*(retriever.opened.column(name) for name in names), strict=True)
-    return [dict(zip(names, row, strict=True)) for row in rows if visible is None or row[0] in visible]
-
-
-def _page(name: str, items: list[Any], named: Mapping[str, str], template: UriTemplate) -> dict[str, Any]:
+def _page(name: str, items: list[str] | pa.Table, named: Mapping[str, str], template: UriTemplate) -> dict[str, Any]:
     """One page of a list: `total` items, those of the page under `name`, and `next`, the URI of the next page, None after the last one."""
     offset = named.get("offset", "0")
     if not (offset.isascii() and offset.isdigit() and len(offset) < 10):

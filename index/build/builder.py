@@ -26,6 +26,7 @@ from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS
+from almanac.index.segments.rows import write_rows
 from almanac.index.segments.store import segment_in
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
@@ -80,6 +81,7 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     for source, name in ((job.chunks, CHUNKS), (job.records, RECORDS), (job.documents, DOCUMENTS)):
         if source is not None and not has_tables:
             copy_file(source, job.version_dir / name)  # not a hard link, which would change with the original
+    write_rows(job.version_dir)
 
     # Read from the copy, so that Chroma's rows match the table beside them even if the original changes meanwhile.
     table = read_table(job.version_dir / CHUNKS, ["chunk_id", "text_sha256", "fetched_at"])

@@ -12,6 +12,7 @@ from itertools import accumulate, compress
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
@@ -23,6 +24,7 @@ from almanac.schemas.errors import DamagedVersion
 
 Hit = tuple[str, float]
 Locate = Callable[[Sequence[str]], RowNumbers]
+Mask = npt.NDArray[np.bool_]
 _Scores = dict[str, float]
 
 _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
@@ -69,7 +71,7 @@ class LexicalIndex:
         """Returns the chunk id of every row of all parts, deleted ones included, in no particular order; a duplicate row repeats its id."""
         return [chunk_id for part in self._parts for chunk_id in part.ids()]
 
-    def search(self, query: str, k: int, ids: Collection[str] | None = None) -> list[Hit]:
+    def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
 
         Terms are combined with OR, without operator syntax. In an index of several languages, each analysis of the query is searched, and a row keeps its
@@ -78,16 +80,17 @@ class LexicalIndex:
         Args:
             query: The words to search for.
             k: Maximum number of hits.
-            ids: Restricts the search to these chunks, fastest as a set; None searches all rows. More than 500 are only asked whether they contain an id.
+            ids: Restricts the search to these chunks, or to the rows of a mask over the numbers that `locate` gives; None searches all rows.
         """
-        if k < 1 or (ids is not None and not ids):
+        if k < 1 or (ids is not None and not len(ids)):
             return []
         found: _Scores = {}
-        if ids is not None and len(ids) <= _FEW:
+        if ids is not None and not isinstance(ids, np.ndarray) and len(ids) <= _FEW:
             rows = self._live_rows(list(ids))
             scores = (self._scores(name, weights, rows) for name, weights in self._readings(query))
         else:
-            scores = (self._top(name, weights, k, ids) for name, weights in self._readings(query))
+            wanted = ids if ids is None or isinstance(ids, np.ndarray) else self._mask_of(ids)
+            scores = (self._top(name, weights, k, wanted) for name, weights in self._readings(query))
         for of_reading in scores:
             for chunk_id, score in of_reading.items():
                 found[chunk_id] = max(score, found.get(chunk_id, score))
@@ -136,13 +139,13 @@ class LexicalIndex:
     def _average(self, name: str) -> float:
         return self._totals[name] / max(self._rows, 1)
 
-    def _top(self, name: str, weights: dict[str, float], k: int, wanted: Collection[str] | None) -> _Scores:
+    def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
         average = self._average(name)
         streams = [Proposals(part, query, part.most_understated(name, average)) for part in self._parts if (query := part.query(name, weights))]
         limit = k + _SPARE
         if wanted is not None:
-            limit += limit * self._rows // len(wanted)
+            limit += limit * self._rows // max(int(np.count_nonzero(wanted)), 1)
         scores: _Scores = {}
         seen: set[str] = set()
         least = 0.0  # what a row has to score to be among the k best
@@ -160,29 +163,37 @@ class LexicalIndex:
             limit *= _DEEPER
         return scores
 
-    def _proposed(self, hits: Sequence[tuple[TantivyHit, OpenPart]], seen: set[str], wanted: Collection[str] | None) -> "_LiveRows":
+    def _proposed(self, hits: Sequence[tuple[TantivyHit, OpenPart]], seen: set[str], wanted: Mask | None) -> "_LiveRows":
         """Returns the live rows of hits that are wanted and not seen before, and adds them to those seen."""
         places: dict[OpenPart, list[tantivy.DocAddress]] = {}
         for (_, place), part in hits:
             places.setdefault(part, []).append(place)
         new = {chunk_id: part for part, at in places.items() for chunk_id in part.ids_at(at) if chunk_id not in seen}
         seen.update(new)
-        rows = self._live_rows([chunk_id for chunk_id in new if wanted is None or chunk_id in wanted])
+        rows = self._live_rows(new, wanted)
         for chunk_id in rows.others:
             if new[chunk_id].deleted is None:
                 raise DamagedVersion(f"the lexical index has a chunk {chunk_id} that is in no table", where=str(new[chunk_id].folder), hint=REBUILD)
         return rows
 
-    def _live_rows(self, ids: Collection[str]) -> "_LiveRows":
-        """Returns the live rows of chunk ids; unknown ids are left out."""
+    def _mask_of(self, ids: Collection[str]) -> Mask:
+        """Returns the mask of chunks' live rows over the rows of all parts."""
+        mask = np.zeros(self._starts[-1], np.bool_)
+        rows = self._locate(list(ids))
+        mask[rows[rows >= 0]] = True
+        return mask
+
+    def _live_rows(self, ids: Collection[str], wanted: Mask | None = None) -> "_LiveRows":
+        """Returns the live rows of chunk ids, those of the mask `wanted` alone where it is given; unknown ids are left out."""
         distinct = list(dict.fromkeys(ids))
         numbers = self._locate(distinct)
         known = numbers >= 0
         if (numbers >= self._starts[-1]).any():
             raise DamagedVersion(f"the lexical index has {self._starts[-1]} rows, and the table has more", where=str(self._parts[-1].folder), hint=REBUILD)
-        if known.all():
+        kept = known if wanted is None else known & wanted[numbers]
+        if kept.all():
             return _LiveRows(distinct, [], self._place(numbers))
-        return _LiveRows(list(compress(distinct, known)), list(compress(distinct, ~known)), self._place(numbers[known]))
+        return _LiveRows(list(compress(distinct, kept)), list(compress(distinct, ~known)), self._place(numbers[kept]))
 
     def _place(self, numbers: RowNumbers) -> "list[tuple[OpenPart, RowNumbers, RowNumbers]]":
         """Returns for each part that has any of the rows: their positions in `numbers`, and their numbers in the part."""

@@ -234,7 +234,7 @@ def require_segments(index_dir: Path, manifest: Manifest) -> None:
         require_files(segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment))
 
 
-def require_unaltered(folder: Path, manifest: Sealed, part: str, *, called: Path | None = None) -> None:
+def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *, called: Path | None = None) -> None:
     """Raises DamagedVersion for a file of a version or segment that is missing, or differs from its hash in the manifest.
 
     Engines do not look: a flipped bit in Chroma's index files crashes the process, and one in others changes scores without a word. Reads 1 GB a second; of
@@ -243,11 +243,11 @@ def require_unaltered(folder: Path, manifest: Sealed, part: str, *, called: Path
     Args:
         folder: Directory of the version or segment.
         manifest: Its manifest.
-        part: Path of the file, or of the folder whose files are compared, relative to `folder`.
+        part: Path of the file, or of the folder whose files are compared, relative to `folder`. None compares all files.
         called: The folder's public path for the message, where `folder` is a pinned one.
     """
     require_files(folder, manifest, called=called)
-    wrong = altered_file(folder, [stored for stored in manifest.files if stored.path == part or stored.path.startswith(f"{part}/")])
+    wrong = altered_file(folder, [stored for stored in manifest.files if part is None or stored.path == part or stored.path.startswith(f"{part}/")])
     if wrong is not None:
         raise _damaged(manifest, f"{wrong} was altered", called or folder)
 

@@ -109,7 +109,7 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
         curve=answer_curve_of(retriever.opened.manifest.embedder, evidence.curve) if decides else None,
         wanted=asked.k,
         floor=asked.floor,
-        chunks=len(retriever.opened.chunk_ids),
+        chunks=retriever.opened.manifest.counts.chunks,
         missing=rarest_missing(readings, asked.text, f"{best.title} {best.readable}"),
         absent=absent_from(asked.text, retriever.languages.of_question(asked.text).tag, readings, texts),
     )

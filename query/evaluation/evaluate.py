@@ -61,7 +61,7 @@ def rank_documents(
     vectors = None if asked == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
     run = {}
     with index.reading(version) as retriever:
-        depth = min(_DEPTH, len(retriever.opened.chunk_ids))
+        depth = min(_DEPTH, retriever.opened.manifest.counts.chunks)
         for number, (query, text) in enumerate(texts.items()):
             vector = None if vectors is None else vectors[number]
             best = best_documents(retriever.find(Request(text, vector, depth, asked, ranking=True)).hits)

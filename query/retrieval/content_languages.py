@@ -1,7 +1,6 @@
 """The languages of a version's content: which ones the embedder covers, and which chunks are in another one than a question."""
 
 from collections.abc import Collection
-from functools import cached_property
 
 from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.analyzer import primary_tag
@@ -39,7 +38,10 @@ class ContentLanguages:
         known = {language for language, fit in self._fits.items() if fit >= COVERED}
         if known == set(self._fits) and len(known) == 1:
             return dict.fromkeys(chunk_ids, *known)
-        return {one: language for one in chunk_ids if (language := self._of_chunk[one]) in known} if known else {}
+        if not known:
+            return {}
+        languages = (str(metadata.get("language") or "") for metadata in self._opened.metadata(list(chunk_ids)))
+        return {one: language for one, language in zip(chunk_ids, languages, strict=True) if language in known}
 
     def foreign(self, chunk_ids: Collection[str], asked: QuestionLanguage) -> dict[str, str]:
         """Language of each chunk in another language than the question's, if the embedder covers both."""
@@ -52,8 +54,3 @@ class ContentLanguages:
         """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
         declared = self._opened.manifest.language
         return self._opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}
-
-    @cached_property
-    def _of_chunk(self) -> dict[str, str]:
-        """Language of each chunk by id, for content of several languages; "" where it is not known."""
-        return {one: str(language or "") for one, language in zip(self._opened.chunk_ids, self._opened.metadata_column("language"), strict=True)}

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.coded import Coded
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
 
@@ -61,16 +62,10 @@ _NEGATED = {"$ne": "$eq", "$nin": "$in"}
 
 
 class Column:
-    """Values of a field over all rows, dictionary-encoded: a filter tests each distinct value once, whatever the number of rows.
+    """Values of a field over all rows: a filter tests each distinct value once, whatever the number of rows."""
 
-    `codes` is int32 (n_rows,), the index of each row's value in `distinct`.
-    """
-
-    def __init__(self, values: Sequence[Any]) -> None:
-        numbers: dict[Any, int] = {}
-        self.codes: npt.NDArray[np.int32] = np.fromiter((numbers.setdefault(_key(value), len(numbers)) for value in values), np.int32, len(values))
-        first = np.unique(self.codes, return_index=True)[1]
-        self.distinct = [values[place] for place in first]
+    def __init__(self, values: Coded) -> None:
+        self.values, self.codes, self.distinct = values, values.codes, values.distinct
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64] | None:
@@ -197,7 +192,3 @@ def reach(value: Any, path: Sequence[str]) -> Any:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
-
-def _key(value: Any) -> Any:
-    """Hashable key of a value. It distinguishes values that Python considers equal (1, 1.0 and True)."""
-    return (type(value), value) if value is None or isinstance(value, str | int | float | bool) else canonical_json(value)

@@ -3,22 +3,23 @@
 Search, answers, evaluation and the gate's golden questions share it. Each step adds an entry with its results and duration to the trace of the query.
 """
 
-import heapq
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.attainable import attainable_score
-from almanac.index.reader import KnownIds, OpenVersion
+from almanac.index.reader import ChunkSet, OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.content_languages import ContentLanguages
@@ -45,7 +46,9 @@ _SAMPLE = 1000  # chunks whose cosines to a question are what is usual
 # .85 with multilingual-e5-small: "data privacy for engineers" is at .77 and .92 to `data-privacy`, and at .26 and .82 to the fourth tag.
 _NAMED = 2.75
 _MOSTLY = 0.5  # share of a question without diacritics that the best match has, from which on it is Vietnamese: 96 % of such reach it, 6 % of English questions
-_FILTERS = 16  # filters whose matching ids are cached
+_FILTERS = 16  # filters whose matching chunks are cached
+_READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
+_BATCH = 1_000  # texts read at a time
 _UNLIKE = 3  # times k: candidates for the selection by diversity
 
 
@@ -103,6 +106,26 @@ class Retrieved:
         self.trace.append(told)
 
 
+class ListedDocuments(Sequence[ListedDocument]):
+    """Documents in a list, of which each is made when it is asked for."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    @overload
+    def __getitem__(self, place: int) -> ListedDocument: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ListedDocument]: ...
+    def __getitem__(self, place: int | slice) -> ListedDocument | list[ListedDocument]:
+        places = range(len(self))[place]
+        rows = self._table.take(pa.array([places] if isinstance(places, int) else places, pa.int64())).to_pylist()
+        found = [ListedDocument(**row) for row in rows]
+        return found[0] if isinstance(places, int) else found
+
+
 class Retriever:
     """Searches one open version as declared. Safe to share among threads.
 
@@ -122,9 +145,9 @@ class Retriever:
         self._columns: dict[str, Column] = {}
         self._tags: dict[str | None, TagIndex] = {}  # by workspace, as `_tag_vectors`
         self._tag_vectors: dict[str | None, Vectors] = {}
-        self._documents_in: dict[str | None, list[ListedDocument]] = {}
+        self._documents_in: dict[str | None, pa.Table] = {}
         self._vocabularies: dict[str | None, Vocabulary] = {}
-        self._filters: dict[str, KnownIds] = {}  # matching ids by filter key: callers repeat the same filters
+        self._filters: dict[str, ChunkSet] = {}  # matching chunks by filter key: callers repeat the same filters
         self._filters_lock = threading.Lock()
 
     def find(self, request: Request) -> Retrieved:
@@ -147,7 +170,7 @@ class Retriever:
         found = Retrieved()
         with found.step("filter") as told:
             ids = self._allowed(request)
-            told["chunks"] = len(self.opened.chunk_ids) if ids is None else len(ids)
+            told["chunks"] = self.opened.manifest.counts.chunks if ids is None else len(ids)
         if ids is not None and not ids:
             return found
         candidates = self._both_sides(request, ids, found)
@@ -209,17 +232,22 @@ class Retriever:
         return ranked if request.vector is None else self.judged(request, ranked, rivals)
 
     def vocabulary(self, workspace: str | None) -> Vocabulary:
-        """The words of the texts of a workspace, or of all. It is read by workspace, so that no search reveals a word of another one."""
+        """The words of the texts of a workspace, or of all; of more than 50,000 chunks, of a random sample of so many.
+
+        It is read by workspace, so that no search reveals a word of another one.
+        """
         if workspace not in self._vocabularies:
             self._vocabularies[workspace] = Vocabulary(lambda: self._texts_in(workspace))
         return self._vocabularies[workspace]
 
     def _texts_in(self, workspace: str | None) -> Iterator[str]:
         ids = self.visible(workspace)
-        columns = (self.opened.column(name) for name in ("chunk_id", "title", "text", "passage"))
-        for chunk_id, title, text, passage in zip(*columns, strict=True):
-            if ids is None or chunk_id in ids:
-                yield f"{title}\n{text if passage is None else passage}"
+        if (self.opened.manifest.counts.chunks if ids is None else len(ids)) > _READ_FOR_WORDS:
+            ids = self.opened.chunk_set(self.opened.smallest(_READ_FOR_WORDS, ids))
+        for batch in self.opened.batches(("title", "text", "passage"), ids):
+            for begin in range(0, len(batch), _BATCH):
+                for title, text, passage in zip(*(column.to_pylist() for column in batch.slice(begin, _BATCH).columns), strict=True):
+                    yield f"{title}\n{text if passage is None else passage}"
 
     def is_indexed(self, word: str) -> bool:
         """Whether the lexical index has one of the word's terms, in any of its languages."""
@@ -247,7 +275,7 @@ class Retriever:
         found = {**known, **self.evidence(request.text, self.opened.cosines(required_vector(request.vector), missing))}
         return {one: found[one] for one in chunk_ids}
 
-    def _allowed(self, request: Request) -> KnownIds | None:
+    def _allowed(self, request: Request) -> ChunkSet | None:
         """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so that no filter can widen it."""
         if request.workspace is None and request.where is None:
             return None
@@ -262,32 +290,33 @@ class Retriever:
                     del self._filters[next(iter(self._filters))]
         return found
 
-    def _passing(self, request: Request) -> KnownIds:
+    def _passing(self, request: Request) -> ChunkSet:
         masks: list[Mask] = []
+        size = self.opened.manifest.counts.chunks
         if request.workspace is not None:
             if self._declared.workspace is None:
                 raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
             masks.append(
-                matching_rows({self._declared.workspace: {"$eq": request.workspace}}, self._column, len(self.opened.chunk_ids), [self._declared.workspace])
+                matching_rows({self._declared.workspace: {"$eq": request.workspace}}, self._column, size, [self._declared.workspace])
             )
         if request.where is not None:
             declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
             names = sorted({*_ROW_FIELDS, *self.opened.metadata_keys, *declared})
-            masks.append(matching_rows(request.where, self._column, len(self.opened.chunk_ids), names))
+            masks.append(matching_rows(request.where, self._column, size, names))
         return self.opened.ids_where(np.logical_and.reduce(masks))
 
     def _column(self, path: str) -> Column:
         """The column of a field, or of a dotted path into one; built on first use and kept."""
         if path not in self._columns:
             name, *inner = path.split(".")
-            self._columns[path] = Column([reach(value, inner) for value in self._values(name)] if inner else self._values(name))
+            is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a metadata field takes precedence over a column of the same name
+            if is_own and not inner:
+                self._columns[path] = Column(self.opened.coded_column(name))
+            else:
+                self._columns[path] = Column(self.opened.coded_metadata(lambda metadata: None if is_own else reach(metadata.get(name), inner)))
         return self._columns[path]
 
-    def _values(self, name: str) -> Sequence[Any]:
-        is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a metadata field takes precedence over a column of the same name
-        return self.opened.column(name) if is_own else self.opened.metadata_column(name)
-
-    def _both_sides(self, request: Request, ids: KnownIds | None, found: Retrieved) -> list[Candidate]:
+    def _both_sides(self, request: Request, ids: ChunkSet | None, found: Retrieved) -> list[Candidate]:
         """Candidates of the retrievers of the mode, best first. In mode `hybrid` each has its dense and, where a term matches, its lexical score."""
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
@@ -341,7 +370,7 @@ class Retriever:
     @cached_property
     def _sample(self) -> Vectors:
         """Vectors of up to 1,000 chunks of smallest id, float32 (n, dimension): ids are hashes, so the sample is random, and the same for the same content."""
-        return self.opened.vectors(heapq.nsmallest(_SAMPLE, self.opened.chunk_ids))
+        return self.opened.vectors(self.opened.smallest(_SAMPLE))
 
     @cached_property
     def _usual_likeness(self) -> float:
@@ -354,7 +383,7 @@ class Retriever:
         self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.is_warm = True
 
-    def visible(self, workspace: str | None) -> KnownIds | None:
+    def visible(self, workspace: str | None) -> ChunkSet | None:
         """Chunk ids of a workspace; None for no workspace, which means all chunks. Raises UsageError for a workspace where none is declared."""
         return self._allowed(Request("", None, 1, "lexical", workspace=workspace))
 
@@ -363,20 +392,18 @@ class Retriever:
         field = self._declared.workspace
         return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
 
-    def documents(self, workspace: str | None = None) -> list[ListedDocument]:
-        """Lists the documents and records of a workspace, or all, in the order of URL and title; the list is cached, do not change it.
+    def documents(self, workspace: str | None = None) -> "ListedDocuments":
+        """Lists the documents and records of a workspace, or all, in the order of URL and title. The list is cached.
 
         Raises UsageError for a workspace where none is declared.
         """
         if workspace not in self._documents_in:
-            ids = self.visible(workspace)
-            counts: dict[tuple[str, str], ListedDocument] = {}
-            columns = (self.opened.column(name) for name in ("chunk_id", "source", "document_id", "url", "title"))
-            for chunk_id, source, document_id, url, title in zip(*columns, strict=True):
-                if ids is None or chunk_id in ids:
-                    counts.setdefault((source, document_id), ListedDocument(source=url or document_id, title=title, chunks=0)).chunks += 1
-            self._documents_in[workspace] = sorted(counts.values(), key=lambda one: (one.source, one.title))
-        return self._documents_in[workspace]
+            found = self.opened.table(("source", "document_id", "url", "title"), self.visible(workspace))
+            found = found.group_by(["source", "document_id"], use_threads=False).aggregate([("url", "first"), ("title", "first"), ([], "count_all")])
+            is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
+            listed = {"source": pc.if_else(is_without_url, found["document_id"], found["url_first"]), "title": found["title_first"], "chunks": found["count_all"]}
+            self._documents_in[workspace] = pa.table(listed).sort_by([("source", "ascending"), ("title", "ascending")])
+        return ListedDocuments(self._documents_in[workspace])
 
     def require_filter(self, request: Request) -> None:
         """Raises UsageError for a filter or a workspace that `find` would refuse. The matching ids are cached for `find`."""
@@ -404,7 +431,7 @@ class Retriever:
             if not asked.named or not candidates:
                 return candidates
             best = max(one.score for one in candidates)
-            tags = [_as_tags(row["metadata"].get(declared.field)) for row in self.opened.rows([one.chunk_id for one in candidates])]
+            tags = [_as_tags(metadata.get(declared.field)) for metadata in self.opened.metadata([one.chunk_id for one in candidates])]
             for one, own in zip(candidates, tags, strict=True):
                 one.tag, one.cluster = round(asked.match(own), 6), round(asked.alignment(own), 6)
                 searched = one.score / best if best > 0 else 0.0
@@ -424,9 +451,9 @@ class Retriever:
         """Tag index of a workspace, or of all chunks. It is built by workspace, so that a trace does not reveal the tags of another one."""
         if workspace not in self._tags:
             assert self._declared.tags is not None
-            rows = zip(self.opened.chunk_ids, self._values(self._declared.tags.field), strict=True)
             ids = None if workspace is None else self._passing(Request("", None, 1, "lexical", workspace=workspace))
-            self._tags[workspace] = TagIndex([_as_tags(value) for chunk_id, value in rows if ids is None or chunk_id in ids])
+            values = self._column(self._declared.tags.field).values.among(None if ids is None else self.opened.mask_of(ids))
+            self._tags[workspace] = TagIndex([_as_tags(value) for value in values])
         return self._tags[workspace]
 
     def _vectors_of_tags(self, workspace: str | None) -> Vectors:
@@ -474,15 +501,9 @@ class Retriever:
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
         """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without the chunk itself."""
         near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
-        ids = [self._at.get((row["source"], row["document_id"], ordinal)) for ordinal in near if ordinal != row["ordinal"]]
-        rows = self.opened.rows([one for one in ids if one is not None])
+        at = dict(self.opened.chunks_of(row["source"], row["document_id"], near))
+        rows = self.opened.rows([at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at])
         return [Neighbour(chunk_id=one["chunk_id"], start=one["start"], end=one["end"], text=one["text"]) for one in rows]
-
-    @cached_property
-    def _at(self) -> dict[tuple[str, str, int], str]:
-        """Chunk ids by (source, document id, ordinal)."""
-        columns = (self.opened.column(name) for name in ("source", "document_id", "ordinal", "chunk_id"))
-        return {(source, document, ordinal): chunk_id for source, document, ordinal, chunk_id in zip(*columns, strict=True)}
 
 
 def _readable(row: dict[str, Any]) -> str:

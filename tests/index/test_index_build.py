@@ -421,7 +421,8 @@ def test_exact_and_hnsw_search_agree(base: Base) -> None:
     with OpenVersion(base.index_dir, "v0001") as version:
         vector = np.linspace(-1, 1, 16, dtype=np.float32)
         hits = version.query(vector, 10)
-        exact = nearest(version._vectors, version.chunk_ids, vector, 10)
+        [segment] = version._segments
+        exact = nearest(segment.vectors, segment.rows.ids, vector, 10)
     assert [chunk_id for chunk_id, _ in hits] == [chunk_id for chunk_id, _ in exact]
     assert np.allclose([cosine for _, cosine in hits], [cosine for _, cosine in exact], atol=1e-5)
 

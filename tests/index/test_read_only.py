@@ -35,7 +35,7 @@ def test_exact_search_takes_the_place_of_what_chroma_would_write_to_open(base: A
     with OpenVersion(base.index_dir, "v0001") as version:
         wanted = version.query(vector, 10)
     before = {path: path.read_bytes() for path in version_dir(base.index_dir, "v0001").rglob("*") if path.is_file()}
-    monkeypatch.setattr("almanac.index.reader.os.access", lambda *_: False)
+    monkeypatch.setattr("almanac.index.open_segment.os.access", lambda *_: False)
     with OpenVersion(base.index_dir, "v0001") as version:
         assert version.query(vector, 10) == wanted
         assert version.lexical("text 7", 5) != []

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from almanac.core.coded import Coded
 from almanac.query.published import parse_where
 from almanac.query.retrieval.filters import Column, filter_key, matching_rows, reach
 from almanac.schemas.errors import UsageError
@@ -21,7 +22,7 @@ _ROWS: list[dict[str, Any]] = [
 def _match(where: Any) -> str:
     def column(path: str) -> Column:
         name, *inner = path.split(".")
-        return Column([reach(row.get(name), inner) for row in _ROWS])
+        return Column(Coded.of([reach(row.get(name), inner) for row in _ROWS]))
 
     mask = matching_rows(where, column, len(_ROWS), ["name", "n", "tags", "price", "flag"])
     return "".join(str(row["name"]) for row, hit in zip(_ROWS, mask, strict=True) if hit)
@@ -58,10 +59,10 @@ def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
 
 
 def test_integers_that_no_float_tells_apart_stay_apart() -> None:
-    column = Column([2**53, 2**53 + 1, 10**400])
+    column = Column(Coded.of([2**53, 2**53 + 1, 10**400]))
     for wanted, rows in ((2**53 + 1, [False, True, False]), (10**400, [False, False, True]), (1, [False] * 3)):
         assert matching_rows({"n": wanted}, lambda _: column, 3, ["n"]).tolist() == rows
-    assert matching_rows({"n": {"$lt": 10**400}}, lambda _: Column([1, 2]), 2, ["n"]).tolist() == [True, True]
+    assert matching_rows({"n": {"$lt": 10**400}}, lambda _: Column(Coded.of([1, 2])), 2, ["n"]).tolist() == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""`rows.arrow` and `by_id.npy`: the rows of a segment as they are read for an answer, mapped into memory and not loaded.
+
+`rows.arrow` has the columns of chunks.parquet but `embedded_text`, uncompressed, in the order of its rows. `by_id.npy` has the row numbers, int32, in the order
+of chunk ids, so that a row is found by bisection.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
+from almanac.index.vectors.keys import RowNumbers
+from almanac.schemas.errors import DamagedVersion
+
+ROWS = "rows.arrow"
+BY_ID = "by_id.npy"
+ID_LENGTH = 32  # hex digits of a chunk id
+_MISSING = -1
+_BATCH = 64 << 20  # bytes of texts in one record batch, which is held in memory while it is written
+_WORDS = ID_LENGTH // 8
+ROWS_SCHEMA = pa.schema(
+    [(field.name, pa.large_string() if pa.types.is_string(field.type) else field.type) for field in CHUNK_SCHEMA if field.name != "embedded_text"]
+)
+COLUMNS = tuple(ROWS_SCHEMA.names)
+_PLACES = {name: place for place, name in enumerate(COLUMNS)}
+_Ids = npt.NDArray[np.bytes_]
+
+
+def write_rows(folder: Path) -> None:
+    """Writes both files from the chunks table in `folder`, with one batch of it in memory. Raises as `read_batches`."""
+    ids: list[_Ids] = []
+    with pa.OSFile(str(folder / ROWS), "wb") as file, pa.ipc.new_file(file, ROWS_SCHEMA) as writer:
+        for batch in _batches(folder / CHUNKS):
+            writer.write_batch(batch)
+            ids.append(_fixed(batch.column(0)))
+    order = np.argsort(np.concatenate([np.zeros(0, dtype=f"S{ID_LENGTH}"), *ids]), kind="stable")
+    np.save(folder / BY_ID, order.astype(np.int32))
+
+
+def _fixed(ids: pa.LargeStringArray) -> _Ids:
+    """Chunk ids as bytes of one length. Raises ArrowInvalid where one has another length."""
+    fixed = ids.cast(pa.large_binary()).cast(pa.binary(ID_LENGTH))
+    return np.frombuffer(fixed.buffers()[1], dtype=f"S{ID_LENGTH}", count=len(ids))
+
+
+def _batches(chunks: Path) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.Table] = []
+    for batch in read_batches(chunks, ROWS_SCHEMA.names):
+        waiting.append(batch.select(ROWS_SCHEMA.names).cast(ROWS_SCHEMA))
+        if sum(part.nbytes for part in waiting) >= _BATCH:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(parts: Sequence[pa.Table]) -> pa.RecordBatch:
+    [batch] = pa.concat_tables(parts).combine_chunks().to_batches()
+    return batch
+
+
+class MappedRows:
+    """The rows of a segment, mapped. Safe to share among threads.
+
+    Args:
+        folder: Folder of the segment, whose files are known to be whole.
+        count: Number of rows that it must have.
+
+    Raises DamagedVersion where a file is missing, cannot be read, or does not fit the other.
+    """
+
+    def __init__(self, folder: Path, count: int) -> None:
+        try:
+            mapped = pa.memory_map(str(folder / ROWS))
+            reader = pa.ipc.open_file(mapped)
+            self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            self._by_id: npt.NDArray[np.int32] = np.load(folder / BY_ID, mmap_mode="r") if count else np.load(folder / BY_ID)
+            self._starts = np.cumsum([0, *(len(batch) for batch in self._batches)], dtype=np.int64)
+            if reader.schema != ROWS_SCHEMA or self._starts[-1] != count or self._by_id.shape != (count,) or self._by_id.dtype != np.int32:
+                raise ValueError(f"not the {count} rows of the segment")
+            self._place_ids(mapped)
+        except (OSError, ValueError, EOFError, pa.ArrowException) as error:
+            hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
+            raise DamagedVersion(f"the rows cannot be read: {error}", where=str(folder / ROWS), hint=hint) from error
+
+    def _place_ids(self, mapped: pa.MemoryMappedFile) -> None:
+        """Finds out where in the file the ids of each batch begin, in words of 8 bytes, to which Arrow aligns them."""
+        size = mapped.size() // 8
+        mapped.seek(0)
+        whole = mapped.read_buffer(8 * size)
+        self._words = np.frombuffer(whole, dtype=np.uint64)
+        self._first_word = np.zeros(len(self._batches), dtype=np.int64)
+        for number, batch in enumerate(self._batches):
+            _, ends, texts = batch.column(0).buffers()
+            if np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist() != [0, ID_LENGTH * len(batch)] or (texts.address - whole.address) % 8:
+                raise ValueError("an id is no chunk id")
+            self._first_word[number] = (texts.address - whole.address) // 8
+        # The same for single ids: Python's own types are ten times as quick for these.
+        self._bytes, self._order = memoryview(whole), self._by_id.data
+        self._begins, self._bytes_begin = self._starts[:-1].tolist(), (8 * self._first_word).tolist()
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def by_id(self) -> npt.NDArray[np.int32]:
+        """All row numbers, int32 (n,), in the order of chunk ids."""
+        return self._by_id
+
+    def ids(self, rows: RowNumbers) -> list[str]:
+        """Returns the chunk ids of rows, in their order."""
+        return [one.decode() for one in self._ids(rows).tolist()]
+
+    def _ids(self, rows: RowNumbers) -> _Ids:
+        numbers = np.searchsorted(self._starts, rows, side="right") - 1
+        places = self._first_word[numbers] + _WORDS * (rows - self._starts[numbers])
+        found: _Ids = self._words[places[:, None] + np.arange(_WORDS)].view(f"S{ID_LENGTH}")[:, 0]
+        return found
+
+    def find(self, ids: _Ids) -> RowNumbers:
+        """Returns the row number of each chunk id, int64 (n,), -1 for one that the segment has not. `ids` are bytes of 32 hex digits each."""
+        low, high = np.zeros(len(ids), dtype=np.int64), np.full(len(ids), len(self), dtype=np.int64)
+        if not len(ids) or not len(self):
+            return low + _MISSING
+        for _ in range(len(self).bit_length()):
+            middle = np.minimum((low + high) // 2, len(self) - 1)
+            is_before = (self._ids(self._by_id[middle].astype(np.int64)) < ids) & (low < high)
+            low, high = np.where(is_before, middle + 1, low), np.where(is_before | (low >= high), high, middle)
+        rows = self._by_id[np.minimum(low, len(self) - 1)].astype(np.int64)
+        return np.where(self._ids(rows) == ids, rows, _MISSING)
+
+    def find_one(self, chunk_id: bytes) -> int:
+        """As `find`, for a single id: in 5 µs instead of 200."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self._id(self._order[middle]) < chunk_id:
+                low = middle + 1
+            else:
+                high = middle
+        return self._order[low] if low < len(self) and self._id(self._order[low]) == chunk_id else _MISSING
+
+    def _id(self, row: int) -> bytes:
+        part = bisect_right(self._begins, row) - 1
+        begin = self._bytes_begin[part] + ID_LENGTH * (row - self._begins[part])
+        return bytes(self._bytes[begin : begin + ID_LENGTH])
+
+    def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
+        """Returns columns of one row."""
+        part = bisect_right(self._begins, number) - 1
+        batch, place = self._batches[part], number - self._begins[part]
+        return {name: batch.column(_PLACES[name])[place].as_py() for name in names}
+
+    def batches(self, names: Sequence[str], chosen: npt.NDArray[np.bool_] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yields columns of the rows of a mask, bool (n,), or of all, in order. Batches of which all rows are chosen are not copied."""
+        for number, batch in enumerate(self._batches):
+            columns = batch.select(list(names))
+            mask = None if chosen is None else chosen[self._starts[number] : self._starts[number + 1]]
+            yield columns if mask is None or mask.all() else columns.filter(pa.array(mask))
