@@ -100,13 +100,15 @@ def open_table(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
 
 
-Batches = Callable[[Sequence[str] | None], Iterator[pa.Table]]  # the columns wanted, None for all → the rows of one or several tables, in batches; may be called repeatedly
+Batches = Callable[
+    [Sequence[str] | None], Iterator[pa.Table]
+]  # the columns wanted, None for all → the rows of one or several tables, in batches; may be called repeatedly
 
 
 def batches_of(*paths: Path, rows: int = 10_000) -> Batches:
     """Returns what reads these tables one after the other, in batches of at most `rows` rows. Raises as `read_table`, where it is called."""
 
-    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
         for path in paths:
             yield from read_batches(path, columns, rows=rows)
 

@@ -154,7 +154,9 @@ class OpenVersion:
         sealed = segment_in(folder, called=public)
         deleted = deleted_rows(version_folder, use.segment, CHUNKS)
         counted = (sealed.segment, sealed.counts.chunks, len(deleted))
-        if counted != (use.segment, use.chunks, use.deleted) or (len(deleted) and (deleted[0] < 0 or deleted[-1] >= use.chunks or (np.diff(deleted) < 1).any())):
+        if counted != (use.segment, use.chunks, use.deleted) or (
+            len(deleted) and (deleted[0] < 0 or deleted[-1] >= use.chunks or (np.diff(deleted) < 1).any())
+        ):
             raise DamagedVersion(
                 f"{self.manifest.version} is damaged: it deletes {use.deleted} of {use.chunks} chunks of segment {use.segment}, and there are {counted}",
                 where=str(self._public),

@@ -97,7 +97,10 @@ class MappedRows:
         self._first_word = np.zeros(len(self._batches), dtype=np.int64)
         for number, batch in enumerate(self._batches):
             _, ends, texts = batch.column(0).buffers()
-            if np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist() != [0, ID_LENGTH * len(batch)] or (texts.address - whole.address) % 8:
+            if (
+                np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist() != [0, ID_LENGTH * len(batch)]
+                or (texts.address - whole.address) % 8
+            ):
                 raise ValueError("an id is no chunk id")
             self._first_word[number] = (texts.address - whole.address) // 8
         # The same for single ids: Python's own types are ten times as quick for these.

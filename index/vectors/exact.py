@@ -38,9 +38,7 @@ def exact_cosines(vectors: Vectors, vector: Vectors) -> npt.NDArray[np.float64]:
     return cosines
 
 
-def nearest(
-    vectors: Vectors, ids_of: Callable[[RowNumbers], list[str]], vector: Vectors, k: int, rows: RowNumbers | None = None
-) -> list[tuple[str, float]]:
+def nearest(vectors: Vectors, ids_of: Callable[[RowNumbers], list[str]], vector: Vectors, k: int, rows: RowNumbers | None = None) -> list[tuple[str, float]]:
     """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id.
 
     Args:

@@ -191,4 +191,3 @@ def reach(value: Any, path: Sequence[str]) -> Any:
             return [f for f in found if f is not None] or None
         value = value.get(key) if isinstance(value, dict) else None
     return value
-

@@ -296,9 +296,7 @@ class Retriever:
         if request.workspace is not None:
             if self._declared.workspace is None:
                 raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
-            masks.append(
-                matching_rows({self._declared.workspace: {"$eq": request.workspace}}, self._column, size, [self._declared.workspace])
-            )
+            masks.append(matching_rows({self._declared.workspace: {"$eq": request.workspace}}, self._column, size, [self._declared.workspace]))
         if request.where is not None:
             declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
             names = sorted({*_ROW_FIELDS, *self.opened.metadata_keys, *declared})
@@ -401,7 +399,11 @@ class Retriever:
             found = self.opened.table(("source", "document_id", "url", "title"), self.visible(workspace))
             found = found.group_by(["source", "document_id"], use_threads=False).aggregate([("url", "first"), ("title", "first"), ([], "count_all")])
             is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
-            listed = {"source": pc.if_else(is_without_url, found["document_id"], found["url_first"]), "title": found["title_first"], "chunks": found["count_all"]}
+            listed = {
+                "source": pc.if_else(is_without_url, found["document_id"], found["url_first"]),
+                "title": found["title_first"],
+                "chunks": found["count_all"],
+            }
             self._documents_in[workspace] = pa.table(listed).sort_by([("source", "ascending"), ("title", "ascending")])
         return ListedDocuments(self._documents_in[workspace])
 
