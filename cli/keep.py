@@ -50,15 +50,19 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         print_json(found)
         return
     table = [
-        (r.version, r.state, _minute(r.created_at), _publication(r), *r.counts.model_dump().values(), r.segments, r.digest[:8], _readers(index_dir, r.version))
+        (r.version, r.state, _minute(r.created_at), _publication(r), r.counts.records, r.counts.documents, _chunks(r), r.digest[:8], _readers(index_dir, r.version))
         for r in found.versions
     ]
-    print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "segments", "digest", "read now"), table)
+    print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "digest", "read now"), table)
     try:
         stored.current_version(index_dir)
     except DamagedVersion as error:
         error.about(place.declaration.handle)
         say(f"{error.message}\n  → {error.hint}")
+
+
+def _chunks(row: VersionRow) -> str:
+    return f"{row.counts.chunks}" if row.segments == 1 else f"{row.counts.chunks} in {row.segments} segments"
 
 
 def _minute(time: str) -> str:

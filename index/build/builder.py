@@ -19,14 +19,13 @@ from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
 from almanac.index.build.child_process import Message, run_child, serve_parent
-from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS
-from almanac.index.segments.rows import write_rows
+from almanac.index.segments.rows import MappedRows, write_rows
 from almanac.index.segments.store import segment_in
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
@@ -213,20 +212,21 @@ def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: O
 
 
 class _Rows:
-    """Rows of the chunks table to add to Chroma, in the order of `numbers`. `matrix` is float32 (n_chunks, dimension), for all rows of the table."""
+    """Rows of a segment to add to Chroma, in the order of `numbers`, mapped and not loaded. `matrix` is float32 (n_chunks, dimension), for all its rows."""
 
     def __init__(self, job: BuildJob, matrix: "Vectors", numbers: RowNumbers) -> None:
-        self._rows = ChunkRows(job.version_dir / CHUNKS, numbers, STORED_COLUMNS)
+        self._mapped = MappedRows(job.version_dir, len(matrix))
         self._matrix, self._numbers = matrix, numbers
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._numbers)
 
     def add_to(self, collection: "Collection", begin: int, end: int) -> None:
-        rows = self._rows.slice(begin, end).to_pylist()
+        numbers = self._numbers[begin:end]
+        rows = [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()]
         collection.add(
             ids=[row["chunk_id"] for row in rows],
-            embeddings=self._matrix[self._numbers[begin:end]],
+            embeddings=self._matrix[numbers],
             documents=[document_of(row) for row in rows],
             metadatas=[metadata_of(row) for row in rows],
         )
