@@ -143,15 +143,14 @@ class LexicalIndex:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
         average = self._average(name)
         streams = [Proposals(part, query, part.most_understated(name, average)) for part in self._parts if (query := part.query(name, weights))]
-        limit = k + _SPARE
-        if wanted is not None:
-            limit += limit * self._rows // max(int(np.count_nonzero(wanted)), 1)
+        at_least = k + _SPARE
+        thinned = 0 if wanted is None else at_least / max(int(np.count_nonzero(wanted)), 1)  # of the proposed rows, only some are wanted
         scores: _Scores = {}
         seen: set[str] = set()
         least = 0.0  # what a row has to score to be among the k best
         while unfinished := [stream for stream in streams if stream.most_of_others > least]:
             for stream in unfinished:
-                stream.deepen(limit)
+                stream.deepen(at_least + int(thinned * stream.part.facts.rows))
             hits = sorted(((hit, stream.part) for stream in unfinished for hit in stream.hits), key=lambda one: -one[0][0])
             begin, size = 0, k
             while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda one: -one[0][0]))):
@@ -160,7 +159,7 @@ class LexicalIndex:
                 if len(scores) >= k:
                     least = _ROUNDED * heapq.nlargest(k, scores.values())[-1]
                 begin, size = end, 2 * size
-            limit *= _DEEPER
+            at_least, thinned = _DEEPER * at_least, _DEEPER * thinned
         return scores
 
     def _proposed(self, hits: Sequence[tuple[TantivyHit, OpenPart]], seen: set[str], wanted: Mask | None) -> "_LiveRows":

@@ -114,8 +114,8 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
         for batch in read_batches(version_dir / CHUNKS, COLUMNS, rows=_ROWS):
             already = known.between(begin, begin + len(batch)) if known else {}
             others = pa.array([number for number in range(len(batch)) if number not in already], pa.int64())
-            analyzed = (_analyzed(row, language) for row in batch.take(others).to_pylist())
-            terms = [already.get(number) or next(analyzed) for number in range(len(batch))]
+            newly = (analyzed(row, language) for row in batch.take(others).to_pylist())
+            terms = [already.get(number) or next(newly) for number in range(len(batch))]
             for chunk_id, of_row in zip(batch.column("chunk_id").to_pylist(), terms, strict=True):
                 writer.add_document(_document(chunk_id, *of_row))
             kept.add(terms, [language_of(metadata, language) for metadata in batch.column("metadata").to_pylist()])
@@ -177,7 +177,8 @@ def _is_untyped(value: str) -> bool:
     return len(value) <= _FEW_DIGITS if value.isdecimal() else _GENERATED.fullmatch(value) is not None
 
 
-def _analyzed(row: dict[str, Any], declared: str) -> Terms:
+def analyzed(row: dict[str, Any], declared: str) -> Terms:
+    """Returns the terms of a row of `COLUMNS`, as `terms.arrow` has them."""
     language, text = language_of(row["metadata"], declared), indexed_text(row)
     return _joined(stored_tokens(text, language)), _joined(folded_tokens(text)) if has_folded(language) else None
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from almanac.core.tables import CHUNKS
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.lexical.analyzer import stored_tokens
-from almanac.index.lexical.facts import LEXICAL, lexical_facts
+from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint, lexical_facts
 from almanac.index.lexical.part import LexicalPart
 from almanac.index.lexical.reader import LexicalIndex, rows_of
-from almanac.index.lexical.writer import COLUMNS, as_damaged_lexical, indexed_text, language_of
+from almanac.index.lexical.terms import BODY, TERMS, TermsFile
+from almanac.index.lexical.writer import COLUMNS, analyzed, as_damaged_lexical, indexed_text
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 
@@ -37,10 +37,17 @@ def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector
 
 
 def _probe(index: LexicalIndex, version_dir: Path, rows: int, missing: set[str], problems: ProblemCollector) -> None:
-    """Checks that 16 rows, spread evenly over the table, are found by their own text; rows without any term are skipped."""
-    declared = lexical_facts(version_dir / LEXICAL).language
+    """Checks 16 rows, spread evenly over the table: each is found by its own text, unless it has no term, and its terms are those of its text."""
+    facts = lexical_facts(version_dir / LEXICAL)
     numbers = np.unique(np.linspace(0, rows - 1, num=min(_PROBES, rows), dtype=np.int64))
-    for row in ChunkRows(version_dir / CHUNKS, numbers, COLUMNS).slice(0, len(numbers)).to_pylist():
-        text = indexed_text(row)
-        if row["chunk_id"] not in missing and stored_tokens(text, language_of(row["metadata"], declared)) and not index.finds(text, row["chunk_id"]):
-            problems.add("probe_failed", f"{LEXICAL}: {row['chunk_id']}", "not found by its own text", row["chunk_id"])
+    known = numbers[numbers < facts.rows]
+    stored = TermsFile(version_dir / LEXICAL / TERMS, facts.rows).texts(BODY, known) if facts.analyzer == analyzer_fingerprint() else []
+    for number, row in enumerate(ChunkRows(version_dir / CHUNKS, numbers, COLUMNS).slice(0, len(numbers)).to_pylist()):
+        if row["chunk_id"] in missing:
+            continue
+        where = f"{LEXICAL}: {row['chunk_id']}"
+        text, (terms, _) = indexed_text(row), analyzed(row, facts.language)
+        if terms and not index.finds(text, row["chunk_id"]):
+            problems.add("probe_failed", where, "not found by its own text", row["chunk_id"])
+        elif number < len(stored) and stored[number] != terms.encode():
+            problems.add("probe_failed", where, f"{TERMS} has the terms of another text", row["chunk_id"])

@@ -147,13 +147,13 @@ def test_a_row_that_comes_again_under_its_id_is_there_once(base: Base) -> None:
 def test_only_rows_whose_terms_are_not_known_are_analyzed(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = _plain(range(400))
     _build(base, rows, "en").close()
-    analyze, analyzed = writer._analyzed, list[str]()
+    analyze, analyzed = writer.analyzed, list[str]()
 
     def count(row: dict[str, Any], language: str) -> Any:
         analyzed.append(row["chunk_id"])
         return analyze(row, language)
 
-    monkeypatch.setattr(writer, "_analyzed", count)
+    monkeypatch.setattr(writer, "analyzed", count)
 
     def newly_analyzed(version: str, language: str, some: list[ChunkRow]) -> int:
         analyzed.clear()
