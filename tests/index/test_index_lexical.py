@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from almanac.index.build.builder import build_here
 from almanac.index.lexical import writer
 from almanac.index.lexical.facts import FACTS, LEXICAL, lexical_facts
-from almanac.index.lexical.terms import TERMS
+from almanac.index.lexical.terms import BODY, TERMS, TermsFile, TermsWriter
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
@@ -219,6 +220,16 @@ def test_verification_finds_rows_that_are_missing_or_foreign(base: Base) -> None
     shutil.rmtree(theirs)
     shutil.copytree(version_dir(base.index_dir, "v0003") / LEXICAL, theirs)
     assert ("row_foreign", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base, "v0002")
+
+
+def test_verification_finds_terms_that_are_another_rows(base: Base) -> None:
+    rows = _plain(range(40))
+    _build(base, rows, "en").close()
+    folder = version_dir(base.index_dir, "v0001") / LEXICAL
+    terms = [(bytes(text).decode(), None) for text in TermsFile(folder / TERMS, 40).texts(BODY, np.arange(40))]
+    with TermsWriter(folder / TERMS) as altered:
+        altered.add([*terms[1:], terms[0]], ["en"] * 40)
+    assert ("probe_failed", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base)
 
 
 def test_a_version_without_a_lexical_index_says_what_to_do(base: Base) -> None:

@@ -14,17 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from almanac.core.tables import CHUNKS, chunks_table, write_table
-from almanac.index.lexical import bm25
+from almanac.index.lexical import bm25, writer
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
 from almanac.index.lexical.deleted import DeletedTerms, write_deleted_terms
 from almanac.index.lexical.facts import FACTS, LEXICAL, lexical_facts
 from almanac.index.lexical.part import LexicalPart
 from almanac.index.lexical.reader import LexicalIndex, rows_of
 from almanac.index.lexical.terms import BODY, FOLDED, TERMS, TermsFile
-from almanac.index.lexical.writer import _document, build_lexical, lexical_schema
+from almanac.index.lexical.writer import KnownRows, KnownTerms, _document, build_lexical, lexical_schema
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.hashing import file_sha256
 from almanac.schemas.items import ChunkRow
+from almanac.schemas.manifest import StoredFile, Verdict
+from tests.index.conftest import Base
 
 _TEXTS = {
     "en": "castle castles opening hours garden gardens the of a ticket tickets 1,000 e-mail TO1101 museum internationalisation internationalised",
@@ -149,13 +152,13 @@ def test_a_part_that_tantivy_keeps_in_two_segments_ranks_the_same(tmp_path: Path
     for path in folder.iterdir():
         if path.name not in (TERMS, FACTS):
             path.unlink()
-    writer = tantivy.Index(lexical_schema(), str(folder)).writer(64 << 20, 1)
+    index = tantivy.Index(lexical_schema(), str(folder)).writer(64 << 20, 1)
     for number, text in enumerate(_terms(tmp_path / "two").texts(BODY, np.arange(len(rows)))):
-        writer.add_document(_document(rows[number].chunk_id, bytes(text).decode(), None))
+        index.add_document(_document(rows[number].chunk_id, bytes(text).decode(), None))
         if number == 1499:
-            writer.commit()
-    writer.commit()
-    writer.wait_merging_threads()
+            index.commit()
+    index.commit()
+    index.wait_merging_threads()
     two = LexicalIndex([LexicalPart(tmp_path / "two")], rows_of(row.chunk_id for row in rows))
     for query in ("castle", "garden", "castle ticket", "castle garden ticket"):
         for k in (1, 10, 100):
@@ -238,6 +241,39 @@ def test_known_statistics_of_deleted_rows_are_added_to(tmp_path: Path, monkeypat
     assert DeletedTerms(tmp_path / "fewer").rows == len(after)
     with pytest.raises(DamagedVersion, match="counts 43 deleted rows instead of 42"):
         write_deleted_terms(tmp_path / "wrong", terms, every, tmp_path / "before", after)
+
+
+def _known(tmp_path: Path, name: str, rows: list[ChunkRow], kept: Sequence[int], places: Sequence[int]) -> KnownRows:
+    folder = _build(tmp_path / name, rows, "auto")
+    path = folder / LEXICAL / TERMS
+    manifest = Base(tmp_path).manifest(name, rows, Verdict(verdict="passed", checks=[]))
+    stored = StoredFile(path=f"{LEXICAL}/{TERMS}", bytes=path.stat().st_size, sha256=file_sha256(path))
+    return KnownRows(folder, manifest.model_copy(update={"files": [stored]}), np.array(kept, np.int64), np.array(places, np.int64))
+
+
+def test_terms_of_several_earlier_segments_are_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(5)
+    rows = [_some_row(number, "auto", chance) for number in range(2300)]
+    full = _build(tmp_path / "full", rows, "auto") / LEXICAL / TERMS
+    order = chance.sample(range(1000, 2300), 1000)
+    sources = [
+        _known(tmp_path, "v0001", rows[:900], range(5, 900), range(5, 900)),
+        _known(tmp_path, "v0002", [rows[number] for number in order], sorted(order), [order.index(number) for number in sorted(order)]),
+    ]
+    analyze, again = writer.analyzed, list[str]()
+    monkeypatch.setattr(writer, "analyzed", lambda row, language: (again.append(row["chunk_id"]), analyze(row, language))[1])
+    merged = tmp_path / "merged"
+    merged.mkdir()
+    write_table(merged / CHUNKS, chunks_table(rows))
+    build_lexical(merged, "auto", KnownTerms.of(sources, "auto"))
+    assert again == [row.chunk_id for number, row in enumerate(rows) if number < 5 or (number >= 900 and number not in set(order))]
+    assert (merged / LEXICAL / TERMS).read_bytes() == full.read_bytes()
+    assert lexical_facts(merged / LEXICAL) == lexical_facts(full.parent)
+    content = bytearray((sources[1].folder / LEXICAL / TERMS).read_bytes())
+    content[len(content) // 2] ^= 1
+    (sources[1].folder / LEXICAL / TERMS).write_bytes(content)
+    with pytest.raises(DamagedVersion, match=r"terms.arrow of v0002 was altered"):
+        KnownTerms.of(sources, "auto")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered", "missing", "empty"])
