@@ -14,7 +14,7 @@ import pyarrow as pa
 
 Digests = npt.NDArray[np.bytes_]  # (n,) of the dtype S16 or S32; zero bytes at the end count, since all entries are of one length
 RowNumbers = npt.NDArray[np.int64]
-Texts: TypeAlias = "Sequence[str] | pa.Array | pa.ChunkedArray"  # a column of texts
+Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray  # a column of texts
 
 _STEP = 100_000  # texts converted at a time
 _DIGITS = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)

@@ -5,13 +5,13 @@ from functools import partial
 import structlog
 
 from almanac.core.durable import move, remove
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_batches, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, batches_of
 from almanac.flows.pipeline.compare import unchanged_items
 from almanac.flows.pipeline.earlier_runs import read_report
 from almanac.flows.pipeline.handles import Comparison, Live, Tables
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import STATE
-from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.build.digest import digest_of
 from almanac.index.embedding.tokens import count_truncated_chunks, max_tokens, token_spans
 from almanac.schemas.errors import DamagedVersion
 from almanac.transforms.assemble import write_chunks
@@ -39,7 +39,7 @@ def chunk(run: Run, comparison: Comparison, live: Live | None) -> Tables:
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
         before, total = None, write_chunks(table, tables, chunker)
     truncated = _count_truncated(run, before)
-    digest = digest_of(read_table(table, DIGESTED), run.embedder.fingerprint)
+    digest = digest_of(batches_of(table), run.embedder.fingerprint, scratch=run.staging)
     if not run.is_plan:
         _keep_tables(run)
     records, documents, chunks = (run.tables / name for name in (RECORDS, DOCUMENTS, CHUNKS))
@@ -60,7 +60,7 @@ def _count_truncated(run: Run, before: Live | None) -> int | None:
     manifest = before.manifest if before is not None and before.manifest.embedder == run.embedder else None
     told = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
     known = told.chunks.truncated if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks else None
-    truncated = count_truncated_chunks(embed, partial(read_batches, run.staging / CHUNKS), _chunks_of(before), known)
+    truncated = count_truncated_chunks(embed, batches_of(run.staging / CHUNKS), _chunks_of(before), known)
     if truncated:
         hint = "smaller chunks, by chunk.size, are embedded whole"
         log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=hint)

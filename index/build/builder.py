@@ -5,7 +5,7 @@ Chroma's directory is built in full, or as a delta: a changed copy of the parent
 killed builder are discarded.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
@@ -193,7 +193,7 @@ def _without_copy(job: BuildJob, why: str) -> DeltaNotPossible:
     return DeltaNotPossible(why, damaged=True)
 
 
-def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: OnProgress) -> None:
+def _change(job: BuildJob, removed: pa.LargeStringArray, rows: "_Rows", on_progress: OnProgress) -> None:
     from almanac.index.chroma.client import as_disk_full, open_client, open_collection
 
     total = len(removed) + len(rows)
@@ -202,7 +202,7 @@ def _change(job: BuildJob, removed: Sequence[str], rows: "_Rows", on_progress: O
         # Has to come before any read or write: an index that is already loaded keeps its previous settings.
         collection.modify(configuration={"hnsw": _flushed_once_after(total)})
         for begin, end in _even_batches(len(removed), _BATCH):
-            collection.delete(ids=list(removed[begin:end]))
+            collection.delete(ids=removed[begin:end].to_pylist())
             on_progress(end, total)
         for begin, end in _even_batches(len(rows), _BATCH):
             rows.add_to(collection, begin, end)

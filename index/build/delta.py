@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.code_fingerprint import code_fingerprint
+from almanac.core.digests import DigestSet, SortedDigests, digests_of
 from almanac.core.tables import CHUNKS, read_table
 from almanac.core.verified import verified_file
 from almanac.index.build.job import BuildJob
@@ -33,6 +34,7 @@ _ADD, _DELETE, _COPY, _DELTA = 1.2e-3, 0.6e-3, 0.03e-3, 0.3
 # have been added, or after 50 deltas. It also replaces copied rows, of which the verifier checks only a sample.
 _DUE_SHARE = 0.5
 _DUE_DELTAS = 50
+_ID = 16  # bytes of a chunk id
 
 
 class BuildFacts(BaseModel):
@@ -72,7 +74,7 @@ class Rows(NamedTuple):
     """Comparison of an earlier and a later chunks table."""
 
     added: RowNumbers  # rows of the later table that are new or have another `fetched_at`, ordered by chunk id
-    removed: list[str]  # ids of the earlier table that are gone or have another `fetched_at`, sorted
+    removed: pa.LargeStringArray  # ids of the earlier table that are gone or have another `fetched_at`, sorted
     kept: RowNumbers  # the other rows of the later table, ascending
     places: RowNumbers  # the row numbers of `kept` in the earlier table, one by one
 
@@ -149,20 +151,21 @@ def compare_rows(before: pa.Table, after: pa.Table) -> Rows:
 
     `fetched_at` is not part of the chunk id but is stored in Chroma: a row in which only it differs is deleted and added again.
     """
-    ids, ids_before = _whole(after, "chunk_id"), _whole(before, "chunk_id")
-    place = pc.index_in(ids, value_set=ids_before)
-    is_kept = pc.fill_null(pc.equal(_whole(before, "fetched_at").take(place), _whole(after, "fetched_at")), False)
-    numbers = pc.indices_nonzero(pc.invert(is_kept))
-    gone = pc.invert(pc.is_in(ids_before, value_set=ids.filter(is_kept)))
-    added = numbers.take(pc.sort_indices(ids.take(numbers)))
-    removed: list[str] = ids_before.filter(gone).sort().to_pylist()
-    return Rows(_numbers(added), removed, _numbers(pc.indices_nonzero(is_kept)), _numbers(place.filter(is_kept)))
+    ids, ids_before = (digests_of(table.column("chunk_id"), _ID) for table in (after, before))
+    places = SortedDigests(ids_before).find(ids)
+    times, times_before = _numbered(after.column("fetched_at"), before.column("fetched_at"))
+    is_kept = places >= 0
+    is_kept[is_kept] = times_before[places[is_kept]] == times[is_kept]
+    added = np.flatnonzero(~is_kept)
+    gone = pa.array(~DigestSet(ids[is_kept]).has(ids_before))
+    removed = before.column("chunk_id").filter(gone).cast(pa.large_string()).combine_chunks()
+    return Rows(added[np.argsort(ids[added], kind="stable")], removed.take(pc.sort_indices(removed)), np.flatnonzero(is_kept), places[is_kept])
 
 
-def _numbers(array: pa.Array) -> RowNumbers:
-    numbers: RowNumbers = array.to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
-
-
-def _whole(table: pa.Table, name: str) -> pa.Array:
-    return pa.concat_arrays([pa.array([], pa.string()), *table.column(name).chunks])
+def _numbered(column: pa.ChunkedArray, before: pa.ChunkedArray) -> tuple[RowNumbers, RowNumbers]:
+    """Two columns of texts as numbers, int64, which are equal where the texts are; a text that only the first has is -1."""
+    known = pc.unique(before)
+    return (
+        pc.fill_null(pc.index_in(column, value_set=known), -1).to_numpy().astype(np.int64),
+        pc.index_in(before, value_set=known).to_numpy().astype(np.int64),
+    )

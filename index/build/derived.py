@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from almanac.core.tables import read_table
+from almanac.core.digests import Digests, digests_of
+from almanac.core.tables import read_batches
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.embedding.subword_fertility import language_fit
 from almanac.index.vectors.exact import most_repeats
@@ -19,6 +20,8 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.manifest import Derived
 
 _SAMPLE, _LONGEST = 100, 500  # chunks of each language, and characters of each
+_ID = 16  # bytes of a chunk id
+_BATCH = 10_000  # rows
 _COLUMNS = ["chunk_id", "text_sha256", "metadata"]
 
 
@@ -33,24 +36,27 @@ def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = No
         embed: The embedder of the version.
         known: How well another embedder covers each language of the table; `embed` is then not looked at.
     """
-    table = read_table(chunks, _COLUMNS)
-    ids, languages = table.column("chunk_id"), _languages(table.column("metadata"))
+    numbers: dict[str, int] = {}  # of the languages, as they come
+    found: list[tuple[Digests, Digests, npt.NDArray[np.int32]]] = []
+    for batch in read_batches(chunks, _COLUMNS, rows=_BATCH):
+        languages = _languages(batch.column("metadata"))
+        codes = np.array([numbers.setdefault(language, len(numbers)) for language in languages.dictionary.to_pylist()], dtype=np.int32)
+        found.append((digests_of(batch.column("chunk_id"), _ID), digests_of(batch.column("text_sha256")), codes[languages.indices.to_numpy()]))
+    ids, keys, spoken = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (digests_of([]), digests_of([]), np.zeros(0))
     fits = {}
-    for language in sorted(pc.unique(languages).to_pylist()):
+    for language in sorted(numbers):
         if known is not None:
             fits[language] = known[language]
             continue
-        rows = pc.indices_nonzero(pc.equal(languages, language))
-        sample = rows.take(pc.sort_indices(ids.take(rows))[:_SAMPLE]).to_numpy().astype(np.int64)
+        rows = np.flatnonzero(spoken == numbers[language])
+        sample = rows[np.argsort(ids[rows], kind="stable")[:_SAMPLE]]
         texts = ChunkRows(chunks, sample, ["text"]).slice(0, len(sample)).column("text").to_pylist()
         fits[language] = language_fit(embed, [text[:_LONGEST] for text in texts])
-    return Derived(language_fit=fits, repeats=most_repeats(table.column("text_sha256")))
+    return Derived(language_fit=fits, repeats=most_repeats(keys))
 
 
-def _languages(metadata: pa.ChunkedArray) -> pa.Array:
+def _languages(metadata: pa.ChunkedArray) -> pa.DictionaryArray:
     """The `language` in each row's metadata, a JSON text; "" where there is none. Equal metadata, as of one document's chunks, is parsed once."""
     encoded = metadata.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
     found = [str(json.loads(text).get("language") or "") for text in encoded.dictionary.to_pylist()]
-    return pa.array(found, pa.string()).take(encoded.indices)
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(found, pa.string()))

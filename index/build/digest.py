@@ -1,72 +1,57 @@
 """Digest of a version: equal for equal content, independent of row order, batching and fetch time."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from almanac.core.digests import SortedDigests, digests_of
+from almanac.core.digests import RowNumbers
 from almanac.core.reordered import reordered
-from almanac.core.tables import CHUNKS
-from almanac.index.segments.tables import VersionTables
-from almanac.index.vectors.keys import RowNumbers
+from almanac.core.tables import Batches
 
 DIGESTED = ["chunk_id", "text_sha256", "metadata"]
-_STEP = 100_000  # rows joined at a time, which limits the memory needed beside the table
+_STEP = 10_000  # rows hashed at a time
 
 
-def digest_of(chunks: pa.Table, fingerprint: str) -> str:
+def digest_of(chunks: pa.Table | Batches, fingerprint: str, *, scratch: Path | None = None) -> str:
     """Returns the hex SHA-256 over the sorted chunk ids, each with its vector key (`text_sha256`) and metadata, and over the embedder's fingerprint.
 
     A chunk id is a hash of the chunk's text, position and metadata, which `verify` checks row by row, so the digest covers everything visible to a reader
     except `fetched_at`.
 
     Args:
-        chunks: Table with at least the columns `DIGESTED`, in any row order.
+        chunks: Table with at least the columns `DIGESTED`, in any row order; or what reads such a table in batches, of which only the ids are held in memory.
         fingerprint: Fingerprint of the version's embedder.
+        scratch: Folder for the temporary file of a large table, as in `reordered`.
     """
-    order = pc.sort_indices(chunks.column("chunk_id"))
-    in_order = (pa.table({name: _taken(chunks.column(name), order.slice(begin, _STEP)) for name in DIGESTED}) for begin in range(0, len(order), _STEP))
-    return _digest(chunks.num_rows, in_order, fingerprint)
-
-
-def digest_of_version(tables: VersionTables, fingerprint: str) -> str:
-    """Returns the digest of a version over all of its segments, without holding its metadata in memory: 30 bytes a chunk, and a file without a name.
-
-    Raises DamagedVersion where a table cannot be read.
-    """
-    ids = [digests_of(batch.column(0), 16) for batch in tables.batches(CHUNKS, ["chunk_id"], rows=_STEP)]
-    places = SortedDigests(np.concatenate([digests_of([], 16), *ids])).ranks()  # ids are sorted as their bytes are
+    ids = [batch.column("chunk_id").cast(pa.large_string()) for batch in _batches(chunks, ["chunk_id"])]
+    order = pc.sort_indices(pa.chunked_array([chunk for column in ids for chunk in column.chunks], pa.large_string())).to_numpy()
     del ids
-
-    def placed() -> Iterator[tuple[pa.Table, RowNumbers]]:
-        begin = 0
-        for batch in tables.batches(CHUNKS, DIGESTED, rows=_STEP):
-            yield batch, places[begin : begin + len(batch)]
-            begin += len(batch)
-
-    return _digest(len(places), reordered(placed(), len(places), _STEP), fingerprint)
-
-
-def _digest(rows: int, in_order: Iterable[pa.Table], fingerprint: str) -> str:
-    digest = hashlib.sha256(f"{rows} {fingerprint}\n".encode())
-    for table in in_order:
-        columns = [_large(table.column(name)) for name in DIGESTED]
+    places = np.empty(len(order), dtype=np.int64)
+    places[order] = np.arange(len(order))
+    digest = hashlib.sha256(f"{len(order)} {fingerprint}\n".encode())
+    for rows in reordered(_placed(chunks, places), len(order), _STEP, scratch=scratch):
         # Unambiguous: ids and hashes contain no line break, and JSON escapes it.
+        columns = [rows.column(name).cast(pa.large_string()).combine_chunks() for name in DIGESTED]
         digest.update(_bytes_of(pc.binary_join_element_wise(*columns, pa.scalar("\n", pa.large_string()))))
     return digest.hexdigest()
 
 
-def _taken(column: pa.ChunkedArray, order: pa.Array) -> pa.Array:
-    # Large strings, since a step with long metadata may exceed the 2 GiB that 32-bit offsets can address.
-    return _large(column.take(order))
+def _batches(chunks: pa.Table | Batches, columns: list[str]) -> Iterator[pa.Table]:
+    if isinstance(chunks, pa.Table):
+        yield from (pa.Table.from_batches([batch]) for batch in chunks.select(columns).to_batches(max_chunksize=_STEP))
+    else:
+        yield from chunks(columns)
 
 
-def _large(column: pa.ChunkedArray) -> pa.Array:
-    large = column.cast(pa.large_string())
-    return large.combine_chunks() if isinstance(large, pa.ChunkedArray) else large
+def _placed(chunks: pa.Table | Batches, places: RowNumbers) -> Iterator[tuple[pa.Table, RowNumbers]]:
+    begin = 0
+    for batch in _batches(chunks, DIGESTED):
+        yield batch.select(DIGESTED), places[begin : begin + len(batch)]
+        begin += len(batch)
 
 
 def _bytes_of(lines: pa.LargeStringArray) -> memoryview:

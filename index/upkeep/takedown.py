@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict
 
 from almanac.core.durable import remove, write_file
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, write_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, TableWriter, batches_of, read_batches, schema_of
 from almanac.index.build.derived import derive
-from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.build.digest import digest_of
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.upkeep.rebuild import TABLES, hidden_folder, replace_version, require_tables
 from almanac.index.versions.lock import Lease
@@ -27,6 +27,7 @@ from almanac.schemas.hashing import checked, unchecked
 from almanac.schemas.manifest import Counts, Derived, Manifest
 
 _RECORD = "forgotten.jsonl"
+_BATCH = 5000  # rows
 _SHOWN = 200  # characters of an unreadable line
 
 
@@ -100,12 +101,12 @@ def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
     found = UrlContent()
     for name in (RECORDS, DOCUMENTS):
         if (folder / name).is_file():
-            rows = _under(read_table(folder / name, ["source", "document_id", "url"]), urls)
-            found.items |= set(zip(rows.column("source").to_pylist(), rows.column("document_id").to_pylist(), strict=True))
+            for rows in _under(folder / name, ["source", "document_id", "url"], urls):
+                found.items |= set(zip(rows.column("source").to_pylist(), rows.column("document_id").to_pylist(), strict=True))
     if (folder / CHUNKS).is_file():
-        rows = _under(read_table(folder / CHUNKS, ["chunk_id", "text_sha256", "url"]), urls)
-        found.chunks |= set(rows.column("chunk_id").to_pylist())
-        found.keys |= set(rows.column("text_sha256").to_pylist())
+        for rows in _under(folder / CHUNKS, ["chunk_id", "text_sha256", "url"], urls):
+            found.chunks |= set(rows.column("chunk_id").to_pylist())
+            found.keys |= set(rows.column("text_sha256").to_pylist())
     return found
 
 
@@ -113,7 +114,8 @@ def urls_in_tables(folder: Path) -> Iterator[str]:
     """Yields the URLs of all items in the tables of a folder; missing and unreadable tables are skipped."""
     for name in (RECORDS, DOCUMENTS):
         try:
-            yield from read_table(folder / name, ["url"]).column(0).to_pylist()
+            for batch in read_batches(folder / name, ["url"], rows=_BATCH):
+                yield from batch.column(0).to_pylist()
         except DamagedVersion:
             continue
 
@@ -148,10 +150,9 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
     try:
         rows = {name: _rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()}
         entry = {"url": takedown.url, "at": takedown.at, "items": len(found.items), "chunks": len(found.chunks)}
-        chunks = read_table(tables / CHUNKS, DIGESTED)
         cleaned = manifest.model_copy(
             update={
-                "digest": digest_of(chunks, manifest.embedder.fingerprint),
+                "digest": digest_of(batches_of(tables / CHUNKS), manifest.embedder.fingerprint, scratch=tables),
                 "derived": _derived_anew(tables / CHUNKS, manifest, embed),
                 "counts": Counts(records=rows.get(RECORDS, 0), documents=rows.get(DOCUMENTS, 0), chunks=rows[CHUNKS]),
                 "lineage": {**manifest.lineage, "forgotten": [*manifest.lineage.get("forgotten", []), entry]},
@@ -190,14 +191,16 @@ def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
 
 def _rewrite(source: Path, target: Path, urls: Collection[str]) -> int:
     """Writes a table without the rows of these URLs; returns the number of rows left."""
-    table = read_table(source)
-    rest = table.filter(pc.invert(_is_under(table.column("url"), urls)))
-    write_table(target, rest)
-    return int(rest.num_rows)
+    with TableWriter(target, schema_of(source)) as writer:
+        for batch in read_batches(source, rows=_BATCH):
+            writer.write(batch.filter(pc.invert(_is_under(batch.column("url"), urls))))
+    return writer.rows
 
 
-def _under(table: pa.Table, urls: Collection[str]) -> pa.Table:
-    return table.filter(_is_under(table.column("url"), urls))
+def _under(path: Path, columns: list[str], urls: Collection[str]) -> Iterator[pa.Table]:
+    """Yields the rows of these URLs, in batches."""
+    for batch in read_batches(path, columns, rows=_BATCH):
+        yield batch.filter(_is_under(batch.column("url"), urls))
 
 
 def _is_under(column: pa.ChunkedArray, urls: Collection[str]) -> pa.ChunkedArray:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from almanac.core.digests import Digests, Texts, digests_of
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.keys import RowNumbers
 
@@ -23,9 +22,9 @@ def hnsw_is_reliable(repeats: int) -> bool:
     return repeats <= _REPEATS_THAT_HNSW_BEARS
 
 
-def most_repeats(keys: pa.ChunkedArray) -> int:
+def most_repeats(keys: Texts | Digests) -> int:
     """Number of rows that share the most frequent of these vector keys; 0 without rows."""
-    return pc.max(pc.value_counts(keys).field("counts")).as_py() if len(keys) else 0
+    return int(np.unique(keys if isinstance(keys, np.ndarray) else digests_of(keys), return_counts=True)[1].max(initial=0))
 
 
 def exact_cosines(vectors: Vectors, vector: Vectors) -> npt.NDArray[np.float64]:

@@ -5,6 +5,7 @@ Of the segments, only ids and metadata are read here; `index.verify.verifier` ve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 from almanac.core.digests import Digests, RowNumbers, digests_of
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, damaged_table
-from almanac.index.build.digest import digest_of_version
+from almanac.index.build.digest import digest_of
 from almanac.index.segments.deleted import DELETED, deleted_file, deleted_rows, deleted_terms_file
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH, SEGMENTS, segment_dir, segment_in
 from almanac.index.segments.tables import TablePart, VersionTables
@@ -49,7 +50,7 @@ def check_composition(job: CompositionJob, problems: ProblemCollector) -> None:
         ids = live.ids()
         if _check_unique(ids, problems) and job.manifest is not None:
             tables = VersionTables(job.index_dir, job.version_dir, job.manifest)
-            digest = digest_of_version(tables, job.manifest.embedder.fingerprint)
+            digest = digest_of(partial(tables.batches, CHUNKS), job.manifest.embedder.fingerprint)
             if digest != job.manifest.digest:
                 problems.add("digest_differs", "digest", digest, job.manifest.digest)
         if job.chunks is not None:

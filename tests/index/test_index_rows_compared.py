@@ -1,0 +1,72 @@
+"""Rows compared, digests and derived parameters: the same as plain Python gives, however the table is divided and however little memory there is."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from almanac.core import reordered
+from almanac.core.tables import batches_of, write_table
+from almanac.index.build.delta import compare_rows
+from almanac.index.build.derived import derive
+from almanac.index.build.digest import digest_of
+from almanac.index.vectors.exact import most_repeats
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.hashing import sha256
+
+_row_sets = st.dictionaries(st.sampled_from([sha256(str(number))[:32] for number in range(9)]), st.sampled_from(["", "2020", "2021", "2022"]), max_size=9)
+
+
+def _table(rows: dict[str, str], cut: int) -> pa.Table:
+    ids, times = list(rows), list(rows.values())
+    return pa.table({name: pa.chunked_array([column[:cut], column[cut:]], pa.string()) for name, column in (("chunk_id", ids), ("fetched_at", times))})
+
+
+@given(_row_sets, _row_sets, st.integers(0, 9))
+def test_rows_are_compared_by_id_and_time(before: dict[str, str], after: dict[str, str], cut: int) -> None:
+    rows = compare_rows(_table(before, cut), _table(after, cut))
+    ids, ids_before = list(after), list(before)
+    kept = [row for row, name in enumerate(ids) if before.get(name) == after[name]]
+    assert rows.kept.tolist() == kept
+    assert rows.places.tolist() == [ids_before.index(ids[row]) for row in kept]
+    assert rows.added.tolist() == sorted(set(range(len(ids))) - set(kept), key=lambda row: ids[row])
+    assert rows.removed.to_pylist() == sorted(name for name in before if after.get(name) != before[name])
+
+
+def _digested(count: int) -> list[dict[str, Any]]:
+    rows = np.random.default_rng(count).permutation(count).tolist()
+    return [{"chunk_id": sha256(str(n))[:32], "text_sha256": sha256(str(n % 7)), "metadata": json.dumps({"n": n, "of": "é\n" * n})} for n in rows]
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_the_digest_is_that_of_the_sorted_rows(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reordered, "_RUN_BYTES", 2000)
+    monkeypatch.setattr(reordered, "_BYTES_IN_MEMORY", 5000)
+    rows = _digested(count)
+    wanted = _reference(rows)
+    schema = pa.schema([(name, pa.string()) for name in ("chunk_id", "text_sha256", "metadata")])
+    table = pa.Table.from_pylist(rows, schema=schema)
+    write_table(tmp_path / "chunks.parquet", table)
+    assert digest_of(table, "f") == digest_of(batches_of(tmp_path / "chunks.parquet", rows=17), "f", scratch=tmp_path) == wanted
+    assert [path.name for path in tmp_path.iterdir()] == ["chunks.parquet"]
+
+
+def _reference(rows: list[dict[str, Any]]) -> str:
+    digest = hashlib.sha256(f"{len(rows)} f\n".encode())
+    for row in sorted(rows, key=lambda row: str(row["chunk_id"])):
+        digest.update("\n".join([row["chunk_id"], row["text_sha256"], row["metadata"]]).encode())
+    return digest.hexdigest()
+
+
+def test_parameters_are_derived_of_all_batches(tmp_path: Path) -> None:
+    rows = [{**row, "metadata": json.dumps({"language": ["en", "de", None][n % 3]})} for n, row in enumerate(_digested(50))]
+    write_table(tmp_path / "chunks.parquet", pa.Table.from_pylist(rows))
+    derived = derive(tmp_path / "chunks.parquet", Embed(), known={"en": 0.5, "de": 0.25, "": 1.0})
+    assert (derived.language_fit, derived.repeats) == ({"en": 0.5, "de": 0.25, "": 1.0}, 8)
+    assert most_repeats(pa.chunked_array([], pa.string())) == 0
