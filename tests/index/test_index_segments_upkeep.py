@@ -19,7 +19,7 @@ from almanac.schemas.manifest import Manifest, SegmentUse
 from tests.index import making
 from tests.index.conftest import INFO
 
-SIZE = 5  # chunks of a segment
+LIMIT = 2  # `index.segment`: a full build divides 12 chunks into three segments
 FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(12)}
 SECOND = {url: text for url, text in FIRST.items() if url != "http://shop/7"} | {"http://shop/1": "text of page 1, mended", "http://shop/new": "a new page"}
 
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = DataDir(tmp_path_factory.mktemp("made"))
     with making.without_children():
         for version, texts, parent in (("v0001", FIRST, None), ("v0002", SECOND, "v0001")):
-            making.make_segmented(data, "shop", version, texts, size=SIZE, parent=parent)
+            making.make_segmented(data, "shop", version, texts, limit=LIMIT, parent=parent)
             publish(data.index("shop"), version)
     return data.root
 
@@ -74,7 +74,7 @@ def _flip(path: Path, place: int = 100) -> None:
 
 def test_a_version_of_segments_shares_them_and_is_intact(data: DataDir) -> None:
     first, second = _manifest(data, "v0001"), _manifest(data)
-    assert [(use.chunks, use.deleted) for use in second.segments] == [(5, 1), (5, 1), (2, 0), (2, 0)]
+    assert [(use.chunks, use.deleted) for use in second.segments] == [(4, 1), (4, 1), (4, 0), (2, 0)]
     assert [use.segment for use in second.segments][:3] == [use.segment for use in first.segments]
     assert _verified(data, "v0001") == _verified(data) == []
     assert verify_whole(_folder(data), second) == []
@@ -142,13 +142,13 @@ def test_a_composition_is_compared_with_the_table_that_it_was_made_of(data: Data
     assert ("row_missing", lacking) in composed(uses[:3])
     assert composed([*uses, uses[0]])[0][0] == "row_foreign"
     assert composed([uses[0].model_copy(update={"deleted": 2}), *uses[1:]])[0][0] == "row_missing"
-    assert composed([uses[0].model_copy(update={"chunks": 6}), *uses[1:]])[0] == ("digest_differs", "counts.chunks")
+    assert composed([uses[0].model_copy(update={"chunks": 5}), *uses[1:]])[0] == ("digest_differs", "counts.chunks")
     making.put_tables(data.processed("shop"), FIRST)
     assert {kind for kind, _ in composed(uses)} == {"row_missing", "row_foreign"}
 
 
 def test_a_chunk_that_is_live_twice_is_found(data: DataDir) -> None:
-    making.make_segmented(data, "shop", "v0003", {"http://shop/2": FIRST["http://shop/2"]}, size=SIZE)
+    making.make_segmented(data, "shop", "v0003", {"http://shop/2": FIRST["http://shop/2"]}, limit=LIMIT)
     twice = [*_manifest(data, "v0001").segments, *_manifest(data, "v0003").segments]
     manifest = _manifest(data, "v0001").model_copy(update={"segments": twice})
     found = verify_whole(_folder(data, "v0001"), manifest)
