@@ -10,7 +10,10 @@ import pytest
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
-from almanac.index.segments.deleted import deleted_file
+from almanac.index.lexical.deleted import write_deleted_terms
+from almanac.index.lexical.facts import LEXICAL
+from almanac.index.lexical.terms import TERMS, TermsFile
+from almanac.index.segments.deleted import deleted_file, deleted_terms_file
 from almanac.index.segments.store import SEGMENTS, segment_dir
 from almanac.index.verify.verifier import damaged_segments, verify_composition, verify_version, verify_whole
 from almanac.index.versions.publish import publish
@@ -130,6 +133,19 @@ def test_lists_of_deleted_rows_that_do_not_fit_are_found_by_both_verifications(d
     _DAMAGES[damage](data)
     assert composed() != []
     assert {problem.kind for problem in _verified(data)} - {"file_altered", "file_missing"} != set(), "not by its hash alone"
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "of other rows", "of more rows"])
+def test_statistics_of_deleted_terms_that_are_not_those_of_the_deleted_rows_are_found(data: DataDir, damage: str) -> None:
+    segment = _segment(data, 0)
+    path = _folder(data) / deleted_terms_file(segment.name)
+    if damage in ("gone", "empty"):
+        path.unlink() if damage == "gone" else path.write_bytes(b"")
+    else:
+        rows = np.array([2] if damage == "of other rows" else [1, 2], dtype=np.int64)
+        write_deleted_terms(path, TermsFile(segment / LEXICAL / TERMS, 4), rows)
+    found = {problem.kind for problem in _verified(data) if problem.where.startswith("deleted/")} - {"file_altered"}
+    assert found == {{"gone": "file_missing", "empty": "unreadable"}.get(damage, "row_altered")}
 
 
 def test_a_composition_is_compared_with_the_table_that_it_was_made_of(data: DataDir) -> None:
