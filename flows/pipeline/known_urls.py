@@ -10,9 +10,8 @@ import structlog
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
-from almanac.index.upkeep.rebuild import TABLES
-from almanac.index.upkeep.takedown import UrlContent, find_in_tables, urls_in_tables, versions_to_clean
-from almanac.index.versions.store import version_dir
+from almanac.index.upkeep.composition import TABLES
+from almanac.index.upkeep.url_content import UrlContent, find_in_tables, table_folders, urls_in_tables
 from almanac.schemas.errors import DamagedVersion
 from almanac.spiders.selecting.urls import canonical_url
 from almanac.spiders.store.raw import RawStore
@@ -23,8 +22,7 @@ _COMPARED = 2000  # URLs that a mistyped one is compared with
 
 
 def _table_folders(data: DataDir, kb: str) -> list[Path]:
-    index_dir = data.index(kb)
-    return [data.processed(kb), *(version_dir(index_dir, version) for version in versions_to_clean(index_dir))]
+    return [data.processed(kb), *table_folders(data.index(kb))]
 
 
 def names_of(data: DataDir, kb: str, url: str) -> set[str]:
@@ -43,7 +41,7 @@ def names_of(data: DataDir, kb: str, url: str) -> set[str]:
 
 
 def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
-    """Items and chunks with these URLs, in all versions and in the tables of the latest run."""
+    """Items and chunks with these URLs, in all versions, also in rows that they have deleted, and in the tables of the latest run."""
     found = UrlContent()
     for folder in _table_folders(data, kb):
         try:

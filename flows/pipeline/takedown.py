@@ -16,8 +16,11 @@ from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
 from almanac.flows.pipeline.results import is_results, write_results
 from almanac.flows.pipeline.state import change_state
+from almanac.index.segments.store import remove_unnamed_segments
+from almanac.index.upkeep.erase import forget_in_version
 from almanac.index.upkeep.prune import Needs
-from almanac.index.upkeep.takedown import Takedown, UrlContent, forget_in_tables, forget_in_version, note_takedown, takedowns, versions_to_clean
+from almanac.index.upkeep.takedown import Takedown, note_takedown, takedowns
+from almanac.index.upkeep.url_content import UrlContent, forget_in_tables, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import usable_pointer
@@ -100,6 +103,7 @@ def _erase_from_versions(
             if found.items or found.chunks:
                 cleaned.append(version)
                 log.info("forgotten", kb=kb, version=version, items=len(found.items), chunks=len(found.chunks))
+        remove_unnamed_segments(data.index(kb), at_once=True)  # what is left of them has the content
     return cleaned, erased, failures
 
 

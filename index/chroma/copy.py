@@ -1,4 +1,4 @@
-"""Copies a version's Chroma directory and lexical index. Files that the manifest lists are verified by their hash; nothing is shared with the original."""
+"""Copies the files of a version or segment. Those that its manifest lists are verified by their hash; nothing is shared with the original."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.lexical.facts import LEXICAL
 from almanac.schemas.errors import DamagedVersion, StorageError
 from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import Manifest, StoredFile
+from almanac.schemas.manifest import Sealed, StoredFile
 
 _BLOCK = 4 << 20
 # Errors by which copy_file_range reports that the file system or the kernel does not support it.
@@ -21,7 +21,7 @@ _NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EB
 _THE_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 
 
-def copy_chroma(source: Path, manifest: Manifest, target: Path) -> None:
+def copy_chroma(source: Path, manifest: Sealed, target: Path) -> None:
     """Copies the Chroma directory of the version in folder `source` into the folder `target`, also while readers have it open.
 
     Raises DamagedVersion where an index file differs from its hash in the manifest or the database cannot be read, StorageError where the disk fails.
@@ -36,7 +36,7 @@ def copy_chroma(source: Path, manifest: Manifest, target: Path) -> None:
             _copy_proven(source / stored.path, target / stored.path, stored)
 
 
-def copy_lexical(source: Path, manifest: Manifest, target: Path) -> None:
+def copy_lexical(source: Path, manifest: Sealed, target: Path) -> None:
     """Copies the lexical index of the version in folder `source` into the folder `target`.
 
     Raises DamagedVersion where a file is missing or differs from its hash in the manifest.
@@ -44,6 +44,14 @@ def copy_lexical(source: Path, manifest: Manifest, target: Path) -> None:
     (target / LEXICAL).mkdir()
     for stored in manifest.files:
         if stored.path.startswith(f"{LEXICAL}/"):
+            _copy_proven(source / stored.path, target / stored.path, stored)
+
+
+def copy_listed(source: Path, manifest: Sealed, target: Path) -> None:
+    """Copies all other files that the manifest of the folder `source` lists, such as tables and vectors, into the folder `target`. Raises as `copy_lexical`."""
+    for stored in manifest.files:
+        if not stored.path.startswith((f"{CHROMA}/", f"{LEXICAL}/")) and stored.path != PAGE_SUMS:
+            (target / stored.path).parent.mkdir(parents=True, exist_ok=True)
             _copy_proven(source / stored.path, target / stored.path, stored)
 
 
@@ -63,7 +71,7 @@ def copy_file(source: Path, target: Path) -> None:
             shutil.copyfileobj(reader, writer, _BLOCK)
 
 
-def _require_pages(source: Path, manifest: Manifest, copied: Path) -> None:
+def _require_pages(source: Path, manifest: Sealed, copied: Path) -> None:
     """Raises DamagedVersion unless the pages of the copied database match their checksums in the version's folder `source`."""
     sums = verified_file(source, manifest, PAGE_SUMS)
     try:
@@ -79,9 +87,9 @@ def _copy_proven(source: Path, target: Path, stored: StoredFile) -> None:
     try:
         copy_file(source, target)
     except FileNotFoundError as error:
-        raise DamagedVersion("an index file is missing", where=str(source)) from error
+        raise DamagedVersion("a file is missing", where=str(source)) from error
     if file_sha256(target) != stored.sha256:
-        raise DamagedVersion("an index file was altered", where=str(source))
+        raise DamagedVersion("a file was altered", where=str(source))
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -11,6 +11,7 @@ from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
 DELETED = "deleted"
+_HINT = "almanac rollback KB serves an older version; almanac run KB builds a new one"
 _NONE: RowNumbers = np.zeros(0, dtype=np.int64)
 
 
@@ -32,9 +33,9 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
     except FileNotFoundError:
         return _NONE
     except (OSError, ValueError, EOFError) as error:
-        raise DamagedVersion(f"the list of deleted rows cannot be read: {error}", where=str(path), hint="almanac rebuild KB VERSION makes it anew") from error
+        raise DamagedVersion(f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT) from error
     if found.ndim != 1 or found.dtype != np.int64:
-        raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint="almanac rebuild KB VERSION makes it anew")
+        raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint=_HINT)
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from almanac.core.durable import remove
+from almanac.core.durable import move, remove
 from almanac.index.versions.pins import remove_unless_pinned
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import FORMAT, Manifest, Segment
@@ -58,13 +58,14 @@ def discard_unfinished_segments(index_dir: Path) -> None:
             remove(folder)
 
 
-def remove_unnamed_segments(index_dir: Path) -> tuple[list[str], int]:
+def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[list[str], int]:
     """Removes the segments that no version names; returns their names and the bytes freed.
 
-    Versions that were replaced while a reader has them pinned count, too. Where a manifest cannot be read, nothing is removed. Only the holder of the
-    writer lock may call it.
+    Versions that were replaced while a reader has them pinned count, too, unless `at_once`: then what such a reader has pinned loses its name, and goes with
+    `discard_unfinished_segments` as soon as it is released. Where a manifest cannot be read, nothing is removed. Only the holder of the writer lock may call
+    it.
     """
-    named = _named(index_dir)
+    named = _named(index_dir, "v*" if at_once else "*")
     if named is None:
         return [], 0
     gone, freed = [], 0
@@ -74,13 +75,22 @@ def remove_unnamed_segments(index_dir: Path) -> tuple[list[str], int]:
             if remove_unless_pinned(folder):
                 gone.append(folder.name)
                 freed += size
+            elif at_once:
+                move(folder, _hidden(folder))
     return gone, freed
 
 
-def _named(index_dir: Path) -> set[str] | None:
-    """The segments that manifests name; None where a manifest cannot be read."""
+def _hidden(folder: Path) -> Path:
+    number = 1
+    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
+        number += 1
+    return found
+
+
+def _named(index_dir: Path, versions: str) -> set[str] | None:
+    """The segments that manifests name, of versions whose names match a pattern; None where a manifest cannot be read."""
     found: set[str] = set()
-    for path in (index_dir / "versions").glob("*/manifest.json"):
+    for path in (index_dir / "versions").glob(f"{versions}/manifest.json"):
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             if stored["format"] == FORMAT:

@@ -1,5 +1,6 @@
 """Promotion: copies a verified version, with its tables and vectors, from one data directory to another, such as from staging to production."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,18 +10,20 @@ from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, remove, sweep
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
-from almanac.index.chroma.copy import copy_chroma, copy_file, copy_lexical
-from almanac.index.upkeep.rebuild import TABLES
-from almanac.index.upkeep.takedown import find_in_tables, forgotten_urls
+from almanac.index.build.segments import is_intact, put_in_place, unused_folder
+from almanac.index.chroma.copy import copy_chroma, copy_lexical, copy_listed
+from almanac.index.segments.store import segment_dir, segment_in
+from almanac.index.upkeep.takedown import forgotten_urls
+from almanac.index.upkeep.url_content import find_in_version
 from almanac.index.vectors.keys import keys_in
-from almanac.index.vectors.matrix import MATRIX
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_version
+from almanac.index.verify.verifier import verify_folder, verify_version, verify_whole
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.pins import Pin
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
+from almanac.index.versions.seal import seal
 from almanac.index.versions.store import (
     discard_unfinished,
     list_versions,
@@ -33,8 +36,8 @@ from almanac.index.versions.store import (
     version_number,
 )
 from almanac.schemas.errors import DamagedVersion, GateRefused, UsageError
-from almanac.schemas.manifest import Manifest
-from almanac.schemas.reports import PromoteResult
+from almanac.schemas.manifest import Manifest, Sealed, Segment
+from almanac.schemas.reports import Problem, PromoteResult
 
 _PART = 500  # vectors in one part, as embedding writes them
 _log = structlog.get_logger("almanac.promote")
@@ -86,11 +89,16 @@ def _require_passed(manifest: Manifest, override: str | None, index_dir: Path) -
 
 
 def _require_whole(folder: Path, manifest: Manifest, data: DataDir) -> None:
-    if problems := verify_version(folder, manifest, data.vectors, manifest.embedder):
+    _require_none(verify_version(folder, manifest, data.vectors, manifest.embedder), manifest, folder)
+
+
+def _require_none(problems: Sequence[Problem], sealed: Manifest | Segment, folder: Path) -> None:
+    if problems:
+        version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
         raise DamagedVersion(
-            f"{manifest.version} differs from what it should be in {len(problems)} places; the first: {problems[0].kind} at {problems[0].where}",
+            f"{sealed.called} differs from what it should be in {len(problems)} places; the first: {problems[0].kind} at {problems[0].where}",
             where=str(folder),
-            hint=f"almanac verify KB {manifest.version} lists them; almanac rebuild KB {manifest.version} mends all but its tables",
+            hint=f"almanac verify KB {version} lists them; almanac rebuild KB {version} mends all but its tables",
         )
 
 
@@ -99,33 +107,62 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
     index_dir = target.index(manifest.kb)
     discard_unfinished(index_dir)
     sweep(target.vectors.glob(f"*/{TEMPORARY}"))
-    _refuse_forgotten(index_dir, pin.folder, manifest)
+    _refuse_forgotten(source, index_dir, pin.folder, manifest)
     there = _same_there(index_dir, manifest)
     if there is not None:
         _require_whole(version_dir(index_dir, there.version), there, target)
         return there.version
-    _copy_vectors(source, target, pin.folder, manifest)
+    _copy_segments(source, target, manifest, lease)
     folder = version_dir(index_dir, next_version(index_dir))
     new = _as_version_of(target, folder.name, manifest)
     try:
         folder.mkdir(parents=True)
-        for name in (*TABLES, MATRIX):
-            if (pin.folder / name).is_file():
-                copy_file(pin.folder / name, folder / name)
-        copy_chroma(pin.folder, manifest, folder)
-        copy_lexical(pin.folder, manifest, folder)
-        try:
-            _require_whole(folder, new, target)
-        except DamagedVersion:  # a part that was there already may have turned out to be damaged: it has been put aside by now
-            if not _copy_vectors(source, target, pin.folder, manifest):
-                raise
-            _require_whole(folder, new, target)
+        copy_listed(pin.folder, manifest, folder)
+        if manifest.segments:
+            _require_none(verify_whole(folder, new), new, folder)
+        else:
+            _copy_engines(source, target, pin.folder, new, manifest, folder)
     except BaseException:
         remove(folder)
         raise
     finish_version(index_dir, new, lease=lease)
     _log.info("promoted", kb=manifest.kb, version=manifest.version, to=str(folder))
     return folder.name
+
+
+def _copy_segments(source: DataDir, target: DataDir, manifest: Manifest, lease: Lease) -> None:
+    """Copies the segments that the target lacks or has damaged, with their vectors; each is verified, and sealed there."""
+    index_dir = target.index(manifest.kb)
+    for use in manifest.segments:
+        if is_intact(index_dir, use.segment):
+            continue
+        pin = Pin(segment_dir(source.index(manifest.kb), use.segment))
+        beside = unused_folder(index_dir, "promoted")
+        try:
+            segment = segment_in(pin.folder)
+            copied = segment.model_copy(update={"files": []})
+            copy_listed(pin.folder, segment, beside)
+            _copy_engines(source, target, pin.folder, copied, segment, beside)
+            seal(beside, copied, lease=lease)
+            put_in_place(index_dir, use.segment, beside)
+        except BaseException:
+            if beside.is_dir():
+                remove(beside)
+            raise
+        finally:
+            pin.close()
+
+
+def _copy_engines(source: DataDir, target: DataDir, origin: Path, new: Manifest | Segment, listed: Sealed, folder: Path) -> None:
+    """Copies Chroma's directory, the lexical index and the vectors of the tables in `folder`, then verifies the folder. `listed` has the files of `origin`."""
+    _copy_vectors(source, target, origin, listed)
+    copy_chroma(origin, listed, folder)
+    copy_lexical(origin, listed, folder)
+    problems = verify_folder(folder, new, target.vectors)
+    # A part that was there already may have turned out to be damaged: it has been put aside by now.
+    if problems and _copy_vectors(source, target, origin, listed):
+        problems = verify_folder(folder, new, target.vectors)
+    _require_none(problems, new, folder)
 
 
 def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
@@ -152,10 +189,13 @@ def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
     )
 
 
-def _refuse_forgotten(index_dir: Path, folder: Path, manifest: Manifest) -> None:
-    """Raises UsageError where the version contains items that were taken down in the target: a promotion must not bring them back."""
+def _refuse_forgotten(source: DataDir, index_dir: Path, folder: Path, manifest: Manifest) -> None:
+    """Raises UsageError where the version contains items that were taken down in the target: a promotion must not bring them back.
+
+    Rows that it has deleted count, since its segments still have them.
+    """
     forgotten = forgotten_urls(index_dir)
-    found = find_in_tables(folder, forgotten) if forgotten else None
+    found = find_in_version(source.index(manifest.kb), folder, manifest, forgotten) if forgotten else None
     if found is not None and found.items:
         raise UsageError(
             f"{manifest.version} holds {len(found.items)} items that were taken down there; the first: {min(found.items)[1]}",
@@ -164,8 +204,8 @@ def _refuse_forgotten(index_dir: Path, folder: Path, manifest: Manifest) -> None
         )
 
 
-def _copy_vectors(source: DataDir, target: DataDir, folder: Path, manifest: Manifest) -> int:
-    """Copies the vectors that the version needs and the target lacks; returns their number."""
+def _copy_vectors(source: DataDir, target: DataDir, folder: Path, manifest: Sealed) -> int:
+    """Copies the vectors that the tables in `folder` need and the target lacks; returns their number."""
     ours, theirs = VectorStore(source.vectors, manifest.embedder), VectorStore(target.vectors, manifest.embedder)
     column = keys_in(folder / CHUNKS)
     absent = theirs.absent(column)

@@ -1,4 +1,4 @@
-"""Retention: removes versions beyond the declared number, and vectors that no remaining version or run needs."""
+"""Retention: removes versions beyond the declared number, segments that no version names any more, and vectors that no remaining version or run needs."""
 
 import json
 import time
@@ -12,6 +12,7 @@ import structlog
 from almanac.core.digests import Digests, DigestSet, digests_of
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
+from almanac.index.segments.store import remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
@@ -29,7 +30,7 @@ _log = structlog.get_logger("almanac.prune")
 
 
 def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[str] = (), lease: Lease | None = None) -> PruneResult:
-    """Applies the declared retention to versions, then to vectors; returns what was removed.
+    """Applies the declared retention to versions, then to segments and vectors; returns what was removed.
 
     The caller has the writer lock and must not be inside `vectors_in_use`: while any process of any knowledge base is, no vectors are removed.
 
@@ -53,6 +54,9 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
                 result.bytes += size
             else:
                 result.held.append(version)
+    if lease:
+        lease.require_held()
+    result.bytes += remove_unnamed_segments(index_dir)[1]
     with vectors_unused(data.vectors) as unused:
         if unused:
             limit = time.time() - declaration.retention.vectors_days * _DAY_S

@@ -1,35 +1,34 @@
-"""Rebuilds a version's Chroma directory, lexical index and matrix from its tables and the vector store.
+"""Rebuilds a version's Chroma directory, lexical index and matrix from its tables and the vector store; of a version of segments, those that are damaged.
 
-The new folder is built beside the version and exchanged with it in one atomic step.
+Each folder is built beside the one that it replaces and exchanged with it in one atomic step.
 """
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from almanac.core.durable import exchange, remove
+from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
+from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.upkeep.composition import TABLES, hidden_folder, read_deletions, recompose
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_version
+from almanac.index.verify.verifier import verify_folder, verify_segment, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.seal import seal
-from almanac.index.versions.store import manifest_in, read_manifest, version_dir
+from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Manifest, Sealed, Segment
 from almanac.schemas.reports import RebuildResult
 
-TABLES = (CHUNKS, RECORDS, DOCUMENTS)
-_Progress = Callable[[int, int], None]
 
-
-def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None) -> RebuildResult:
-    """Repairs any damage to a version except to its tables. Nothing is embedded; digest and tables stay the same.
+def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> RebuildResult:
+    """Repairs any damage to a version except to its tables and lists of deleted rows. Nothing is embedded; digest and tables stay the same.
 
     Vectors that the vector store has lost are taken from the version itself.
 
@@ -46,43 +45,79 @@ def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease:
     """
     started = time.perf_counter()
     manifest = read_manifest(index_dir, version)
-    require_tables(version_dir(index_dir, version), manifest)
-    replace_version(index_dir, manifest, version_dir(index_dir, version), vectors_root, lease=lease, on_progress=on_progress)
+    if manifest.segments:
+        rebuild_segments(index_dir, manifest, vectors_root, lease=lease, on_progress=on_progress)
+    else:
+        require_tables(version_dir(index_dir, version), manifest)
+        replace_version(index_dir, manifest, version_dir(index_dir, version), vectors_root, lease=lease, on_progress=on_progress)
     seconds = round(time.perf_counter() - started, 3)
     return RebuildResult(kb=manifest.kb, version=version, digest=manifest.digest, chunks=manifest.counts.chunks, seconds=seconds)
 
 
+def rebuild_segments(index_dir: Path, manifest: Manifest, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> None:
+    """Rebuilds the damaged segments of a version; all of them where nothing at all is damaged. Then the version's own files are written anew.
+
+    Arguments and errors as `rebuild_version`. What other versions share of these segments is mended with them.
+    """
+    folder, names = version_dir(index_dir, manifest.version), [use.segment for use in manifest.segments]
+    deletions = read_deletions(folder, manifest)
+    damaged = [name for name in names if verify_segment(index_dir, name, vectors_root, manifest.embedder)]
+    if not damaged and not verify_whole(folder, manifest):
+        damaged = names
+    segments = {name: read_segment(index_dir, name) for name in damaged}
+    for name, segment in segments.items():
+        require_tables(segment_dir(index_dir, name), segment)
+    total, done = sum(segment.counts.chunks for segment in segments.values()), 0
+    for name, segment in segments.items():
+
+        def report(rows: int, _: int, before: int = done) -> None:
+            on_progress(before + rows, total)
+
+        place = segment_dir(index_dir, name)
+        _replace(place, segment, segment, place, vectors_root, lease, report)
+        done += segment.counts.chunks
+    recompose(index_dir, manifest, deletions, lease=lease)
+
+
 def replace_version(
-    index_dir: Path, manifest: Manifest, tables: Path, vectors_root: Path, *, lease: Lease | None = None, on_progress: _Progress | None = None
+    index_dir: Path, manifest: Manifest, tables: Path, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore
 ) -> None:
     """Builds a version for `manifest` from the tables in the folder `tables`, verifies it and exchanges it with the existing version of that name.
 
     Raises DamagedVersion where the build or its verification fails; the existing version then stays in place.
     """
-    folder = version_dir(index_dir, manifest.version)
+    _replace(version_dir(index_dir, manifest.version), read_manifest(index_dir, manifest.version), manifest, tables, vectors_root, lease, on_progress)
+
+
+def _replace(folder: Path, before: Sealed, sealed: Manifest | Segment, tables: Path, vectors_root: Path, lease: Lease | None, on_progress: OnProgress) -> None:
+    """Builds a folder anew as `sealed` says, and exchanges it. `before` is the present manifest of `folder`, from which lost vectors are restored."""
     beside = hidden_folder(folder)
     given = {name: tables / name for name in TABLES if (tables / name).is_file()}
     job = BuildJob(
         version_dir=beside,
-        kb=manifest.kb,
-        collection=manifest.collection,
-        language=manifest.language,
+        kb=sealed.kb,
+        collection=sealed.collection,
+        language=sealed.language,
         chunks=given[CHUNKS],
         records=given.get(RECORDS),
         documents=given.get(DOCUMENTS),
         vectors_root=vectors_root,
-        embedder=manifest.embedder,
+        embedder=sealed.embedder,
     )
+
+    def restore() -> int:
+        return restore_vectors(VectorStore(vectors_root, sealed.embedder), keys_in(job.chunks), folder, before)
+
     try:
         try:
-            _restore(job, folder)
-            _build_beside(job, manifest, lease, on_progress)
+            restore()
+            _build_beside(job, sealed, lease, on_progress)
         except DamagedVersion:
             # Reading the vectors may have shown that a part is damaged: it has been put aside by now.
-            if not _restore(job, folder):
+            if not restore():
                 raise
             remove(beside)
-            _build_beside(job, manifest, lease, on_progress)
+            _build_beside(job, sealed, lease, on_progress)
         exchange(beside, folder)
     except BaseException:
         if beside.is_dir():
@@ -91,29 +126,23 @@ def replace_version(
     remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
 
 
-def _restore(job: BuildJob, folder: Path) -> int:
-    """Restores the vectors that the job needs and only the version in `folder` has; returns their number."""
-    manifest = manifest_in(folder, folder.parent.parent, folder.name)
-    return restore_vectors(VectorStore(job.vectors_root, job.embedder), keys_in(job.chunks), folder, manifest)
-
-
-def _build_beside(job: BuildJob, manifest: Manifest, lease: Lease | None, on_progress: _Progress | None) -> None:
-    version = manifest.version
+def _build_beside(job: BuildJob, sealed: Manifest | Segment, lease: Lease | None, on_progress: OnProgress) -> None:
+    version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
     try:
         facts = build_version(job, on_progress=on_progress)
-        built = manifest.model_copy(update={"files": [], "lineage": {**manifest.lineage, "build": facts.model_dump()}})
-        if problems := verify_version(job.version_dir, built, job.vectors_root, manifest.embedder):
+        built = sealed.model_copy(update={"files": [], "lineage": {**sealed.lineage, "build": facts.model_dump()}})
+        if problems := verify_folder(job.version_dir, built, job.vectors_root):
             raise DamagedVersion(f"{problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more", where=str(job.version_dir))
     except DamagedVersion as error:
         raise DamagedVersion(
-            f"{version} cannot be built again: {error.message}",
+            f"{sealed.called} cannot be built again: {error.message}",
             where=error.where,
             hint=f"almanac verify KB {version} lists what is missing or altered; almanac run KB builds a new version, and embeds what that one needs",
         ) from error
     seal(job.version_dir, built, lease=lease)
 
 
-def require_tables(folder: Path, manifest: Manifest) -> None:
+def require_tables(folder: Path, manifest: Sealed) -> None:
     """Raises DamagedVersion unless the SHA-256 of each table matches the manifest."""
     for stored in manifest.files:
         if stored.path not in TABLES:
@@ -122,15 +151,7 @@ def require_tables(folder: Path, manifest: Manifest) -> None:
         found = file_sha256(path) if path.is_file() else None
         if found != stored.sha256:
             raise DamagedVersion(
-                f"{stored.path} of {manifest.version} {'was altered' if found else 'is missing'}, and a version is made from its tables",
+                f"{stored.path} of {manifest.called} {'was altered' if found else 'is missing'}, and a version is made from its tables",
                 where=str(path),
                 hint="almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the file back from a backup",
             )
-
-
-def hidden_folder(folder: Path) -> Path:
-    """Returns an unused hidden path beside a version's folder; leftovers there are removed by the next writer."""
-    number = 1
-    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
-        number += 1
-    return found

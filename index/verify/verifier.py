@@ -10,7 +10,7 @@ from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.verify.jobs import CompositionJob, VerifyJob
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import EmbedderInfo, Manifest, SegmentUse
+from almanac.schemas.manifest import EmbedderInfo, Manifest, Segment, SegmentUse
 from almanac.schemas.reports import Problem
 
 _JOB: TypeAdapter[VerifyJob | CompositionJob] = TypeAdapter(VerifyJob | CompositionJob)
@@ -57,6 +57,11 @@ def verify_segment(index_dir: Path, name: str, vectors_root: Path, embedder: Emb
         kind = "unreadable" if (folder / SEGMENT).is_file() else "file_missing"
         return [Problem(kind=kind, where=f"{inside}{SEGMENT}", found=error.message, expected=None)]
     return _problems_of(VerifyJob(version_dir=folder, manifest=segment, vectors_root=vectors_root.absolute(), embedder=embedder, inside=inside))
+
+
+def verify_folder(folder: Path, sealed: Manifest | Segment, vectors_root: Path) -> list[Problem]:
+    """Returns the problems of a folder that is built as a single segment, and not sealed yet."""
+    return _problems_of(VerifyJob(version_dir=folder.absolute(), manifest=sealed, vectors_root=vectors_root.absolute(), embedder=sealed.embedder))
 
 
 def verify_whole(version_dir: Path, manifest: Manifest) -> list[Problem]:

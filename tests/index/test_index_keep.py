@@ -16,10 +16,12 @@ from almanac.core.durable import watched
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.index.reader import OpenVersion
+from almanac.index.upkeep.erase import forget_in_version
 from almanac.index.upkeep.promote import promote_version
 from almanac.index.upkeep.prune import prune
 from almanac.index.upkeep.rebuild import rebuild_version
-from almanac.index.upkeep.takedown import Takedown, find_in_tables, forget_in_version, forgotten_urls, note_takedown
+from almanac.index.upkeep.takedown import Takedown, forgotten_urls, note_takedown
+from almanac.index.upkeep.url_content import find_in_tables
 from almanac.index.vectors.matrix import MATRIX
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore

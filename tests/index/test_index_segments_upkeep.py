@@ -6,18 +6,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
+from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import deleted_file, deleted_terms_file
-from almanac.index.segments.store import SEGMENTS, segment_dir
+from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
+from almanac.index.upkeep.erase import forget_in_version
+from almanac.index.upkeep.promote import promote_version
+from almanac.index.upkeep.prune import prune
+from almanac.index.upkeep.rebuild import rebuild_version
+from almanac.index.upkeep.takedown import Takedown, note_takedown
+from almanac.index.upkeep.url_content import UrlContent
 from almanac.index.verify.verifier import damaged_segments, verify_composition, verify_version, verify_whole
+from almanac.index.versions.pins import Pin
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.versions.store import discard_unfinished, pin_version, read_manifest, version_dir
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import DamagedVersion, UsageError
 from almanac.schemas.manifest import Manifest, SegmentUse
 from tests.index import making
 from tests.index.conftest import INFO
@@ -176,3 +188,191 @@ def test_a_sealed_segment_is_trusted_until_its_files_are_touched(data: DataDir) 
     assert verify_whole(_folder(data), _manifest(data)) == []
     _flip(matrix, -1)
     assert damaged_segments(verify_whole(_folder(data), _manifest(data))) == [matrix.parent.name]
+
+
+# rebuild
+
+
+def _made(data: DataDir, version: str = "v0002") -> list[int]:
+    """When each segment was sealed, in nanoseconds."""
+    return [(_segment(data, number, version) / "segment.json").stat().st_mtime_ns for number in range(len(_manifest(data, version).segments))]
+
+
+def test_rebuild_makes_only_damaged_segments_anew_and_mends_them_for_all_versions(data: DataDir) -> None:
+    before, made, folder = _manifest(data), _made(data), _folder(data).stat().st_ino
+    _flip(_segment(data, 1) / "vectors.npy", -1)
+    shutil.rmtree(_segment(data, 3) / "chroma")
+    result = rebuild_version(data.index("shop"), "v0002", data.vectors)
+    assert (result.digest, result.chunks, result.embedded) == (before.digest, len(SECOND), 0)
+    assert [old == new for old, new in zip(made, _made(data), strict=True)] == [True, False, True, False]
+    assert _folder(data).stat().st_ino != folder, "readers see by it that there is something new"
+    assert _verified(data) == _verified(data, "v0001") == []
+    assert _manifest(data).segments == before.segments
+
+
+def test_rebuild_of_an_intact_version_makes_all_segments_anew(data: DataDir) -> None:
+    made = _made(data)
+    rebuild_version(data.index("shop"), "v0002", data.vectors)
+    assert not set(made) & set(_made(data))
+    assert _verified(data) == []
+
+
+def test_rebuild_writes_lost_statistics_anew_and_leaves_intact_segments(data: DataDir) -> None:
+    made = _made(data)
+    (_folder(data) / deleted_terms_file(_segment(data, 0).name)).unlink()
+    rebuild_version(data.index("shop"), "v0002", data.vectors)
+    assert (_made(data), _verified(data)) == (made, [])
+
+
+def test_what_nothing_else_says_cannot_be_rebuilt(data: DataDir) -> None:
+    path = _list(data)
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(DamagedVersion, match="nothing else says which rows it has deleted"):
+        rebuild_version(data.index("shop"), "v0002", data.vectors)
+    path.write_bytes(content)
+    table = _segment(data, 1) / CHUNKS
+    _flip(table)
+    with pytest.raises(DamagedVersion, match=rf"chunks\.parquet of segment {table.parent.name} was altered"):
+        rebuild_version(data.index("shop"), "v0002", data.vectors)
+    shutil.rmtree(table.parent)
+    with pytest.raises(DamagedVersion, match="a segment is missing"):
+        rebuild_version(data.index("shop"), "v0002", data.vectors)
+    assert _left(data) == []
+
+
+def _left(data: DataDir) -> list[str]:
+    """What only an interrupted command leaves."""
+    return [path.name for kind in ("versions", SEGMENTS) for path in (data.index("shop") / kind).glob(".*")]
+
+
+def test_rebuild_takes_vectors_that_the_store_has_lost_from_the_segments(data: DataDir) -> None:
+    for part in data.vectors.glob("*/*.parquet"):
+        part.unlink()
+    assert _verified(data) != []
+    rebuild_version(data.index("shop"), "v0002", data.vectors)
+    assert _verified(data) == _verified(data, "v0001") == []
+
+
+# forget
+
+
+def _forget(data: DataDir, version: str, *urls: str) -> UrlContent:
+    takedown = Takedown(url=urls[0], urls=list(urls), at=making.AT)
+    found = forget_in_version(data.index("shop"), version, takedown, data.vectors, Embed())
+    remove_unnamed_segments(data.index("shop"), at_once=True)
+    return found
+
+
+def _bytes_of(data: DataDir) -> bytes:
+    """Everything below the index, tables as they are read."""
+    files = [path for path in data.index("shop").rglob("*") if path.is_file()]
+    return b"".join(str(pq.read_table(path).to_pydict()).encode() if path.suffix == ".parquet" else path.read_bytes() for path in files)
+
+
+def test_forgetting_makes_the_segments_that_never_had_the_page_once_for_all_versions(data: DataDir, tmp_path: Path) -> None:
+    url, before = "http://shop/2", [use.segment for use in _manifest(data).segments]
+    found = _forget(data, "v0002", url)
+    assert (found.items, len(found.chunks)) == ({("pages", url)}, 1)
+    with_secret = segment_dir(data.index("shop"), before[0])
+    assert with_secret.is_dir(), "another version has it"
+    made = _segment(data, 0).stat().st_ino
+    _forget(data, "v0001", url)
+    assert not with_secret.exists()
+    assert _segment(data, 0, "v0001").stat().st_ino == made
+    for version, texts in (("v0001", FIRST), ("v0002", SECOND)):
+        left = {key: text for key, text in texts.items() if key != url}
+        expected = making.make_segmented(DataDir(tmp_path / version), "shop", "v0001", left, limit=LIMIT)
+        manifest = _manifest(data, version)
+        assert (manifest.digest, manifest.counts, manifest.derived.repeats) == (expected.digest, expected.counts, expected.derived.repeats)
+        assert manifest.lineage["forgotten"] == [{"url": url, "at": making.AT, "items": 1, "chunks": 1}]
+        assert _verified(data, version) == []
+    assert [(use.chunks, use.deleted) for use in _manifest(data).segments] == [(3, 1), (4, 1), (4, 0), (2, 0)]
+    assert [use.segment for use in _manifest(data).segments][1:] == before[1:]
+    content = _bytes_of(data)
+    assert b"text of page 3" in content
+    assert b"text of page 2" not in content
+    assert not _forget(data, "v0002", url).items
+
+
+def test_a_page_that_a_version_has_deleted_already_is_erased_from_its_segments_too(data: DataDir) -> None:
+    digest = _manifest(data).digest
+    for version in ("v0002", "v0001"):
+        assert len(_forget(data, version, "http://shop/7").chunks) == 1
+    assert _manifest(data).digest == digest, "it did not have the page"
+    assert [(use.chunks, use.deleted) for use in _manifest(data).segments] == [(4, 1), (3, 0), (4, 0), (2, 0)]
+    assert _verified(data) == _verified(data, "v0001") == []
+    assert b"text of page 7" not in _bytes_of(data)
+    assert _left(data) == []
+
+
+def test_segments_of_which_nothing_is_left_are_left_out_but_for_the_last(data: DataDir) -> None:
+    _forget(data, "v0002", *[url for url in SECOND if url != "http://shop/3"], "http://shop/7")
+    assert [(use.chunks, use.deleted) for use in _manifest(data).segments] == [(1, 0)]
+    assert _verified(data) == []
+    _forget(data, "v0002", "http://shop/3")
+    assert (_manifest(data).counts.chunks, len(_manifest(data).segments), _verified(data)) == (0, 1, [])
+
+
+def test_a_segment_that_is_read_meanwhile_goes_as_soon_as_it_is_not(data: DataDir) -> None:
+    pin = Pin(_segment(data, 1))
+    for version in ("v0002", "v0001"):
+        _forget(data, version, "http://shop/7")
+    assert (pin.folder / CHUNKS).is_file()
+    discard_unfinished(data.index("shop"))
+    assert len(_left(data)) == 1
+    pin.close()
+    discard_unfinished(data.index("shop"))
+    assert _left(data) == []
+    assert b"text of page 7" not in _bytes_of(data)
+
+
+def test_urls_are_known_of_rows_that_every_version_has_deleted(data: DataDir) -> None:
+    shutil.rmtree(_folder(data, "v0001"))
+    found = find_items(data, "shop", ["http://shop/7"])
+    assert (found.items, len(found.keys), found.is_whole) == ({("pages", "http://shop/7")}, 1, True)
+    assert "http://shop/7" in set(known_urls(data, "shop"))
+    shutil.rmtree(_segment(data, 2))
+    assert not find_items(data, "shop", ["http://shop/7"]).is_whole
+
+
+# prune and promote
+
+
+def _declaration(**values: Any) -> Declaration:
+    return Declaration.model_validate({"name": "shop", "sources": [{"name": "pages", "kind": "files", "glob": "*.md"}], **values})
+
+
+def test_segments_go_with_the_last_version_that_names_them(data: DataDir) -> None:
+    making.make_segmented(data, "shop", "v0003", SECOND, limit=LIMIT)
+    publish(data.index("shop"), "v0003")
+    shared, sizes = [_segment(data, number) for number in range(3)], []
+    for version in ("v0004", "v0005"):
+        making.make_segmented(data, "shop", version, SECOND, limit=LIMIT, parent="v0003")
+    publish(data.index("shop"), "v0005")
+    before = sorted(path.name for path in (data.index("shop") / SEGMENTS).iterdir())
+    pin = pin_version(data.index("shop"), "v0002")
+    result = prune(data, _declaration(retention={"versions": 3}))
+    assert (result.versions, result.held) == (["v0001"], ["v0002"])
+    assert sorted(path.name for path in (data.index("shop") / SEGMENTS).iterdir()) == before
+    pin.close()
+    sizes = [sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for folder in [*shared, _segment(data, 3)]]
+    assert prune(data, _declaration(retention={"versions": 3})).bytes > sum(sizes)
+    assert not any(folder.exists() for folder in shared)
+    assert _verified(data, "v0005") == []
+
+
+def test_a_promotion_copies_the_segments_that_are_not_there_yet(data: DataDir, tmp_path: Path) -> None:
+    target = DataDir(tmp_path / "production")
+    first = promote_version(data, target, "shop", "v0001")
+    inodes = {path.name: path.stat().st_ino for path in (target.index("shop") / SEGMENTS).iterdir()}
+    second = promote_version(data, target, "shop", "v0002")
+    assert (first.promoted, second.promoted, second.published) == ("v0001", "v0002", True)
+    assert {name: (target.index("shop") / SEGMENTS / name).stat().st_ino for name in inodes} == inodes
+    assert _verified(target, "v0001") == _verified(target) == []
+    assert [use.segment for use in _manifest(target).segments] == [use.segment for use in _manifest(data).segments]
+    assert promote_version(data, target, "shop", "v0002").promoted == "v0002"
+    assert _left(target) == []
+    note_takedown(target.index("shop"), Takedown(url="http://shop/7", urls=["http://shop/7"], at=making.AT))
+    with pytest.raises(UsageError, match="taken down there"):
+        promote_version(data, DataDir(tmp_path / "production"), "shop", "v0002")

@@ -1,0 +1,90 @@
+"""The own folder of a version of segments, which has its lists of deleted rows: read with a check, and replaced in one step."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from almanac.core.durable import exchange, remove
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.index.build.segments import write_deletions
+from almanac.index.segments.deleted import DELETED, deleted_rows
+from almanac.index.segments.tables import VersionTables
+from almanac.index.vectors.keys import RowNumbers
+from almanac.index.verify.verifier import verify_whole
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.pins import remove_unless_pinned
+from almanac.index.versions.seal import seal
+from almanac.index.versions.store import version_dir
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.hashing import file_sha256
+from almanac.schemas.manifest import Manifest
+
+TABLES = (CHUNKS, RECORDS, DOCUMENTS)
+Deletions = Mapping[str, Mapping[str, RowNumbers]]  # segment → table → row numbers, ascending
+
+
+def read_deletions(folder: Path, manifest: Manifest) -> Deletions:
+    """Returns the rows of its segments that the version in `folder` has deleted. Raises DamagedVersion where a list is missing or was altered.
+
+    Nothing else says which rows they are.
+    """
+    for stored in manifest.files:
+        path = folder / stored.path
+        if path.suffix == ".npy" and stored.path.startswith(f"{DELETED}/") and (not path.is_file() or file_sha256(path) != stored.sha256):
+            raise DamagedVersion(
+                f"{stored.path} of {manifest.version} {'was altered' if path.is_file() else 'is missing'}, and nothing else says which rows it has deleted",
+                where=str(path),
+                hint="almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the file back from a backup",
+            )
+    return {use.segment: {table: deleted_rows(folder, use.segment, table) for table in TABLES} for use in manifest.segments}
+
+
+def recompose(
+    index_dir: Path,
+    manifest: Manifest,
+    deletions: Deletions,
+    *,
+    complete: Callable[[VersionTables], Manifest] | None = None,
+    lease: Lease | None = None,
+) -> Manifest:
+    """Writes the own folder of a version of segments anew, verifies the whole and exchanges the folder; returns the manifest.
+
+    Args:
+        index_dir: The knowledge base's index directory.
+        manifest: The version's manifest, with the segments that it is to have.
+        deletions: The deleted rows of each of these segments.
+        complete: Returns the manifest for the version's tables, where their content is another one.
+        lease: The writer's lock, checked before the manifest is written.
+
+    Raises DamagedVersion where the whole is not what the manifest says; the existing folder then stays in place.
+    """
+    folder = version_dir(index_dir, manifest.version)
+    beside = hidden_folder(folder)
+    try:
+        beside.mkdir()
+        for use in manifest.segments:
+            write_deletions(beside, index_dir, use.segment, deletions[use.segment])
+        composed = manifest.model_copy(update={"files": []})
+        if complete is not None:
+            composed = complete(VersionTables(index_dir, beside, composed))
+        if problems := verify_whole(beside, composed):
+            raise DamagedVersion(
+                f"{manifest.version} cannot be put together from its segments: {problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more",
+                where=str(folder),
+                hint=f"almanac verify KB {manifest.version} lists what is missing or altered; almanac run KB builds a new version",
+            )
+        sealed = seal(beside, composed, lease=lease)
+        exchange(beside, folder)
+    except BaseException:
+        if beside.is_dir():
+            remove(beside)
+        raise
+    remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
+    return sealed
+
+
+def hidden_folder(folder: Path) -> Path:
+    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer."""
+    number = 1
+    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
+        number += 1
+    return found

@@ -1,0 +1,181 @@
+"""Erases the content of takedowns from versions: from a version that is a single segment, and from the segments of others, also rows deleted there."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from almanac.core.durable import remove
+from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableWriter, batches_of, read_table
+from almanac.index.build.derived import derive
+from almanac.index.build.digest import digest_of
+from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_of, make_segments, stage_segment, unused_folder
+from almanac.index.embedding.model_folder import describe_embedder
+from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.segments.tables import VersionTables
+from almanac.index.upkeep.composition import TABLES, Deletions, hidden_folder, read_deletions, recompose
+from almanac.index.upkeep.rebuild import replace_version, require_tables
+from almanac.index.upkeep.takedown import Takedown
+from almanac.index.upkeep.url_content import UrlContent, find_in_tables, is_under, rest_of, rewrite
+from almanac.index.vectors.keys import RowNumbers, keys_in
+from almanac.index.vectors.restore import restore_vectors
+from almanac.index.vectors.store import VectorStore
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.store import read_manifest, version_dir
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import AlmanacError, OperationalError
+from almanac.schemas.manifest import Counts, Derived, Manifest, SegmentUse
+
+_DERIVED_FROM = ["chunk_id", "text_sha256", "metadata", "text"]
+
+
+def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, embed: Embed, *, lease: Lease | None = None) -> UrlContent:
+    """Replaces a version by one without the content of a takedown; returns that content. A version without such content is not touched.
+
+    The replacement is built in full, because Chroma's files retain deleted rows; of a version of segments, that is done for each segment that has such
+    content, once for all versions that share it, and also where the version has deleted it already. A version that becomes empty stays, and returns no hits.
+
+    Args:
+        index_dir: The knowledge base's index directory.
+        version: Name of the version.
+        takedown: The URLs to remove.
+        vectors_root: Folder of the vector store.
+        embed: The declared embedder, from whose tokenizer the parameters of search are derived anew where the version was built with it.
+        lease: The writer's lock.
+
+    Raises DamagedVersion where a table of the version, or of one of its segments, is damaged or a vector is missing.
+    """
+    folder, manifest = version_dir(index_dir, version), read_manifest(index_dir, version)
+    if manifest.segments:
+        return _forget_in_segments(index_dir, manifest, takedown, vectors_root, embed, lease=lease)
+    require_tables(folder, manifest)  # a table that is lost may have had the content, which Chroma's files then still have
+    found = find_in_tables(folder, takedown.urls)
+    if not found.items and not found.chunks:
+        return found
+    tables = hidden_folder(folder)
+    try:
+        rows = {name: rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()}
+        cleaned = manifest.model_copy(
+            update={
+                "digest": digest_of(batches_of(tables / CHUNKS), manifest.embedder.fingerprint, scratch=tables),
+                "derived": _derived_anew(tables / CHUNKS, manifest, embed),
+                "counts": Counts(records=rows.get(RECORDS, 0), documents=rows.get(DOCUMENTS, 0), chunks=rows[CHUNKS]),
+                "lineage": _with_takedown(manifest, takedown, found),
+            }
+        )
+        replace_version(index_dir, cleaned, tables, vectors_root, lease=lease)
+    finally:
+        if tables.is_dir():
+            remove(tables)
+    return found
+
+
+def _forget_in_segments(index_dir: Path, manifest: Manifest, takedown: Takedown, vectors_root: Path, embed: Embed, *, lease: Lease | None = None) -> UrlContent:
+    deletions = read_deletions(version_dir(index_dir, manifest.version), manifest)
+    found, affected = UrlContent(), []
+    for use in manifest.segments:
+        folder = segment_dir(index_dir, use.segment)
+        require_tables(folder, read_segment(index_dir, use.segment))
+        content = find_in_tables(folder, takedown.urls)
+        found.add(content)
+        affected += [use.segment] if content.items or content.chunks else []
+    if not affected:
+        return found
+    cleaned = _without_content(index_dir, manifest, affected, takedown, vectors_root, lease)
+    uses, rest = _renamed(index_dir, manifest, deletions, cleaned, takedown)
+
+    def complete(tables: VersionTables) -> Manifest:
+        counts = {name: sum(batch.num_rows for batch in tables.batches(name, ["source"])) for name in TABLES}
+        update = {
+            "digest": digest_of(partial(tables.batches, CHUNKS), manifest.embedder.fingerprint),
+            "derived": _derived_of(tables, manifest, embed),
+            "counts": Counts(records=counts[RECORDS], documents=counts[DOCUMENTS], chunks=counts[CHUNKS]),
+            "lineage": _with_takedown(manifest, takedown, found),
+        }
+        return tables.manifest.model_copy(update=update)
+
+    recompose(index_dir, manifest.model_copy(update={"segments": uses}), rest, complete=complete, lease=lease)
+    return found
+
+
+def _without_content(
+    index_dir: Path, manifest: Manifest, affected: list[str], takedown: Takedown, vectors_root: Path, lease: Lease | None
+) -> dict[str, StagedSegment]:
+    """Makes the segments that take the places of those affected, by the names of these. One that another version needed already is found."""
+    language, embedder = manifest.language, manifest.embedder
+    spec = SegmentSpec(kb=manifest.kb, collection=manifest.collection, language=language, embedder=embedder, vectors_root=vectors_root)
+    made: dict[str, StagedSegment] = {}
+    for name in affected:
+        folder = segment_dir(index_dir, name)
+        restore_vectors(VectorStore(vectors_root, embedder), keys_in(folder / CHUNKS), folder, read_segment(index_dir, name))
+        made[name] = stage_segment(index_dir, spec, {table: rest_of(folder / table, takedown.urls) for table in TABLES})
+    make_segments(index_dir, spec, list({one.name: one for one in made.values()}.values()), known_from=affected, lease=lease)
+    return made
+
+
+def _renamed(
+    index_dir: Path, manifest: Manifest, deletions: Deletions, cleaned: dict[str, StagedSegment], takedown: Takedown
+) -> tuple[list[SegmentUse], dict[str, dict[str, RowNumbers]]]:
+    """The segments of the version after the takedown, with their deleted rows; those of which nothing is live are left out, but for the last one."""
+    rest: dict[str, dict[str, RowNumbers]] = {}
+    counts: dict[str, Counts] = {}
+    for use in manifest.segments:
+        new = cleaned.get(use.segment)
+        name = use.segment if new is None else new.name
+        rows = {
+            table: deletions[use.segment][table]
+            if new is None
+            else _renumbered(segment_dir(index_dir, use.segment) / table, segment_dir(index_dir, name) / table, deletions[use.segment][table], takedown)
+            for table in TABLES
+        }
+        # Two segments may have become equal: a row of them is live if it was in either.
+        rest[name] = {table: np.intersect1d(rows[table], rest[name][table]) for table in TABLES} if name in rest else rows
+        counts[name] = read_segment(index_dir, name).counts
+    live = [name for name in rest if any(getattr(counts[name], field) > len(rest[name][table]) for field, table in _COUNTED)] or list(rest)[:1]
+    return [SegmentUse(segment=name, chunks=counts[name].chunks, deleted=len(rest[name][CHUNKS])) for name in live], {name: rest[name] for name in live}
+
+
+_COUNTED = (("chunks", CHUNKS), ("records", RECORDS), ("documents", DOCUMENTS))
+
+
+def _renumbered(before: Path, after: Path, deleted: RowNumbers, takedown: Takedown) -> RowNumbers:
+    """The numbers of deleted rows in the table that takes the place of another one, by what the rows are: their order may be another one."""
+    if not len(deleted):
+        return deleted
+    name = before.name
+    rows = read_table(before, [*KEYS[name], "url"]).take(pa.array(deleted))
+    kept = keys_of(rows.filter(pc.invert(is_under(rows.column("url"), takedown.urls))), name)
+    places = pc.index_in(kept, value_set=keys_of(read_table(after, list(KEYS[name])), name).combine_chunks())
+    if places.null_count:
+        raise OperationalError("a deleted row is lost in a segment without a takedown", where=str(after), hint="a defect: please report it")
+    numbers: RowNumbers = np.unique(places.to_numpy().astype(np.int64))
+    return numbers
+
+
+def _derived_of(tables: VersionTables, manifest: Manifest, embed: Embed) -> Derived:
+    """Parameters of search for what is left of a version of segments."""
+    folder = unused_folder(tables.index_dir, "derived")
+    try:
+        with TableWriter(folder / CHUNKS, pa.schema([CHUNK_SCHEMA.field(name) for name in _DERIVED_FROM])) as writer:
+            for batch in tables.batches(CHUNKS, _DERIVED_FROM):
+                writer.write(batch)
+        return _derived_anew(folder / CHUNKS, manifest, embed)
+    finally:
+        remove(folder)
+
+
+def _derived_anew(chunks: Path, manifest: Manifest, embed: Embed) -> Derived:
+    """Parameters of search for what is left of a version. Those of its languages stay as they are where the declared embedder is another one, or gone."""
+    try:
+        is_declared = describe_embedder(embed).fingerprint == manifest.embedder.fingerprint
+    except AlmanacError:
+        is_declared = False
+    return derive(chunks, embed, known=None if is_declared else manifest.derived.language_fit)
+
+
+def _with_takedown(manifest: Manifest, takedown: Takedown, found: UrlContent) -> dict[str, object]:
+    """The version's lineage, with what was erased."""
+    entry = {"url": takedown.url, "at": takedown.at, "items": len(found.items), "chunks": len(found.chunks)}
+    return {**manifest.lineage, "forgotten": [*manifest.lineage.get("forgotten", []), entry]}
