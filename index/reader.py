@@ -252,21 +252,7 @@ class OpenVersion:
 
     def row_of(self, chunk_id: str) -> int:
         """Number of a chunk's row, counted over all rows of all segments; -1 for an id that the version has not."""
-        row = self._remembered.get(chunk_id)
-        if row is None:
-            row = self._found(chunk_id)
-            self._remember([chunk_id], [row])
-        return row
-
-    def _found(self, chunk_id: str) -> int:
-        if not _may_be_id(chunk_id):
-            return _MISSING
-        with self._damage_as_error():
-            for part, (begin, _) in zip(self._segments, self._spans, strict=True):
-                row = part.rows.find_one(chunk_id.encode())
-                if row != _MISSING and (part.live is None or part.live[row]):
-                    return begin + row
-        return _MISSING
+        return int(self._locate([chunk_id])[0])
 
     def _locate(self, chunk_ids: Sequence[str]) -> RowNumbers:
         """Numbers of chunks' rows, as `row_of`, int64 (n,)."""

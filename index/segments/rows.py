@@ -6,6 +6,7 @@ of chunk ids, so that a row is found by bisection.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,7 @@ class MappedRows:
             ):
                 raise ValueError("an id is no chunk id")
             self._first_word[number] = (texts.address - whole.address) // 8
-        # The same for single ids: Python's own types are ten times as quick for these.
-        self._bytes, self._order = memoryview(whole), self._by_id.data
-        self._begins, self._bytes_begin = self._starts[:-1].tolist(), (8 * self._first_word).tolist()
+        self._begins = self._starts[:-1].tolist()
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -127,31 +126,25 @@ class MappedRows:
 
     def find(self, ids: _Ids) -> RowNumbers:
         """Returns the row number of each chunk id, int64 (n,), -1 for one that the segment has not. `ids` are bytes of 32 hex digits each."""
-        low, high = np.zeros(len(ids), dtype=np.int64), np.full(len(ids), len(self), dtype=np.int64)
-        if not len(ids) or not len(self):
-            return low + _MISSING
-        for _ in range(len(self).bit_length()):
-            middle = np.minimum((low + high) // 2, len(self) - 1)
-            is_before = (self._ids(self._by_id[middle].astype(np.int64)) < ids) & (low < high)
-            low, high = np.where(is_before, middle + 1, low), np.where(is_before | (low >= high), high, middle)
-        rows = self._by_id[np.minimum(low, len(self) - 1)].astype(np.int64)
-        return np.where(self._ids(rows) == ids, rows, _MISSING)
+        found = np.full(len(ids), _MISSING, dtype=np.int64)
+        if not len(self) or not len(ids):
+            return found
+        wanted = _beginnings(np.ascontiguousarray(ids).view(np.uint64)[::_WORDS])
+        places = np.searchsorted(self._begin_of_id, wanted)
+        left = np.arange(len(ids))
+        while len(left := left[places[left] < len(self)]) and len(left := left[self._begin_of_id[places[left]] == wanted[left]]):
+            rows = self._by_id[places[left]].astype(np.int64)
+            is_same = self._ids(rows) == ids[left]
+            found[left[is_same]] = rows[is_same]
+            left = left[~is_same]  # another id may begin alike
+            places[left] += 1
+        return found
 
-    def find_one(self, chunk_id: bytes) -> int:
-        """As `find`, for a single id: in 5 µs instead of 200."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self._id(self._order[middle]) < chunk_id:
-                low = middle + 1
-            else:
-                high = middle
-        return self._order[low] if low < len(self) and self._id(self._order[low]) == chunk_id else _MISSING
-
-    def _id(self, row: int) -> bytes:
-        part = bisect_right(self._begins, row) - 1
-        begin = self._bytes_begin[part] + ID_LENGTH * (row - self._begins[part])
-        return bytes(self._bytes[begin : begin + ID_LENGTH])
+    @cached_property
+    def _begin_of_id(self) -> npt.NDArray[np.uint64]:
+        """The first eight digits of each id, as a number, in the order of ids: NumPy bisects these a hundred times as quickly as ids."""
+        numbers = np.searchsorted(self._starts, self._by_id, side="right") - 1
+        return _beginnings(self._words[self._first_word[numbers] + _WORDS * (self._by_id - self._starts[numbers])])
 
     def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """Returns columns of one row."""
@@ -165,3 +158,8 @@ class MappedRows:
             columns = batch.select(list(names))
             mask = None if chosen is None else chosen[self._starts[number] : self._starts[number + 1]]
             yield columns if mask is None or mask.all() else columns.filter(pa.array(mask))
+
+
+def _beginnings(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Words of eight characters, as they lie in memory, as numbers of the same order."""
+    return words.view(">u8").astype(np.uint64)
