@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -440,7 +440,7 @@ class OpenVersion:
     def _spans(self) -> list[tuple[int, int]]:
         """First row of each segment and the one after its last, counted over all rows of all segments, deleted ones included."""
         ends = np.cumsum([0, *map(len, self._segments)]).tolist()
-        return list(zip(ends[:-1], ends[1:], strict=True))
+        return list(pairwise(ends))
 
     @cached_property
     def _begins(self) -> RowNumbers:

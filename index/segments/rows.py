@@ -23,6 +23,7 @@ BY_ID = "by_id.npy"
 ID_LENGTH = 32  # hex digits of a chunk id
 _MISSING = -1
 _BATCH = 64 << 20  # bytes of texts in one record batch, which is held in memory while it is written
+_READ = 2000  # rows read at a time
 _WORDS = ID_LENGTH // 8
 ROWS_SCHEMA = pa.schema(
     [(field.name, pa.large_string() if pa.types.is_string(field.type) else field.type) for field in CHUNK_SCHEMA if field.name != "embedded_text"]
@@ -51,7 +52,7 @@ def _fixed(ids: pa.LargeStringArray) -> _Ids:
 
 def _batches(chunks: Path) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.Table] = []
-    for batch in read_batches(chunks, ROWS_SCHEMA.names):
+    for batch in read_batches(chunks, ROWS_SCHEMA.names, rows=_READ):
         waiting.append(batch.select(ROWS_SCHEMA.names).cast(ROWS_SCHEMA))
         if sum(part.nbytes for part in waiting) >= _BATCH:
             yield _joined(waiting)
