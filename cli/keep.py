@@ -50,7 +50,10 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         print_json(found)
         return
     table = [
-        (r.version, r.state, _minute(r.created_at), _publication(r), r.counts.records, r.counts.documents, _chunks(r), r.digest[:8], _readers(index_dir, r.version))
+        (
+            r.version, r.state, _minute(r.created_at), _publication(r), r.counts.records, r.counts.documents, _chunks(r), r.digest[:8],
+            _readers(index_dir, r.version),
+        )  # fmt: skip
         for r in found.versions
     ]
     print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "digest", "read now"), table)
