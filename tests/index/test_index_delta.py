@@ -211,8 +211,8 @@ def _in_manifest(change: Callable[[dict[str, Any]], object]) -> Callable[[Path],
 
 
 NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
-    "index file flipped": (lambda folder: _flip(next(folder.rglob("data_level0.bin"))), "index file was altered", True),
-    "index file missing": (lambda folder: next(folder.rglob("link_lists.bin")).unlink(), "index file is missing", True),
+    "index file flipped": (lambda folder: _flip(next(folder.rglob("data_level0.bin"))), "data_level0.bin was altered|file was altered", True),
+    "index file missing": (lambda folder: next(folder.rglob("link_lists.bin")).unlink(), "file is missing", True),
     "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "database is missing", True),
     "database ruined": (lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999), "not a database", True),
     "database without its segments": (lambda folder: _execute(folder, "DROP TABLE segments"), "database was altered", True),
