@@ -15,6 +15,7 @@ from almanac.index.lexical.terms import prefix_of, prefixes_of
 
 K1, B = 1.2, 0.75
 _SPACE = 0x20
+_ROUNDING = 1 + 2e-5  # most that tantivy's sums of up to 128 terms in single precision are below the exact ones
 _PADDING = bytes(8)  # `prefixes_of` reads eight bytes at each term
 
 # The lengths that a byte stands for: up to 40 each, then in steps that double every eight values.
@@ -98,11 +99,14 @@ def length_norms(lengths: npt.NDArray[np.int64], average: float) -> npt.NDArray[
 
 
 def most_understated(longest: int, average: float, exact: float) -> float:
-    """Returns how many times a score with the average length `exact` can be the one with `average`, for rows of at most `longest` terms; at least 1.
+    """Returns how many times tantivy's score the exact one can be, for rows of at most `longest` terms.
 
-    A longer average makes rows shorter in comparison; a row that has a term once, and the most others, gains most.
+    Args:
+        longest: Number of terms of the longest row.
+        average: Mean number of terms of the rows that tantivy knows, deleted ones included.
+        exact: Mean number of terms of live rows. Where it is greater, rows are shorter in comparison: the longest one that has a term once gains most.
     """
     if exact <= average or not average:
-        return 1.0
+        return _ROUNDING
     length = np.array([longest])
-    return float(((1 + length_norms(length, average)) / (1 + length_norms(length, exact)))[0])
+    return _ROUNDING * float(((1 + length_norms(length, average)) / (1 + length_norms(length, exact)))[0])

@@ -1,8 +1,8 @@
 """Read access to a lexical index of one or several segments: BM25 search, with the query analyzed once per language of the index.
 
-tantivy proposes rows, in each segment by statistics of its own, deleted rows included. Every score that is returned is computed here, from the rows' terms and
-the statistics of all live rows, so that the same content ranks the same whatever its segments. A bound on how much tantivy understates a score tells how many
-proposals are enough for the best rows to be among them.
+tantivy proposes rows, by statistics that include deleted ones. Every score that is returned is computed here, from the rows' terms and the statistics of live
+rows, so that the same content ranks the same whatever its segments. A bound on how much tantivy understates a score tells how many proposals are enough for the
+best rows to be among them.
 """
 
 import heapq
@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
-from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
-from almanac.index.lexical.part import LexicalPart, OpenPart, Proposals, TantivyHit
+from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_understated
+from almanac.index.lexical.part import LexicalPart, OpenPart
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
+from almanac.index.lexical.union import Union
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
@@ -31,6 +31,7 @@ _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
 _FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
 _DEEPER = 4  # factor by which the number of requested rows grows while they are not enough
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
+_KEPT = 10_000  # document frequencies in memory
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -61,15 +62,22 @@ class LexicalIndex:
         Raises DamagedVersion where a file is missing or cannot be read.
         """
         self._parts = [OpenPart(part) for part in parts]
+        self._deleted = [part.deleted for part in self._parts if part.deleted]
         self._locate = locate
         self._starts = np.array([0, *accumulate(part.facts.rows for part in self._parts)], np.int64)  # first row of each part, and the number of all rows
+        self._union = Union([part.folder for part in self._parts])
+        if self._union.rows != self._starts[-1]:
+            finding = f"the lexical index has {self._union.rows} rows instead of {self._starts[-1]}"
+            raise DamagedVersion(finding, where=str(self._parts[0].folder), hint=REBUILD)
         self._rows = sum(part.live_rows for part in self._parts)
         self._totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
+        self._understated = {name: self._most_understated(name) for name in FIELDS}
+        self._kept: dict[tuple[str, str], tuple[int, int]] = {}
         self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
 
     def ids(self) -> list[str]:
         """Returns the chunk id of every row of all parts, deleted ones included, in no particular order; a duplicate row repeats its id."""
-        return [chunk_id for part in self._parts for chunk_id in part.ids()]
+        return self._union.ids()
 
     def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
@@ -104,10 +112,7 @@ class LexicalIndex:
     def finds(self, query: str, chunk_id: str) -> bool:
         """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong together."""
         rows = self._live_rows([chunk_id])
-        for name, weights in self._readings(query):
-            if self._scores(name, weights, rows) and all(part.has(chunk_id, name, list(weights)) for part, *_ in rows.places):
-                return True
-        return False
+        return any(self._scores(name, weights, rows) and self._union.has(chunk_id, name, list(weights)) for name, weights in self._readings(query))
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
         terms = folded_tokens(query) if folded else tokens(query, language)
@@ -129,8 +134,23 @@ class LexicalIndex:
 
     def _frequencies(self, name: str, terms: Sequence[str]) -> dict[str, int]:
         """Returns term → number of live rows that contain it, in the given order."""
-        of_parts = [part.live_frequencies(name, terms) for part in self._parts]
-        return {term: sum(counts) for term, *counts in zip(terms, *of_parts, strict=True)}
+        return {term: live for term, (_, live) in zip(terms, self._counts(name, terms), strict=True)}
+
+    def _counts(self, name: str, terms: Sequence[str]) -> list[tuple[int, int]]:
+        """Returns for each term in how many rows it occurs, and in how many live ones. Those of some thousand terms are kept."""
+        found = [self._kept.get((name, term)) for term in terms]
+        unknown = [term for term, counts in zip(terms, found, strict=True) if counts is None]
+        if not unknown:
+            return [counts for counts in found if counts is not None]
+        deleted = [sum(counts) for counts in zip([0] * len(unknown), *(one.counts(name, unknown) for one in self._deleted), strict=True)]
+        counted = ((term, self._union.frequency(name, term), gone) for term, gone in zip(unknown, deleted, strict=True))
+        new = {(name, term): (count, count - gone) for term, count, gone in counted}
+        self._kept = (self._kept if len(self._kept) < _KEPT else {}) | new
+        return [new[name, term] if counts is None else counts for term, counts in zip(terms, found, strict=True)]
+
+    def _most_understated(self, name: str) -> float:
+        longest = max((part.facts.longest[name] for part in self._parts), default=0)
+        return most_understated(longest, sum(part.facts.terms[name] for part in self._parts) / max(self._union.rows, 1), self._average(name))
 
     def _is_live(self, language: str) -> bool:
         """Whether a live row has the language, or it is the declared one of all rows."""
@@ -141,39 +161,35 @@ class LexicalIndex:
 
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
-        average = self._average(name)
-        streams = [Proposals(part, query, part.most_understated(name, average)) for part in self._parts if (query := part.query(name, weights))]
-        at_least = k + _SPARE
-        thinned = 0 if wanted is None else at_least / max(int(np.count_nonzero(wanted)), 1)  # of the proposed rows, only some are wanted
+        counts = (count for count, _ in self._counts(name, list(weights)))
+        query = self._union.query(name, {term: (weight, count) for (term, weight), count in zip(weights.items(), counts, strict=True)})
+        limit = k + _SPARE
+        if wanted is not None:
+            limit += limit * self._union.rows // max(int(np.count_nonzero(wanted)), 1)
         scores: _Scores = {}
         seen: set[str] = set()
         least = 0.0  # what a row has to score to be among the k best
-        while unfinished := [stream for stream in streams if stream.most_of_others > least]:
-            for stream in unfinished:
-                stream.deepen(at_least + int(thinned * stream.part.facts.rows))
-            hits = sorted(((hit, stream.part) for stream in unfinished for hit in stream.hits), key=lambda one: -one[0][0])
+        while True:
+            hits = [(score * self._understated[name], place) for score, place in self._union.hits(query, limit)]
             begin, size = 0, k
-            while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda one: -one[0][0]))):
-                rows = self._proposed(hits[begin:end], seen, wanted)
+            while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda hit: -hit[0]))):
+                new = [chunk_id for chunk_id in self._union.ids_at([place for _, place in hits[begin:end]]) if chunk_id not in seen]
+                seen.update(new)
+                rows = self._live_rows(new, wanted)
+                self._require_known(rows)
                 scores.update(self._scores(name, weights, rows))
                 if len(scores) >= k:
                     least = _ROUNDED * heapq.nlargest(k, scores.values())[-1]
                 begin, size = end, 2 * size
-            at_least, thinned = _DEEPER * at_least, _DEEPER * thinned
-        return scores
+            if len(hits) < limit or hits[-1][0] < least:
+                return scores
+            limit *= _DEEPER
 
-    def _proposed(self, hits: Sequence[tuple[TantivyHit, OpenPart]], seen: set[str], wanted: Mask | None) -> "_LiveRows":
-        """Returns the live rows of hits that are wanted and not seen before, and adds them to those seen."""
-        places: dict[OpenPart, list[tantivy.DocAddress]] = {}
-        for (_, place), part in hits:
-            places.setdefault(part, []).append(place)
-        new = {chunk_id: part for part, at in places.items() for chunk_id in part.ids_at(at) if chunk_id not in seen}
-        seen.update(new)
-        rows = self._live_rows(new, wanted)
-        for chunk_id in rows.others:
-            if new[chunk_id].deleted is None:
-                raise DamagedVersion(f"the lexical index has a chunk {chunk_id} that is in no table", where=str(new[chunk_id].folder), hint=REBUILD)
-        return rows
+    def _require_known(self, rows: "_LiveRows") -> None:
+        """Raises DamagedVersion where nothing is deleted, and tantivy has a row that is in no table."""
+        if rows.others and not self._deleted:
+            finding = f"the lexical index has a chunk {rows.others[0]} that is in no table"
+            raise DamagedVersion(finding, where=str(self._parts[0].folder), hint=REBUILD)
 
     def _mask_of(self, ids: Collection[str]) -> Mask:
         """Returns the mask of chunks' live rows over the rows of all parts."""

@@ -31,9 +31,7 @@ COLUMNS = ["chunk_id", "document_id", "title", "embedded_text", "passage", "meta
 AUTO = "auto"  # as declared language: each chunk has its own
 UNDETERMINED = "und"
 
-# Bytes of tantivy's write buffer, after which it writes a segment of its own; more than any index of ours takes (60 MB for 150,000 rows of 130 terms), for
-# only one segment is searched exactly and fast (see the reader). The buffer grows with what is written.
-_HEAP = 1 << 30
+_HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment of its own is written
 _ROWS = 2000  # rows in memory at a time
 _LONGEST_TERM = 65_530  # bytes; tantivy ignores longer terms
 _LEAST_KNOWN = 12  # characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance

@@ -1,0 +1,105 @@
+"""tantivy over the segments of a lexical index: it proposes rows, deleted ones included, by the statistics of all of them."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tantivy
+
+from almanac.core.durable import write_file
+from almanac.index.lexical.bm25 import tantivy_idf
+from almanac.index.lexical.writer import ID, ID_HIGH, ID_LOW, as_damaged_lexical, lexical_schema
+from almanac.schemas.errors import StorageError
+
+TantivyHit = tuple[float, tantivy.DocAddress]
+
+_META = "meta.json"
+_SINGLE = 1e-6  # relative difference below which a weight is tantivy's own
+
+
+class Union:
+    """One searcher over the tantivy indexes of several folders. Safe to share among threads."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Opens the indexes. Raises DamagedVersion where one cannot be read."""
+        self._schema = lexical_schema()
+        with as_damaged_lexical(folders[0] if len(folders) == 1 else folders[0].parent.parent):
+            self._searcher = _open(folders)
+        self.rows = int(self._searcher.num_docs)
+
+    def frequency(self, name: str, term: str) -> int:
+        """Returns in how many rows a term occurs."""
+        return int(self._searcher.doc_freq(name, term))
+
+    def query(self, name: str, weights: dict[str, tuple[float, int]]) -> tantivy.Query:
+        """Returns the query for rows with any of some terms: term → its inverse document frequency among live rows, and the number of all rows that have it."""
+        terms = []
+        for term, (weight, count) in weights.items():
+            query = self._term(name, term)
+            # A term of nearly all of 17 million rows weighs nothing in single precision, and is not lost either.
+            factor = weight / max(tantivy_idf(count, self.rows), 1e-7)
+            terms.append((tantivy.Occur.Should, query if abs(factor - 1) < _SINGLE else tantivy.Query.boost_query(query, factor)))
+        return tantivy.Query.boolean_query(terms)
+
+    def hits(self, query: tantivy.Query, limit: int) -> list[TantivyHit]:
+        """Returns the `limit` best rows, best first."""
+        hits: list[TantivyHit] = self._searcher.search(query, max(min(limit, self.rows), 1), count=False).hits
+        return hits
+
+    def ids_at(self, places: list[tantivy.DocAddress]) -> list[str]:
+        """Returns the chunk ids of rows."""
+        high: list[Any] = self._searcher.fast_field_values(ID_HIGH, places)
+        low: list[Any] = self._searcher.fast_field_values(ID_LOW, places)
+        return [_id_of(*pair) for pair in zip(high, low, strict=True)]
+
+    def ids(self) -> list[str]:
+        """Returns the chunk id of every row, in no particular order; a duplicate row repeats its id."""
+        return self.ids_at([place for _, place in self.hits(tantivy.Query.all_query(), self.rows)])
+
+    def has(self, chunk_id: str, name: str, terms: Sequence[str]) -> bool:
+        """Whether a row of this chunk has any of some terms."""
+        chosen = tantivy.Query.const_score_query(tantivy.Query.term_query(self._schema, ID, chunk_id, "basic"), 0.0)
+        some = tantivy.Query.boolean_query([(tantivy.Occur.Should, self._term(name, term)) for term in terms])
+        return bool(self.hits(tantivy.Query.boolean_query([(tantivy.Occur.Must, chosen), (tantivy.Occur.Must, some)]), 1))
+
+    def _term(self, name: str, term: str) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, name, term, "freq")
+
+
+def _id_of(high: int | None, low: int | None) -> str:
+    if high is None or low is None:
+        raise ValueError("a row has no id")
+    return f"{high:016x}{low:016x}"
+
+
+def _open(folders: Sequence[Path]) -> tantivy.Searcher:
+    """Opens the indexes as one, through a temporary folder of links: tantivy writes a lock file beside what it reads, and a version may be read-only.
+
+    The files of an index are named by random ids, so that those of several do not collide; a `meta.json` of all lists them. The searcher has every file open,
+    so the links are not needed any longer. A link into a pinned folder leads to the same file under whatever name that folder has by then.
+    """
+    try:
+        links = tempfile.mkdtemp(prefix="almanac-lexical-")
+    except OSError as error:
+        raise StorageError(f"no temporary folder for the lexical index: {error.strerror}", where="TMPDIR", hint="TMPDIR names a folder to write to") from error
+    try:
+        metas = [json.loads((folder / _META).read_bytes()) for folder in folders]
+        if any(meta["schema"] != metas[0]["schema"] or meta["index_settings"] != metas[0]["index_settings"] for meta in metas):
+            raise ValueError("its segments have different schemas")
+        for folder, meta in zip(folders, metas, strict=True):
+            for segment in meta["segments"]:
+                for path in folder.glob(f"{segment['segment_id'].replace('-', '')}.*"):
+                    (Path(links) / path.name).symlink_to(path.absolute())
+        every = {"segments": [segment for meta in metas for segment in meta["segments"]], "opstamp": max(meta["opstamp"] for meta in metas)}
+        write_file(Path(links) / _META, json.dumps(metas[0] | every), synced=False)
+        index = tantivy.Index.open(links)
+        index.config_reader(reload_policy="manual")  # otherwise a thread watches for changes
+        return index.searcher()
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{_META} lists no segments") from error
+    finally:
+        for _ in range(2):  # again, where tantivy has put its lock file there meanwhile
+            shutil.rmtree(links, ignore_errors=True)
