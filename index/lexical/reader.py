@@ -30,6 +30,7 @@ _Scores = dict[str, float]
 _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
 _FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
 _DEEPER = 4  # factor by which the number of requested rows grows while they are not enough
+_AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
@@ -171,7 +172,7 @@ class LexicalIndex:
         least = 0.0  # what a row has to score to be among the k best
         while True:
             hits = [(score * self._understated[name], place) for score, place in self._union.hits(query, limit)]
-            begin, size = 0, k
+            begin, size = 0, min(k, _AT_A_TIME)
             while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda hit: -hit[0]))):
                 new = [chunk_id for chunk_id in self._union.ids_at([place for _, place in hits[begin:end]]) if chunk_id not in seen]
                 seen.update(new)
@@ -180,7 +181,7 @@ class LexicalIndex:
                 scores.update(self._scores(name, weights, rows))
                 if len(scores) >= k:
                     least = _ROUNDED * heapq.nlargest(k, scores.values())[-1]
-                begin, size = end, 2 * size
+                begin, size = end, min(2 * size, _AT_A_TIME)
             if len(hits) < limit or hits[-1][0] < least:
                 return scores
             limit *= _DEEPER

@@ -5,7 +5,6 @@ language has no such terms, and `language` is the one that the row was analyzed 
 from its number.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,8 +62,6 @@ class TermsWriter:
             if kind is None and self._waiting:
                 self._write(len(self._waiting))
             self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
 
     def _write(self, count: int) -> None:
         columns = [pa.array([row[number] for row in self._waiting[:count]], pa.large_string()) for number in range(len(TERMS_SCHEMA))]
