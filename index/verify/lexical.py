@@ -27,24 +27,22 @@ def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector
         with as_damaged_lexical(version_dir / LEXICAL):
             counted = Counter(index.ids())
             missing = [chunk_id for chunk_id in ids if chunk_id not in counted]
-            for chunk_id in missing:
-                problems.add("row_missing", f"{LEXICAL}: {chunk_id}")
-            for chunk_id in sorted((counted - Counter(ids)).keys()):
-                problems.add("row_foreign", f"{LEXICAL}: {chunk_id}")
-            _probe(index, version_dir, len(ids), set(missing), problems)
+            foreign = sorted((counted - Counter(ids)).keys())
+            for kind, wrong in (("row_missing", missing), ("row_foreign", foreign)):
+                for chunk_id in wrong:
+                    problems.add(kind, f"{LEXICAL}: {chunk_id}")
+            if not missing and not foreign:  # else the stored terms are those of other rows, too
+                _probe(index, version_dir, len(ids), problems)
     except DamagedVersion as error:
         problems.add("unreadable", LEXICAL, error.message)
 
 
-def _probe(index: LexicalIndex, version_dir: Path, rows: int, missing: set[str], problems: ProblemCollector) -> None:
+def _probe(index: LexicalIndex, version_dir: Path, rows: int, problems: ProblemCollector) -> None:
     """Checks 16 rows, spread evenly over the table: each is found by its own text, unless it has no term, and its terms are those of its text."""
     facts = lexical_facts(version_dir / LEXICAL)
     numbers = np.unique(np.linspace(0, rows - 1, num=min(_PROBES, rows), dtype=np.int64))
-    known = numbers[numbers < facts.rows]
-    stored = TermsFile(version_dir / LEXICAL / TERMS, facts.rows).texts(BODY, known) if facts.analyzer == analyzer_fingerprint() else []
+    stored = TermsFile(version_dir / LEXICAL / TERMS, facts.rows).texts(BODY, numbers) if facts.analyzer == analyzer_fingerprint() else []
     for number, row in enumerate(ChunkRows(version_dir / CHUNKS, numbers, COLUMNS).slice(0, len(numbers)).to_pylist()):
-        if row["chunk_id"] in missing:
-            continue
         where = f"{LEXICAL}: {row['chunk_id']}"
         text, (terms, _) = indexed_text(row), analyzed(row, facts.language)
         if terms and not index.finds(text, row["chunk_id"]):
