@@ -51,9 +51,16 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         return
     table = [
         (
-            r.version, r.state, _minute(r.created_at), _publication(r), r.counts.records, r.counts.documents, _chunks(r), r.digest[:8],
+            r.version,
+            r.state,
+            _minute(r.created_at),
+            _publication(r),
+            r.counts.records,
+            r.counts.documents,
+            _chunks(r),
+            r.digest[:8],
             _readers(index_dir, r.version),
-        )  # fmt: skip
+        )
         for r in found.versions
     ]
     print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "digest", "read now"), table)

@@ -12,10 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from almanac.core.digests import RowNumbers
 from almanac.core.durable import move, write_file
 from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
 from almanac.schemas.hashing import canonical_json, sha256
@@ -133,14 +135,14 @@ def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int 
         raise damaged_table(path, error) from error
 
 
-def read_texts(chunks: Path, keys: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yields (text_sha256, embedded_text) for the given keys from a chunks table, each key once, in row order. Raises as `read_table`."""
-    left = set(keys)
-    for batch in read_batches(chunks, ["text_sha256", "embedded_text"]) if left else ():
-        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if key in left:
-                left.remove(key)
-                yield key, text
+def read_rows(batches: Batches, columns: Sequence[str], rows: RowNumbers) -> Iterator[tuple[pa.Table, RowNumbers]]:
+    """Yields the rows with these numbers, ascending, in batches, each with the places of its rows in `rows`. Raises as `batches` does."""
+    begin = 0
+    for batch in batches(columns) if len(rows) else ():
+        first, last = np.searchsorted(rows, [begin, begin + len(batch)])
+        if last > first:
+            yield batch.take(pa.array(rows[first:last] - begin)), np.arange(first, last)
+        begin += len(batch)
 
 
 def rows_in(path: Path) -> int:

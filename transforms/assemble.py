@@ -1,19 +1,21 @@
 """Writes the tables of a run: chunks of unchanged items are copied from the live version, the others are cut anew. Works in batches of bounded memory."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from almanac.core.digests import DigestSet, SortedDigests, digests_of
 from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, Batches, TableWriter, chunks_table, item_of, items_table, read_batches
 from almanac.schemas.items import ChunkRow, Item
 from almanac.transforms.chunking.chunker import Chunker
-from almanac.transforms.compare import Brief, ItemKey
+from almanac.transforms.compare import item_keys
 
 _BATCH = 500  # items
-BRIEF = list(Brief._fields)
+_ID = 16  # bytes of a chunk id
 
 
 def write_items(path: Path, items: Iterable[Item]) -> int:
@@ -29,18 +31,7 @@ def write_items(path: Path, items: Iterable[Item]) -> int:
     return writer.rows
 
 
-def briefs_of(path: Path, without: Collection[int] = ()) -> Iterator[Brief]:
-    """Yields the items of a table as briefs for a comparison, in order, except those whose row number is in `without`."""
-    yield from (brief for number, brief in enumerate(briefs_in(read_batches(path, BRIEF, rows=10_000))) if number not in without)
-
-
-def briefs_in(batches: Iterable[pa.Table]) -> Iterator[Brief]:
-    """Yields the rows of batches with the columns `BRIEF` as briefs, in order."""
-    for batch in batches:
-        yield from (Brief(*row) for row in zip(*(batch.column(name).to_pylist() for name in BRIEF), strict=True))
-
-
-def split_items(items: Path, first_seen: list[str], without: Collection[int], records: Path, documents: Path) -> tuple[int, int]:
+def split_items(items: Path, first_seen: pa.LargeStringArray, without: Collection[int], records: Path, documents: Path) -> tuple[int, int]:
     """Splits a table of items into one of records and one of documents, and returns the rows of each.
 
     Args:
@@ -52,7 +43,7 @@ def split_items(items: Path, first_seen: list[str], without: Collection[int], re
     place = 0
     with TableWriter(records, ITEM_SCHEMA) as into_records, TableWriter(documents, ITEM_SCHEMA) as into_documents:
         for batch in _kept(items, without):
-            times = pa.array(first_seen[place : place + batch.num_rows], pa.string())
+            times = first_seen[place : place + batch.num_rows].cast(pa.string())
             place += batch.num_rows
             batch = batch.set_column(ITEM_SCHEMA.get_field_index("fetched_at"), "fetched_at", times)
             is_record = pc.equal(batch.column("kind"), "record")
@@ -61,43 +52,44 @@ def split_items(items: Path, first_seen: list[str], without: Collection[int], re
     return into_records.rows, into_documents.rows
 
 
-def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: Collection[ItemKey] = (), live: Batches | None = None) -> int:
+def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: DigestSet | None = None, live: Batches | None = None) -> int:
     """Writes the chunks of all items in `tables` and returns how many there are.
 
     Args:
-        unchanged: keys of items whose chunks are copied from `live`; pass none if the chunker has changed.
+        unchanged: keys of items whose chunks are copied from `live`, as `item_keys` gives them; pass none if the chunker has changed.
         live: reads the live version's chunks; a chunk that it already has keeps its `fetched_at`, even if its document changed around it.
     """
-    since = _first_seen(live, unchanged) if live is not None else {}
+    unchanged = unchanged or DigestSet(item_keys(ITEM_SCHEMA.empty_table()))
+    since = FirstSeen(live, unchanged) if live is not None else None
     with TableWriter(path, CHUNK_SCHEMA) as writer:
-        if live is not None and unchanged:
-            for batch in live(None):
-                writer.write(batch.filter(_among(batch, unchanged)))
+        if live is not None and len(unchanged):
+            for batch in live(CHUNK_SCHEMA.names):
+                writer.write(batch.filter(pa.array(unchanged.has(item_keys(batch)))))
         for table in tables:
             for batch in read_batches(table, rows=_BATCH):
-                fresh = batch.filter(pc.invert(_among(batch, unchanged))) if unchanged else batch
-                rows = (row for item in map(item_of, fresh.to_pylist()) for row in chunker.rows(item))
-                writer.write(chunks_table(keep_first_seen(rows, since)))
+                fresh = batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if len(unchanged) else batch
+                rows = [row for item in map(item_of, fresh.to_pylist()) for row in chunker.rows(item)]
+                writer.write(chunks_table(rows if since is None else since.keep(rows)))
     return writer.rows
 
 
-def keep_first_seen(chunks: Iterable[ChunkRow], since: Mapping[str, str]) -> list[ChunkRow]:
-    """The chunks, with `fetched_at` from `since` (chunk id → time) where the id is known."""
-    return [replace(chunk, fetched_at=since.get(chunk.chunk_id, chunk.fetched_at)) for chunk in chunks]
+class FirstSeen:
+    """Since when the live chunks are known that are cut anew and may come out the same: 32 bytes a chunk."""
 
+    def __init__(self, live: Batches, unchanged: DigestSet) -> None:
+        """`unchanged` are keys of items whose chunks are not cut anew."""
+        numbers: dict[str, int] = {}  # of the times
+        ids, times = [digests_of([], _ID)], [np.zeros(0, dtype=np.int32)]
+        for batch in live(["source", "document_id", "chunk_id", "fetched_at"]):
+            other = batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if len(unchanged) else batch
+            ids.append(digests_of(other.column("chunk_id"), _ID))
+            times.append(np.array([numbers.setdefault(time, len(numbers)) for time in other.column("fetched_at").to_pylist()], dtype=np.int32))
+        self._ids, self._times, self._texts = SortedDigests(np.concatenate(ids)), np.concatenate(times), list(numbers)
 
-def _first_seen(live: Batches, unchanged: Collection[ItemKey]) -> dict[str, str]:
-    """Chunk id → `fetched_at` of the live chunks that are cut anew and may come out the same."""
-    since: dict[str, str] = {}
-    for batch in live(["source", "document_id", "chunk_id", "fetched_at"]):
-        other = batch.filter(pc.invert(_among(batch, unchanged))) if unchanged else batch
-        since.update(zip(other.column("chunk_id").to_pylist(), other.column("fetched_at").to_pylist(), strict=True))
-    return since
-
-
-def _among(batch: pa.Table, keys: Collection[ItemKey]) -> pa.Array:
-    pairs = zip(batch.column("source").to_pylist(), batch.column("document_id").to_pylist(), strict=True)
-    return pa.array([pair in keys for pair in pairs], pa.bool_())
+    def keep(self, chunks: Sequence[ChunkRow]) -> list[ChunkRow]:
+        """The chunks, with the live one's `fetched_at` where there is one."""
+        rows = self._ids.find(digests_of([chunk.chunk_id for chunk in chunks], _ID)).tolist()
+        return [chunk if row < 0 else replace(chunk, fetched_at=self._texts[self._times[row]]) for chunk, row in zip(chunks, rows, strict=True)]
 
 
 def _kept(items: Path, without: Collection[int]) -> Iterator[pa.Table]:

@@ -17,6 +17,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.transforms.assemble import write_chunks
 from almanac.transforms.chunking.chunker import Chunker
 
+_ROWS = 2000  # in a row group of copied chunks
 log = structlog.get_logger("almanac.chunk")
 
 
@@ -31,7 +32,7 @@ def chunk(run: Run, comparison: Comparison, live: Live | None) -> Tables:
     )
     before = live if comparison.live_items is not None else None
     is_cut_alike = live is not None and live.manifest.fingerprints.get("chunker") == run.stages["chunker"] and not run.scope.full
-    unchanged = unchanged_items(comparison) if is_cut_alike else frozenset()
+    unchanged = unchanged_items(comparison) if is_cut_alike else None
     tables = (comparison.records, comparison.documents)
     try:
         total = write_chunks(table, tables, chunker, unchanged=unchanged, live=_chunks_of(before))
@@ -68,4 +69,4 @@ def _count_truncated(run: Run, before: Live | None) -> int | None:
 
 
 def _chunks_of(live: Live | None) -> Batches | None:
-    return None if live is None else partial(live.tables.batches, CHUNKS)
+    return None if live is None else partial(live.tables.batches, CHUNKS, rows=_ROWS)

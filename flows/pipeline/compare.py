@@ -2,21 +2,26 @@
 
 import json
 from collections.abc import Collection
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import structlog
 
-from almanac.core.tables import DOCUMENTS, RECORDS, read_table, text_lengths, write_table
+from almanac.core.digests import DigestSet, as_digests
+from almanac.core.tables import DOCUMENTS, RECORDS, batches_of, read_table, text_lengths, write_table
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import ItemCounts
-from almanac.transforms.assemble import BRIEF, briefs_in, briefs_of, split_items
-from almanac.transforms.compare import Brief, ItemKey, compare_items
+from almanac.transforms.assemble import split_items
+from almanac.transforms.compare import Briefs, compare_items
 from almanac.transforms.compare import Comparison as Compared
 
 log = structlog.get_logger("almanac.compare")
+_ROWS = 10_000  # read at a time
 
 
 def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> Comparison:
@@ -24,7 +29,7 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
     quarantined = validated.quarantined_rows()
     known = None if live is None else _items_of(run, live)
     redirects = {} if items.redirects is None else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
-    found = compare_items(briefs_of(items.table, quarantined), known or [], redirects)
+    found = compare_items(Briefs.read(batches_of(items.table), quarantined), Briefs.of([]) if known is None else known, redirects)
     split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
     try:
         shrunk = 0 if live is None or known is None else _count_shrunk(items.table, quarantined, live, known, found)
@@ -55,20 +60,18 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
     )
 
 
-def _count_shrunk(table: Path, quarantined: Collection[int], live: Live, known: list[Brief], found: Compared) -> int:
+def _count_shrunk(table: Path, quarantined: Collection[int], live: Live, known: Briefs, found: Compared) -> int:
     """How many of the rewritten items have less than half of the characters that they had. Reads the texts of the rows in question, and no others."""
-    if not found.rewritten:
+    if not len(found.rewritten):
         return 0
-    rows = [row for row in range(len(found.changes) + len(quarantined)) if row not in quarantined]  # of the items that were compared
-    lengths = text_lengths(table, [rows[place] for place in found.rewritten])
-    before = {place: old.key for place in found.rewritten if (old := found.before[place]) is not None}
-    wanted = set(before.values())
-    places = {item.key: place for place, item in enumerate(known) if item.key in wanted}
-    records = sum(item.kind == "record" for item in known)  # they come first
-    was = live.tables.text_lengths(RECORDS, [place for place in places.values() if place < records])
-    of_documents = live.tables.text_lengths(DOCUMENTS, [place - records for place in places.values() if place >= records])
+    rows = np.delete(np.arange(len(found.changes) + len(quarantined)), sorted(quarantined))[found.rewritten].tolist()  # in the table
+    lengths = text_lengths(table, rows)
+    places = found.before[found.rewritten].tolist()
+    records = pc.sum(pc.equal(known.column("kind"), "record")).as_py() or 0  # they come first
+    was = live.tables.text_lengths(RECORDS, [place for place in places if place < records])
+    of_documents = live.tables.text_lengths(DOCUMENTS, [place - records for place in places if place >= records])
     was |= {place + records: length for place, length in of_documents.items()}
-    return sum(2 * lengths[rows[place]] < was[places[key]] for place, key in before.items())
+    return sum(2 * lengths[row] < was[place] for row, place in zip(rows, places, strict=True))
 
 
 def _warn_of_damage(run: Run, live: Live | None, error: DamagedVersion) -> None:
@@ -77,26 +80,26 @@ def _warn_of_damage(run: Run, live: Live | None, error: DamagedVersion) -> None:
     log.warning("live version is damaged, everything counts as added", kb=run.kb, version=version, error=str(error))
 
 
-def unchanged_items(comparison: Comparison) -> frozenset[ItemKey]:
-    """The keys of the items that are as they were."""
+def unchanged_items(comparison: Comparison) -> DigestSet | None:
+    """The keys of the items that are as they were, as `item_keys` gives them; None where there are none."""
     if comparison.unchanged is None:
-        return frozenset()
-    keys = read_table(comparison.unchanged, ["source", "document_id"]).to_pydict()
-    return frozenset(zip(keys["source"], keys["document_id"], strict=True))
-
-
-def _write_keys(path: Path, keys: frozenset[ItemKey]) -> Path | None:
-    if not keys:
         return None
-    sources, ids = zip(*sorted(keys), strict=True)
-    write_table(path, pa.table({"source": pa.array(sources, pa.string()), "document_id": pa.array(ids, pa.string())}))
+    column = read_table(comparison.unchanged, ["item"]).column(0)
+    return DigestSet(as_digests(column.to_pylist(), column.type.byte_width))
+
+
+def _write_keys(path: Path, keys: DigestSet) -> Path | None:
+    if not len(keys):
+        return None
+    size = keys.digests.dtype.itemsize
+    write_table(path, pa.table({"item": pa.Array.from_buffers(pa.binary(size), len(keys), [None, pa.py_buffer(keys.digests.tobytes())])}))
     return path
 
 
-def _items_of(run: Run, live: Live) -> list[Brief] | None:
+def _items_of(run: Run, live: Live) -> Briefs | None:
     """The live version's items; None where they cannot be read."""
     try:
-        return [brief for table in (RECORDS, DOCUMENTS) for brief in briefs_in(live.tables.batches(table, BRIEF, rows=10_000))]
+        return Briefs.read(lambda columns: chain(live.tables.batches(RECORDS, columns, rows=_ROWS), live.tables.batches(DOCUMENTS, columns, rows=_ROWS)))
     except DamagedVersion as error:
         _warn_of_damage(run, live, error)
         return None

@@ -9,7 +9,7 @@ import structlog
 
 from almanac.core.durable import write_file
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.tables import read_batches
+from almanac.core.tables import read_batches, read_table
 from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Tables, Texts, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
@@ -23,7 +23,6 @@ from almanac.schemas.errors import OperationalError
 from almanac.schemas.items import Reject
 from almanac.schemas.manifest import Check
 from almanac.schemas.reports import ChunkCounts
-from almanac.transforms.assemble import briefs_of
 from almanac.transforms.compare import ItemKey
 
 log = structlog.get_logger("almanac.embed")
@@ -136,8 +135,9 @@ def quarantine_refused(run: Run, items: Items, validated: Validated, tables: Tab
             if key in refused:
                 reasons.setdefault((source, document_id), refused[key])
     before = validated.quarantined_rows()
-    rows = {row: brief for row, brief in enumerate(briefs_of(items.table)) if brief.key in reasons and row not in before}
-    rejects = [Reject(one.source, one.url, one.document_id, "embed", reasons[one.key]) for one in rows.values()]
+    columns = (column.to_pylist() for column in read_table(items.table, ["source", "document_id", "url"]).columns)
+    rows = {row: one for row, one in enumerate(zip(*columns, strict=True)) if one[:2] in reasons and row not in before}
+    rejects = [Reject(source, url, document_id, "embed", reasons[source, document_id]) for source, document_id, url in rows.values()]
     log.warning("items are quarantined: the embedder refuses them", kb=run.kb, items=len(rows), first=next(iter(refused.values())))
     return Validated(
         rejects=(*validated.rejects, Rejects.write(run.staging / "rejects-embed.jsonl", rejects)),

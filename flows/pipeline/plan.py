@@ -1,13 +1,15 @@
 """Plans a run: the same survey, written to a scratch folder. The data directory is only read."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from almanac.core.progress import Show, silent
 from almanac.core.settings import DataDir
-from almanac.core.tables import read_batches, read_texts
+from almanac.core.tables import batches_of, read_rows
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.embed import check_cost
 from almanac.flows.pipeline.handles import Rejects, Tables
@@ -15,6 +17,7 @@ from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import Survey, is_live, survey
 from almanac.index.embedding.tokens import count_tokens
+from almanac.index.vectors.keys import RowNumbers, keys_in
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NoRecords
@@ -46,8 +49,8 @@ def _as_json(files: Iterable[Rejects]) -> list[dict[str, Any]]:
 def foresee(run: Run, surveyed: Survey) -> PlanResult:
     """The plan of a run after its survey, without the items that would be quarantined."""
     embed = run.declaration.embed
-    missing = set() if is_live(run, surveyed) else _missing(run, surveyed.tables)
-    tokens = count_tokens(embed, (text for _, text in read_texts(surveyed.tables.chunks, missing))) if missing else 0
+    missing = _missing(run, surveyed.tables) if not is_live(run, surveyed) else np.zeros(0, dtype=np.int64)
+    tokens = count_tokens(embed, _texts(surveyed.tables, missing)) if len(missing) else 0
     affordable = check_cost(embed, tokens)
     checks = [*surveyed.verdict.checks, *([affordable] if affordable else [])]
     would_refuse = not surveyed.is_passed or not all(check.ok for check in checks)
@@ -70,7 +73,11 @@ def _outcome(run: Run, surveyed: Survey) -> Outcome:
     return "published_with_rejects" if surveyed.validated.rejected else "published"
 
 
-def _missing(run: Run, tables: Tables) -> set[str]:
-    """The keys of texts without a vector."""
-    keys = (key for batch in read_batches(tables.chunks, ["text_sha256"], rows=10_000) for key in batch.column(0).to_pylist())
-    return set(VectorStore(run.data.vectors, run.embedder).missing(keys))
+def _missing(run: Run, tables: Tables) -> RowNumbers:
+    """The rows of texts without a vector, each text once."""
+    return VectorStore(run.data.vectors, run.embedder).absent(keys_in(tables.chunks))
+
+
+def _texts(tables: Tables, rows: RowNumbers) -> Iterator[str]:
+    for batch, _ in read_rows(batches_of(tables.chunks), ["embedded_text"], rows):
+        yield from batch.column(0).to_pylist()

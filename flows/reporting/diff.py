@@ -1,21 +1,20 @@
 """How one version differs from another: items, chunks, and stages with another fingerprint. Only the tables of the versions are read."""
 
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-import pyarrow.compute as pc
+import numpy as np
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.core.digests import DigestSet, RowNumbers, digests_of
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, batches_of, read_rows, read_table
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.reports import DiffResult, ItemChange
-from almanac.transforms.assemble import briefs_of
-from almanac.transforms.compare import Brief, Comparison, ItemKey, compare_items
+from almanac.transforms.compare import CHANGES, Brief, Briefs, Comparison, compare_items
 
 Difference = Literal["added", "changed", "moved", "removed"]
 _REPORTED = ("added", "changed", "moved", "unchanged", "removed")
 _ORDER: tuple[Literal["added", "changed", "moved"], ...] = ("added", "changed", "moved")
+_ID = 16  # bytes of a chunk id
 
 
 def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
@@ -25,40 +24,42 @@ def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
     """
     older, newer = read_manifest(index_dir, since), read_manifest(index_dir, to)
     before, after = version_dir(index_dir, since), version_dir(index_dir, to)
-    items = list(_items(after))
-    compared = compare_items(items, _items(before))
-    counts = Counter[str](compared.changes)
-    counts["removed"] = len(compared.removed)
-    old_ids, new_ids = (read_table(folder / CHUNKS, ["chunk_id"]).column(0) for folder in (before, after))
-    kept = pc.sum(pc.is_in(new_ids, value_set=old_ids)).as_py() or 0
+    items, live = (Briefs.read(_items(folder)) for folder in (after, before))
+    compared = compare_items(items, live)
+    counts = {name: compared.count(name) for name in CHANGES} | {"removed": len(compared.removed)}
+    old_ids, new_ids = (digests_of(read_table(folder / CHUNKS, ["chunk_id"]).column(0), _ID) for folder in (before, after))
+    kept = int(DigestSet(old_ids).has(new_ids).sum())
     stages = [name for name in {**older.fingerprints, **newer.fingerprints} if older.fingerprints.get(name) != newer.fingerprints.get(name)]
     chunks = {"added": len(new_ids) - kept, "kept": kept, "removed": len(old_ids) - kept}
-    changes = _listed(items, compared, _titles(before) | _titles(after))
+    changes = [*_changed(items, live, compared, after), *_removed(live, compared, before)]
     return DiffResult(kb=index_dir.name, since=since, to=to, items={name: counts[name] for name in _REPORTED}, chunks=chunks, stages=stages, changes=changes)
 
 
-def _items(folder: Path) -> Iterator[Brief]:
-    for name in (RECORDS, DOCUMENTS):
-        if (folder / name).is_file():
-            yield from briefs_of(folder / name)
+def _items(folder: Path) -> Batches:
+    return batches_of(*(folder / name for name in (RECORDS, DOCUMENTS) if (folder / name).is_file()))
 
 
-def _titles(folder: Path) -> dict[ItemKey, str]:
-    titles: dict[ItemKey, str] = {}
-    for name in (RECORDS, DOCUMENTS):
-        if (folder / name).is_file():
-            columns = read_table(folder / name, ["source", "document_id", "title"]).to_pydict()
-            titles.update(zip(zip(columns["source"], columns["document_id"], strict=True), columns["title"], strict=True))
-    return titles
+def _titles(folder: Path, rows: RowNumbers) -> list[str]:
+    """The titles of the items of these rows, ascending."""
+    return [title for batch, _ in read_rows(_items(folder), ["title"], rows) for title in batch.column(0).to_pylist()]
 
 
-def _listed(items: list[Brief], compared: Comparison, titles: dict[ItemKey, str]) -> list[ItemChange]:
-    """The changes, ordered by kind, source and id."""
+def _changed(items: Briefs, live: Briefs, compared: Comparison, folder: Path) -> list[ItemChange]:
+    """The items that are new or another, ordered by kind of change, source and id."""
+    rows = np.flatnonzero(compared.changes != CHANGES.index("unchanged"))
+    told = []
+    for row, title in zip(rows.tolist(), _titles(folder, rows), strict=True):
+        item, place, change = items[row], int(compared.before[row]), CHANGES[compared.changes[row]]
+        was = live[place].url if place >= 0 else item.url
+        told.append((_ORDER.index(change), item, title, None if was == item.url else was))
+    told.sort(key=lambda one: (one[0], one[1].key))
+    return [_change(_ORDER[order], item, title, was) for order, item, title, was in told]
 
-    def change_of(item: Brief, change: Difference, before: Brief | None) -> ItemChange:
-        was = before.url if before is not None and before.url != item.url else None
-        return ItemChange(change=change, source=item.source, document_id=item.document_id, url=item.url, title=titles[item.key], was=was)
 
-    told = sorted(zip(items, compared.changes, compared.before, strict=True), key=lambda one: one[0].key)
-    changed = [change_of(item, name, before) for name in _ORDER for item, change, before in told if change == name]
-    return changed + [change_of(item, "removed", None) for item in sorted(compared.removed)]
+def _removed(live: Briefs, compared: Comparison, folder: Path) -> list[ItemChange]:
+    titles = _titles(folder, compared.removed)
+    return [_change("removed", item, title) for item, title in sorted(zip((live[row] for row in compared.removed.tolist()), titles, strict=True))]
+
+
+def _change(change: Difference, item: Brief, title: str, was: str | None = None) -> ItemChange:
+    return ItemChange(change=change, source=item.source, document_id=item.document_id, url=item.url, title=title, was=was)

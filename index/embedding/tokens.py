@@ -1,9 +1,11 @@
 """Counts tokens, and texts that an embedder truncates, without loading its model."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from almanac.core.tables import Batches
+import numpy as np
+
+from almanac.core.digests import SortedDigests, digests_of
+from almanac.core.tables import Batches, read_rows
 from almanac.index.embedding.model_folder import find_model, prompts_of
 from almanac.index.embedding.tokenizer import load_tokenizer
 from almanac.index.mistral.batching import estimate_tokens
@@ -33,20 +35,41 @@ def count_truncated(embed: Embed, texts: Iterable[str]) -> int | None:
 
 
 def count_truncated_chunks(embed: Embed, chunks: Batches, since: Batches | None = None, known: int | None = None) -> int | None:
-    """Returns how many chunks of a table the model truncates; None where its limit or tokenizer is unknown.
+    """Returns how many chunks the model truncates; None where its limit or tokenizer is unknown.
 
     Args:
         embed: The declared embedder.
-        chunks: Reads the chunks table.
-        since: Reads an earlier chunks table, whose count is `known`. Given both, only texts that differ between the tables are tokenised.
+        chunks: Reads the chunks.
+        since: Reads earlier chunks, whose count is `known`. Given both, only texts that differ between them are tokenised.
         known: Number of truncated chunks in `since`.
     """
-    keys = _keys(chunks)
+    texts = _Texts(chunks)
     if since is None or known is None:
-        return count_truncated(embed, _texts(chunks, keys))
-    before = _keys(since)
-    added, gone = count_truncated(embed, _texts(chunks, keys - before)), count_truncated(embed, _texts(since, before - keys))
+        return count_truncated(embed, texts.beyond(None))
+    before = _Texts(since)
+    added, gone = count_truncated(embed, texts.beyond(before)), count_truncated(embed, before.beyond(texts))
     return None if added is None or gone is None else known + added - gone
+
+
+class _Texts:
+    """The distinct texts of chunks, by key: how often each occurs, and in which row first."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        keys = np.concatenate([digests_of([]), *(digests_of(batch.column(0)) for batch in batches(["text_sha256"]))])
+        self._keys, self._rows, self._counts = np.unique(keys, return_index=True, return_counts=True)
+
+    def beyond(self, other: "_Texts | None") -> Iterator[str]:
+        """Yields the embedded texts, each as often as it occurs here more than in the other chunks, in row order."""
+        more = self._counts.copy()
+        if other is not None:
+            places = SortedDigests(other._keys).find(self._keys)
+            more[places >= 0] -= other._counts[places[places >= 0]]
+        chosen = np.flatnonzero(more > 0)
+        chosen = chosen[np.argsort(self._rows[chosen])]
+        for batch, places in read_rows(self._batches, ["embedded_text"], self._rows[chosen]):
+            for text, count in zip(batch.column(0).to_pylist(), more[chosen[places]].tolist(), strict=True):
+                yield from [text] * count
 
 
 def max_tokens(embed: Embed) -> int | None:
@@ -86,17 +109,3 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
             waiting = []
     if waiting:
         yield waiting
-
-
-def _keys(chunks: Batches) -> Counter[str]:
-    return Counter(key for batch in chunks(["text_sha256"]) for key in batch.column(0).to_pylist())
-
-
-def _texts(chunks: Batches, keys: Counter[str]) -> Iterator[str]:
-    """Yields the embedded text of each key, repeated by its count."""
-    left = set(keys)
-    for batch in chunks(["text_sha256", "embedded_text"]) if left else ():
-        for key, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            if key in left:
-                left.remove(key)
-                yield from [text] * keys[key]

@@ -3,7 +3,7 @@
 The texts are first staged in a table, in the order in which they are embedded. Each checkpoint then reads its row group, embeds it and writes one part.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from almanac.core.digests import SortedDigests, digests_of
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.reordered import reordered
-from almanac.core.tables import TableWriter, open_table, read_batches
+from almanac.core.tables import TableWriter, batches_of, open_table, read_rows
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
-from almanac.index.vectors.keys import RowNumbers, keys_in
+from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
 
 CHECKPOINT = 500  # texts per checkpoint
+_BATCH = 2000  # rows read at a time
 _SHOWN_EVERY = 128  # texts embedded between two progress reports: four forward passes
 _SCHEMA = pa.schema([("text_sha256", pa.string()), ("text", pa.string())])
 
@@ -57,30 +58,20 @@ def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int
         to: Path of the staging table to write.
         checkpoint: Texts per row group.
     """
-    keys = keys_in(chunks)
+    keys, read = keys_in(chunks), batches_of(chunks, rows=_BATCH)
     rows = store.absent(keys)
     missing = digests_of(keys.take(pa.array(rows)))
     lengths = np.zeros(len(rows), dtype=np.int64)
-    for table, places in _rows_of(chunks, rows, ["embedded_text"]):
+    for table, places in read_rows(read, ["embedded_text"], rows):
         lengths[places] = pc.utf8_length(table.column(0)).to_numpy()
     placed = np.empty(len(rows), dtype=np.int64)
     placed[np.lexsort((SortedDigests(missing).ranks(), -lengths))] = np.arange(len(rows))
     with TableWriter(to, _SCHEMA) as writer:
         columns = ["text_sha256", "embedded_text"]
-        batches = ((table.rename_columns(_SCHEMA.names), placed[places]) for table, places in _rows_of(chunks, rows, columns))
+        batches = ((table.rename_columns(_SCHEMA.names), placed[places]) for table, places in read_rows(read, columns, rows))
         for texts in reordered(batches, len(rows), checkpoint, scratch=to.parent):
             writer.write(texts.cast(_SCHEMA))
     return StagedTexts(len(rows), -(-len(rows) // checkpoint), len(keys) - len(rows))
-
-
-def _rows_of(chunks: Path, rows: RowNumbers, columns: list[str]) -> Iterator[tuple[pa.Table, RowNumbers]]:
-    """Yields the rows with these numbers, ascending, in batches, each with the places of its rows in `rows`."""
-    begin = 0
-    for batch in read_batches(chunks, columns) if len(rows) else ():
-        first, last = np.searchsorted(rows, [begin, begin + len(batch)])
-        if last > first:
-            yield batch.take(pa.array(rows[first:last] - begin)), np.arange(first, last)
-        begin += len(batch)
 
 
 def embed_checkpoint(

@@ -1,12 +1,11 @@
 """Tokens as the bundled model counts them, without the model: what it cuts off is counted by what changed."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from almanac.core.tables import Batches, chunks_table, read_batches, write_table
+from almanac.core.tables import Batches, batches_of, chunks_table, write_table
 from almanac.index.embedding import tokens
 from almanac.index.embedding.tokens import count_tokens, count_truncated, count_truncated_chunks, max_tokens, token_spans
 from almanac.schemas.declaration.embed import Embed
@@ -33,7 +32,7 @@ def test_token_spans_are_characters_of_the_text() -> None:
 def _table(path: Path, texts: list[str]) -> Batches:
     rows = [ChunkRow("d", "s", "u", "t", "document", n, 0, len(text), text, text, {}, "2026") for n, text in enumerate(texts)]
     write_table(path, chunks_table(rows))
-    return partial(read_batches, path)
+    return batches_of(path, rows=2)
 
 
 def test_only_what_differs_from_a_counted_table_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ _ALLOWED = {
     "index/vectors/matrix.py": "in a version that is not finished, and thrown away",
     "index/vectors/store.py:read_to_disk": "a file without a name",
     "index/vectors/retention.py:_write": "the age of vectors, which a crash makes younger",
-    "index/vectors/retention.py:prune_vectors": "the age of vectors from the future, which the next call sets again",
+    "index/vectors/retention.py:_old_parts": "the age of vectors from the future, which the next call sets again",
     "flows/pipeline/earlier_runs.py:note_run": "opens the list of runs, of which each line is added by `append`",
     "flows/server/api.py:start_api": "the log of Prefect's API",
     "query/evaluation/evaluate.py": "a file that the user asked for",

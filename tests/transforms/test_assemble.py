@@ -1,19 +1,19 @@
 """The tables of a run: copied where nothing changed, cut anew where something did, and the same either way."""
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, read_batches
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, batches_of
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.items import Item
-from almanac.transforms.assemble import briefs_of, split_items, write_chunks, write_items
+from almanac.transforms.assemble import split_items, write_chunks, write_items
 from almanac.transforms.chunking.chunker import Chunker
-from almanac.transforms.compare import compare_items
+from almanac.transforms.compare import Briefs, compare_items
 
 _CHUNKER = Chunker(Chunk(by="paragraphs", size=60, overlap=10))
 
@@ -30,13 +30,11 @@ def _record(name: str, *, at: str) -> Item:
 def _assemble(folder: Path, items: Iterable[Item], live: Path | None = None, *, copied: bool = True) -> list[dict[str, Any]]:
     folder.mkdir()
     write_items(folder / "items.parquet", items)
-    before = [*briefs_of(live / RECORDS), *briefs_of(live / DOCUMENTS)] if live else []
-    compared = compare_items(briefs_of(folder / "items.parquet"), before)
+    before = Briefs.read(batches_of(live / RECORDS, live / DOCUMENTS)) if live else Briefs.of([])
+    compared = compare_items(Briefs.read(batches_of(folder / "items.parquet")), before)
     tables = (folder / RECORDS, folder / DOCUMENTS)
     split_items(folder / "items.parquet", compared.first_seen, (), *tables)
-    write_chunks(
-        folder / CHUNKS, tables, _CHUNKER, unchanged=compared.unchanged if copied else frozenset(), live=partial(read_batches, live / CHUNKS) if live else None
-    )
+    write_chunks(folder / CHUNKS, tables, _CHUNKER, unchanged=compared.unchanged if copied else None, live=batches_of(live / CHUNKS) if live else None)
     rows: list[dict[str, Any]] = pq.read_table(folder / CHUNKS).to_pylist()
     return sorted(rows, key=lambda row: str(row["chunk_id"]))
 
@@ -58,7 +56,8 @@ def test_chunks_that_are_copied_are_those_that_would_be_cut(tmp_path: Path, copi
 def test_items_that_were_quarantined_are_left_out_and_the_others_keep_their_order(tmp_path: Path) -> None:
     items = [_document(name, at="1") for name in "abcde"] + [_record("r", at="1")]
     write_items(tmp_path / "items.parquet", items)
-    assert [brief.document_id for brief in briefs_of(tmp_path / "items.parquet", {1, 3})] == ["a", "c", "e", "r"]
-    counts = split_items(tmp_path / "items.parquet", ["t1", "t2", "t3", "t4"], {1, 3}, tmp_path / RECORDS, tmp_path / DOCUMENTS)
+    briefs = Briefs.read(batches_of(tmp_path / "items.parquet", rows=2), {1, 3})
+    assert [briefs[row].document_id for row in range(len(briefs))] == ["a", "c", "e", "r"]
+    counts = split_items(tmp_path / "items.parquet", pa.array(["t1", "t2", "t3", "t4"], pa.large_string()), {1, 3}, tmp_path / RECORDS, tmp_path / DOCUMENTS)
     assert counts == (1, 3)
     assert [(item.document_id, item.fetched_at) for item in StoredItems(tmp_path / DOCUMENTS)] == [("a", "t1"), ("c", "t2"), ("e", "t3")]
