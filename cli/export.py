@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from almanac.core.durable import write_file
 from almanac.core.settings import DataDir
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.index.segments.tables import VersionTables
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.declaration import Declaration
@@ -44,36 +45,37 @@ def export_table(declaration: Declaration, data: DataDir, version: str, what: Wh
 
 
 def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> tuple[list[str], Rows]:
-    folder = version_dir(data.index(declaration.name), version)
+    index_dir = data.index(declaration.name)
+    manifest = read_manifest(index_dir, version)
+    tables = VersionTables.of(version_dir(index_dir, version), manifest)
     if what == "chunks":
-        return list(_CHUNK_COLUMNS), _read(folder / CHUNKS, _CHUNK_COLUMNS)
+        return list(_CHUNK_COLUMNS), _read(tables, CHUNKS, _CHUNK_COLUMNS)
     if what == "documents":
-        return list(_DOCUMENT_COLUMNS), _read(folder / DOCUMENTS, _DOCUMENT_COLUMNS)
+        return list(_DOCUMENT_COLUMNS), _read(tables, DOCUMENTS, _DOCUMENT_COLUMNS)
     if what == "records":
-        names = _field_names(declaration, folder / RECORDS)
-        return ["document_id", "source", "url", *(_export_name(n) for n in names if n != "url")], _records(folder / RECORDS, names)
-    store = VectorStore(data.vectors, read_manifest(data.index(declaration.name), version).embedder)
-    return ["chunk_id", "text_sha256", "vector"], _vectors(folder / CHUNKS, store)
+        names = _field_names(declaration, tables)
+        return ["document_id", "source", "url", *(_export_name(n) for n in names if n != "url")], _records(tables, names)
+    return ["chunk_id", "text_sha256", "vector"], _vectors(tables, VectorStore(data.vectors, manifest.embedder))
 
 
-def _field_names(declaration: Declaration, path: Path) -> list[str]:
+def _field_names(declaration: Declaration, tables: VersionTables) -> list[str]:
     """The columns that records have: declared fields, then those that files name themselves, in order of appearance."""
     sources = [source for source in declaration.sources if source.yields == "records"]
     names = dict.fromkeys(name for source in sources for name in source.declared_fields())
     if any(source.takes_own_fields for source in sources):
-        for row in _read(path, ("fields",)):
+        for row in _read(tables, RECORDS, ("fields",)):
             names |= dict.fromkeys(json.loads(row["fields"]))
     return list(names)
 
 
-def _read(path: Path, columns: tuple[str, ...]) -> Rows:
-    for batch in read_table(path, list(columns)).to_batches(max_chunksize=1000):
-        for row in batch.to_pylist():
+def _read(tables: VersionTables, name: str, columns: tuple[str, ...]) -> Rows:
+    for batch in tables.batches(name, columns):
+        for row in batch.select(list(columns)).to_pylist():
             yield {**row, "metadata": json.loads(row["metadata"])} if "metadata" in row else row
 
 
-def _records(path: Path, names: list[str]) -> Rows:
-    for row in _read(path, ("document_id", "source", "url", "fields")):
+def _records(tables: VersionTables, names: list[str]) -> Rows:
+    for row in _read(tables, RECORDS, ("document_id", "source", "url", "fields")):
         fields = json.loads(row.pop("fields"))
         yield {**row, **{_export_name(name): fields.get(name) for name in names if name != "url"}}
 
@@ -83,10 +85,12 @@ def _export_name(field: str) -> str:
     return f"fields.{field}" if field in ("document_id", "source") else field
 
 
-def _vectors(path: Path, store: VectorStore) -> Rows:
-    columns = read_table(path, ["chunk_id", "text_sha256"]).to_pydict()
-    for chunk_id, key, vector in zip(columns["chunk_id"], columns["text_sha256"], store.read_to_disk(columns["text_sha256"]), strict=True):
-        yield {"chunk_id": chunk_id, "text_sha256": key, "vector": vector.tolist()}
+def _vectors(tables: VersionTables, store: VectorStore) -> Rows:
+    for part in tables.parts(CHUNKS):
+        columns = part.read(["chunk_id", "text_sha256"])
+        vectors = store.read_to_disk(columns.column("text_sha256"))
+        for chunk_id, key, vector in zip(*(column.to_pylist() for column in columns.columns), vectors, strict=True):
+            yield {"chunk_id": chunk_id, "text_sha256": key, "vector": vector.tolist()}
 
 
 def _write_jsonl(file: IO[bytes], _: list[str], rows: Rows) -> None:

@@ -1,4 +1,4 @@
-"""Commands for whoever keeps versions: versions, diff, publish, rollback, verify, rebuild, prune, forget, promote, export."""
+"""Commands for whoever keeps versions: versions, diff, publish, rollback, verify, rebuild, compact, prune, forget, promote, export."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ from almanac.index.versions.pins import alone_with
 from almanac.index.versions.publish import publish as move_pointer
 from almanac.index.versions.publish import rollback as move_back
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, UsageError
 from almanac.schemas.reports import ItemChange, VerifyResult, VersionRow
 
 _SHOWN = 50  # changed items in a table; --json has all
@@ -211,6 +211,28 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
         say(f"{name} {found}: rebuilt, {result.chunks} chunks, none embedded, {result.seconds:.1f} s; digest {result.digest[:8]} as before")
 
 
+def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
+    """Merge the live version's segments into few without deleted rows, as a new version of the same content; nothing is embedded."""
+    from almanac.index.upkeep.compact import compact_version
+    from almanac.index.vectors.retention import vectors_in_use
+
+    place = _locate(kb, env, data)
+    name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
+    place.data.require_writable()
+    stored.require_published(index_dir)
+    with writer_lock(index_dir, "compact") as lease, vectors_in_use(vectors):
+        stored.discard_unfinished(index_dir)
+        result = compact_version(index_dir, place.declaration.index.segment, vectors, lease=lease)
+    if as_json:
+        print_json(result)
+    elif result.version == result.previous:
+        say(f"{name} {result.version}: nothing to merge")
+    else:
+        state = "live" if result.published else "kept, since another version went live meanwhile"
+        say(f"{name}: {result.version} is {state}, after {result.previous}")
+        say(f"{result.segments.before} segments merged into {result.segments.after}, {result.deleted} deleted chunks left out, {result.seconds:.1f} s")
+
+
 def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
     from almanac.flows.pipeline.retention import apply_retention
@@ -279,18 +301,41 @@ def promote(
 
 def export(
     kb: KB,
-    what: Annotated[Literal["chunks", "documents", "records", "vectors"], typer.Argument(metavar="chunks|documents|records|vectors", help="which table")],
-    file_format: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--format", help="csv opens in a spreadsheet")] = "jsonl",
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="default: stdout", show_default=False)] = None,
+    what: Annotated[
+        Literal["chunks", "documents", "records", "vectors", "chroma"],
+        typer.Argument(metavar="chunks|documents|records|vectors|chroma", help="which table; or all chunks as one stock Chroma directory"),
+    ],
+    file_format: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--format", help="of a table; csv opens in a spreadsheet")] = "jsonl",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="a file, default: stdout; for chroma a directory that is new or empty", show_default=False)
+    ] = None,
     version: Annotated[str | None, typer.Option("--version", metavar="V", help="default: the live one", show_default=False)] = None,
     env: Env = None,
     data: Data = None,
+    as_json: Annotated[bool, typer.Option("--json", help="for chroma: say as JSON where and how many")] = False,
 ) -> None:
-    """Write a version's chunks, documents, records or vectors."""
+    """Write a version's chunks, documents, records or vectors, or all of it as one Chroma directory."""
     from almanac.cli.export import export_table
 
     place = _locate(kb, env, data)
+    if what == "chroma" and out is None:
+        raise UsageError("a Chroma directory needs a place", where="export chroma", hint=f"almanac export {place.declaration.handle} chroma --out DIR")
+    if what != "chroma" and as_json:
+        raise UsageError("a table is written, and nothing said", where="--json", hint="--format jsonl writes the table as JSON; --json goes with chroma")
     found = stored.resolve_version(place.index_dir, version)
     pin = stored.pin_version(place.index_dir, found)
-    export_table(place.declaration, place.data, found, what, file_format, out)
+    if what == "chroma" and out is not None:
+        _export_chroma(place, found, out, as_json=as_json)
+    elif what != "chroma":
+        export_table(place.declaration, place.data, found, what, file_format, out)
     pin.close()
+
+
+def _export_chroma(place: _Place, version: str, out: Path, *, as_json: bool) -> None:
+    from almanac.index.upkeep.export_chroma import export_chroma
+
+    result = export_chroma(place.index_dir, version, out)
+    if as_json:
+        print_json(result)
+    else:
+        say(f"{place.name} {version}: {result.chunks} chunks in {result.out}, collection {result.collection}")

@@ -49,6 +49,7 @@ _PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
         ("promote", keep.promote),
         ("verify", keep.verify),
         ("rebuild", keep.rebuild),
+        ("compact", keep.compact),
         ("prune", keep.prune),
         ("forget", keep.forget),
         ("export", keep.export),

@@ -59,7 +59,7 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
 }
 _COMMANDS = (
     "demo", "doctor", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish", "rollback", "verify", "rebuild",
-    "prune", "forget", "promote", "search", "ask", "eval", "export", "serve", "mcp",
+    "compact", "prune", "forget", "promote", "search", "ask", "eval", "export", "serve", "mcp",
 )  # fmt: skip
 
 

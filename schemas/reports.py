@@ -302,6 +302,35 @@ class RebuildResult(BaseModel):
     seconds: float
 
 
+class SegmentCounts(BaseModel):
+    """Segments of a version before and after a compaction; a version that is its own single segment has one."""
+
+    before: int
+    after: int
+
+
+class CompactResult(BaseModel):
+    """Result of a compaction. `version` is the new version, of the same digest as `previous`; the same as `previous` where there was nothing to merge."""
+
+    kb: str
+    version: str
+    previous: str
+    published: bool  # False where another version was made live meanwhile: the new one is kept
+    segments: SegmentCounts
+    deleted: int  # chunks that segments still had and the version had deleted
+    seconds: float
+
+
+class ExportedChroma(BaseModel):
+    """Result of an export to a stock Chroma directory."""
+
+    kb: str
+    version: str
+    out: str
+    collection: str
+    chunks: int
+
+
 class PromoteResult(BaseModel):
     """Result of a promotion to another data directory."""
 

@@ -69,4 +69,4 @@ def _count_truncated(run: Run, before: Live | None) -> int | None:
 
 
 def _chunks_of(live: Live | None) -> Batches | None:
-    return None if live is None else partial(live.tables.batches, CHUNKS, rows=_ROWS)
+    return None if live is None else live.tables.batches_of(CHUNKS, rows=_ROWS)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,6 @@ from almanac.transforms.compare import Briefs, compare_items
 from almanac.transforms.compare import Comparison as Compared
 
 log = structlog.get_logger("almanac.compare")
-_ROWS = 10_000  # read at a time
 
 
 def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> Comparison:
@@ -99,7 +97,7 @@ def _write_keys(path: Path, keys: DigestSet) -> Path | None:
 def _items_of(run: Run, live: Live) -> Briefs | None:
     """The live version's items; None where they cannot be read."""
     try:
-        return Briefs.read(lambda columns: chain(live.tables.batches(RECORDS, columns, rows=_ROWS), live.tables.batches(DOCUMENTS, columns, rows=_ROWS)))
+        return Briefs.read(live.tables.batches_of(RECORDS, DOCUMENTS))
     except DamagedVersion as error:
         _warn_of_damage(run, live, error)
         return None

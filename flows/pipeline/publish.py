@@ -18,6 +18,7 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
+from almanac.index.build.policy import fits_one_segment
 from almanac.index.build.segmented import build_segmented
 from almanac.index.build.segments import SegmentSpec
 from almanac.index.reader import OpenVersion
@@ -32,7 +33,6 @@ from almanac.schemas.manifest import Counts, Manifest, Verdict
 from almanac.schemas.reports import Problem, Recall
 
 log = structlog.get_logger("almanac.publish")
-_MOST_BYTES = 1 << 30  # of all columns of the chunks of a single segment
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "trafilatura", "prefect")
 
 
@@ -53,7 +53,7 @@ def build(
     """
     parent = None if live is None or run.scope.full or in_full else live
     folder, derived = run.version_dir(version), derive(tables.chunks, run.declaration.embed)
-    if not _fits_one_segment(run, tables):
+    if not fits_one_segment(tables.chunks, run.declaration.index.segment):
         job = PlanJob(
             index_dir=run.index_dir,
             version_dir=folder,
@@ -82,13 +82,6 @@ def build(
         on_progress=on_progress,
     )
     return Built(version, folder, facts, derived)
-
-
-def _fits_one_segment(run: Run, tables: Tables) -> bool:
-    """Whether the version is a single segment: few enough chunks, none of whose columns comes near the 2 GiB of an Arrow column."""
-    stored = pq.read_metadata(tables.chunks)
-    size = sum(stored.row_group(group).total_byte_size for group in range(stored.num_row_groups))
-    return bool(stored.num_rows <= run.declaration.index.segment and size <= _MOST_BYTES)
 
 
 def _segments_of(run: Run) -> SegmentSpec:

@@ -1,21 +1,24 @@
 """Applies the declared retention to versions, vectors, results of expectations and raw pages."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import structlog
 
 from almanac.core.durable import TEMPORARY, sweep
 from almanac.core.settings import DataDir
-from almanac.core.tables import DOCUMENTS, RECORDS, read_table
+from almanac.core.tables import DOCUMENTS, RECORDS
 from almanac.flows.pipeline.earlier_runs import ending_of
 from almanac.flows.pipeline.results import prune_results
 from almanac.flows.pipeline.state import judges_of_live
+from almanac.index.segments.tables import TablePart, VersionTables
 from almanac.index.upkeep.prune import prune
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.store import list_versions, version_dir, version_names
+from almanac.index.versions.store import list_versions, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.reports import PruneResult
 from almanac.spiders.store.raw import RawStore
 from almanac.spiders.store.retention import Pruned
@@ -62,10 +65,31 @@ def prune_raw(data: DataDir, declaration: Declaration, *, crawls: Collection[str
 
 
 def _bodies_of_versions(index_dir: Path) -> set[str] | None:
-    """Hashes of the raw pages that the items of kept versions come from; None if a table cannot be read."""
-    tables = [version_dir(index_dir, version) / name for version in version_names(index_dir) for name in (RECORDS, DOCUMENTS)]
+    """Hashes of the raw pages that the items of kept versions come from; None if a table cannot be read. A segment is read once for all versions."""
     try:
-        return {digest for path in tables if path.is_file() for digest in read_table(path, ["raw_sha256"]).column(0).to_pylist()}
-    except DamagedVersion as error:
+        return {digest for part in _item_tables(index_dir) for batch in part.batches(["raw_sha256"]) for digest in batch.column(0).to_pylist()}
+    except (DamagedVersion, NotFound) as error:
         log.warning("raw pages are left for the next time: a kept version does not say which it needs", error=str(error))
         return None
+
+
+def _item_tables(index_dir: Path) -> Iterator[TablePart]:
+    """The tables of items of all versions, each once, without the rows that every version of it has deleted."""
+    found: dict[Path, TablePart] = {}
+    for version in version_names(index_dir):
+        for part in _item_tables_of(index_dir, version):
+            before = found.get(part.path)
+            found[part.path] = part if before is None else replace(part, without=np.intersect1d(part.without, before.without))
+    yield from found.values()
+
+
+def _item_tables_of(index_dir: Path, version: str) -> list[TablePart]:
+    folder = version_dir(index_dir, version)
+    try:
+        tables = VersionTables.of(folder, read_manifest(index_dir, version))
+    except DamagedVersion:
+        own = [folder / name for name in (RECORDS, DOCUMENTS) if (folder / name).is_file()]
+        if not own:
+            raise
+        return [TablePart(path, None, np.zeros(0, dtype=np.int64)) for path in own]  # such as of an earlier format
+    return [part for name in (RECORDS, DOCUMENTS) for part in tables.parts(name)]

@@ -5,7 +5,7 @@ Chroma's directory is built in full, or as a delta: a changed copy of the parent
 killed builder are discarded.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from almanac.core.verified import verified_file
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
 from almanac.index.build.job import BuildJob
+from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.lexical.facts import LEXICAL
@@ -33,14 +34,12 @@ from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, OperationalError, as_storage_error
 
 if TYPE_CHECKING:
-    from chromadb.api.collection_configuration import CreateHNSWConfiguration, UpdateHNSWConfiguration
+    from chromadb.api.collection_configuration import UpdateHNSWConfiguration
     from chromadb.api.models.Collection import Collection
 
     from almanac.index.embedding.embedder import Vectors
     from almanac.index.lexical.writer import KnownTerms
 
-_EF_SEARCH = 200  # twice the default: better recall for 0.1 ms more in a query of 1.5 ms, at no cost for the build
-_BATCH = 1000  # rows in one `add` or `delete`; Chroma takes up to 5,461
 _NOBODY = "nobody"  # an id that no chunk can have, since chunk ids are hexadecimal
 _log = structlog.get_logger("almanac.build")
 
@@ -95,19 +94,14 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
 
 
 def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on_progress: OnProgress) -> BuildFacts:
-    from almanac.index.chroma.client import as_disk_full, open_client
+    from almanac.index.chroma.client import as_disk_full, create_collection, open_client
     from almanac.index.lexical.writer import build_lexical
 
     matrix = write_matrix(job.version_dir, table.column("text_sha256"), VectorStore(job.vectors_root, job.embedder))
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
     with as_disk_full(job.version_dir), open_client(job.version_dir) as client:
-        batches = list(_even_batches(len(rows), min(client.get_max_batch_size(), _BATCH)))
-        collection = client.create_collection(
-            job.collection,
-            configuration={"hnsw": _flushed_by_each_add(min((end - begin for begin, end in batches), default=_BATCH))},
-            embedding_function=None,
-            metadata={"kb": job.kb, "embedder": job.embedder.model, "embedder_fingerprint": job.embedder.fingerprint},
-        )
+        batches = list(even_batches(len(rows), ROWS_ADDED))
+        collection = create_collection(client, job.collection, job.kb, job.embedder, batches)
         for begin, end in batches:
             rows.add_to(collection, begin, end)
             on_progress(end, len(rows))
@@ -201,10 +195,10 @@ def _change(job: BuildJob, removed: pa.LargeStringArray, rows: "_Rows", on_progr
         collection = open_collection(client, job.collection)
         # Has to come before any read or write: an index that is already loaded keeps its previous settings.
         collection.modify(configuration={"hnsw": _flushed_once_after(total)})
-        for begin, end in _even_batches(len(removed), _BATCH):
+        for begin, end in even_batches(len(removed), ROWS_ADDED):
             collection.delete(ids=removed[begin:end].to_pylist())
             on_progress(end, total)
-        for begin, end in _even_batches(len(rows), _BATCH):
+        for begin, end in even_batches(len(rows), ROWS_ADDED):
             rows.add_to(collection, begin, end)
             on_progress(len(removed) + end, total)
         if total == 1:
@@ -232,24 +226,6 @@ class _Rows:
         )
 
 
-def _even_batches(total: int, at_most: int) -> Iterator[tuple[int, int]]:
-    """Yields (begin, end) spans of at most `at_most` rows that cover `total` rows; their sizes differ by at most one."""
-    count = -(-total // at_most)
-    for number in range(count):
-        yield total * number // count, total * (number + 1) // count
-
-
-def _flushed_by_each_add(rows: int) -> "CreateHNSWConfiguration":
-    """HNSW settings for a full build: cosine distance, and a flush after each `add` of `rows` or more rows, the last one included.
-
-    Rows that Chroma has not flushed are replayed from its log at every opening: 0.7 s for 5,000 rows instead of 0.03 s, and the log stays in the database
-    (37 instead of 20 MB). A kill between two flushes can leave a collection unusable, which is why builds are not resumed. The smallest threshold that
-    Chroma accepts is 2.
-    """
-    threshold = max(2, rows)
-    return {"space": "cosine", "ef_search": _EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
-
-
 def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":
     """HNSW settings for a delta: one flush, after the last of `changes` deleted and added rows.
 
@@ -257,7 +233,7 @@ def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":
     the deletion of an unknown id.
     """
     threshold = max(2, changes)
-    return {"ef_search": _EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
+    return {"ef_search": EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
 
 
 def _refuse_duplicates(table: pa.Table) -> None:

@@ -6,12 +6,17 @@ written anew after 12 nights, after 12 times as long, and when a quarter of its 
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
+
+import pyarrow.parquet as pq
 
 _MOST_DELETED = 0.25  # share of a segment's rows; with more, it is merged
 _MOST_ALIKE = 12  # segments of one order of magnitude; with more, they are merged, and with them the smaller ones
 _LARGEST = 2  # times the chunks of a version that is one segment
 MOST_BYTES = 256 << 20  # of the columns of a segment's chunks, beyond which another one is begun: far below the 2 GiB of an Arrow column
+
+_MOST_BYTES_ALONE = 1 << 30  # of all columns of the chunks of a version that is a single segment
 
 
 class Size(NamedTuple):
@@ -20,6 +25,13 @@ class Size(NamedTuple):
     name: str
     chunks: int
     live: int
+
+
+def fits_one_segment(chunks: Path, limit: int) -> bool:
+    """Whether a version of these chunks is a single segment: few enough, none of whose columns comes near the 2 GiB of an Arrow column."""
+    stored = pq.read_metadata(chunks)
+    size = sum(stored.row_group(group).total_byte_size for group in range(stored.num_row_groups))
+    return bool(stored.num_rows <= limit and size <= _MOST_BYTES_ALONE)
 
 
 def to_merge(segments: Sequence[Size], added: int, limit: int) -> set[str]:

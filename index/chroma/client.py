@@ -3,18 +3,21 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import chromadb
 from chromadb.api import ClientAPI
+from chromadb.api.collection_configuration import CreateHNSWConfiguration
 from chromadb.api.models.Collection import Collection
 from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.config import Settings
 
+from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.manifest import EmbedderInfo
 
 _HARDLY_ANY = 16 << 20  # bytes of free space below which a failure is attributed to a full disk
 
@@ -80,3 +83,24 @@ def require_database(version_dir: Path) -> None:
     database = version_dir / CHROMA / DATABASE
     if not database.is_file():
         raise DamagedVersion("Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac run KB")
+
+
+def create_collection(client: ClientAPI, name: str, kb: str, embedder: EmbedderInfo, batches: Sequence[tuple[int, int]]) -> Collection:
+    """Returns a new collection, to which rows are added in these batches, given as (begin, end)."""
+    return client.create_collection(
+        name,
+        configuration={"hnsw": _flushed_by_each_add(min((end - begin for begin, end in batches), default=ROWS_ADDED))},
+        embedding_function=None,
+        metadata={"kb": kb, "embedder": embedder.model, "embedder_fingerprint": embedder.fingerprint},
+    )
+
+
+def _flushed_by_each_add(rows: int) -> CreateHNSWConfiguration:
+    """HNSW settings for a full build: cosine distance, and a flush after each `add` of `rows` or more rows, the last one included.
+
+    Rows that Chroma has not flushed are replayed from its log at every opening: 0.7 s for 5,000 rows instead of 0.03 s, and the log stays in the database
+    (37 instead of 20 MB). A kill between two flushes can leave a collection unusable, which is why builds are not resumed. The smallest threshold that
+    Chroma accepts is 2.
+    """
+    threshold = max(2, rows)
+    return {"space": "cosine", "ef_search": EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_batches, read_table, rows_in, text_lengths
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_batches, read_table, rows_in, text_lengths
 from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
@@ -72,6 +72,15 @@ class VersionTables:
         """Yields the rows of a table in batches of at most `rows` rows."""
         for part in self.parts(table):
             yield from part.batches(columns, rows=rows)
+
+    def batches_of(self, *tables: str, rows: int = 10_000) -> Batches:
+        """Returns what reads these tables one after the other, in batches of at most `rows` rows."""
+
+        def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
+            for table in tables:
+                yield from self.batches(table, columns, rows=rows)
+
+        return read
 
     def read(self, table: str, columns: list[str]) -> pa.Table:
         """Returns columns of a table, in as many Arrow chunks as there are parts or more."""

@@ -1,6 +1,5 @@
 """Erases the content of takedowns from versions: from a version that is a single segment, and from the segments of others, also rows deleted there."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +88,7 @@ def _forget_in_segments(index_dir: Path, manifest: Manifest, takedown: Takedown,
     def complete(tables: VersionTables) -> Manifest:
         counts = {name: sum(batch.num_rows for batch in tables.batches(name, ["source"])) for name in TABLES}
         update = {
-            "digest": digest_of(partial(tables.batches, CHUNKS), manifest.embedder.fingerprint),
+            "digest": digest_of(tables.batches_of(CHUNKS), manifest.embedder.fingerprint),
             "derived": _derived_of(tables, manifest, embed),
             "counts": Counts(records=counts[RECORDS], documents=counts[DOCUMENTS], chunks=counts[CHUNKS]),
             "lineage": _with_takedown(manifest, takedown, found),

@@ -5,7 +5,6 @@ Of the segments, only ids and metadata are read here; `index.verify.verifier` ve
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
@@ -54,7 +53,7 @@ def check_composition(job: CompositionJob, problems: ProblemCollector) -> None:
         ids = live.ids()
         if _check_unique(ids, problems) and job.manifest is not None:
             tables = VersionTables(job.index_dir, job.version_dir, job.manifest)
-            digest = digest_of(partial(tables.batches, CHUNKS), job.manifest.embedder.fingerprint)
+            digest = digest_of(tables.batches_of(CHUNKS), job.manifest.embedder.fingerprint)
             if digest != job.manifest.digest:
                 problems.add("digest_differs", "digest", digest, job.manifest.digest)
         if job.chunks is not None:

@@ -55,7 +55,7 @@ def publish(index_dir: Path, version: str, *, override: str | None = None, lease
         _publish(index_dir, version, override, lease)
 
 
-def publish_after(index_dir: Path, version: str, previous: str | None, *, lease: Lease | None = None) -> bool:
+def publish_after(index_dir: Path, version: str, previous: str | None, *, override: str | None = None, lease: Lease | None = None) -> bool:
     """Makes `version` the current one, unless another one than `previous` is current by now: somebody rolled back while the version was made.
 
     Returns whether it was published. Raises as `publish`.
@@ -63,7 +63,7 @@ def publish_after(index_dir: Path, version: str, previous: str | None, *, lease:
     with pointer_lock(index_dir):
         if usable_pointer(index_dir) != previous:
             return False
-        _publish(index_dir, version, None, lease)
+        _publish(index_dir, version, override, lease)
         return True
 
 

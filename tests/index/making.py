@@ -89,5 +89,6 @@ def without_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("almanac.index.build.builder.run_child", child_here)
         patch.setattr("almanac.index.build.planner.run_child", child_here)
+        patch.setattr("almanac.index.upkeep.export_chroma.run_child", child_here)
         patch.setattr("almanac.index.verify.verifier.run_child", child_here)
         yield

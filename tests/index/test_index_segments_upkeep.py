@@ -1,38 +1,51 @@
 """Versions that consist of segments: verified, rebuilt, forgotten in part, pruned, promoted, compacted, exported. Real Chroma, a few pages."""
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from almanac.cli.export import export_table
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
+from almanac.flows.pipeline import retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
+from almanac.flows.reporting.diff import compare_versions
+from almanac.index.build.delta import full_facts
 from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import deleted_file, deleted_terms_file
 from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
+from almanac.index.segments.tables import VersionTables
+from almanac.index.upkeep import compact
+from almanac.index.upkeep.compact import compact_version
 from almanac.index.upkeep.erase import forget_in_version
+from almanac.index.upkeep.export_chroma import export_chroma
 from almanac.index.upkeep.promote import promote_version
 from almanac.index.upkeep.prune import prune
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.upkeep.takedown import Takedown, note_takedown
 from almanac.index.upkeep.url_content import UrlContent
 from almanac.index.verify.verifier import damaged_segments, verify_composition, verify_version, verify_whole
+from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.pins import Pin
-from almanac.index.versions.publish import publish
-from almanac.index.versions.store import discard_unfinished, pin_version, read_manifest, version_dir
+from almanac.index.versions.publications import override_of
+from almanac.index.versions.publish import finish_version, publish
+from almanac.index.versions.store import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DamagedVersion, UsageError
 from almanac.schemas.manifest import Manifest, SegmentUse
+from almanac.schemas.reports import CompactResult
 from tests.index import making
-from tests.index.conftest import INFO
+from tests.index.conftest import INFO, HashEmbedder
 
 LIMIT = 2  # `index.segment`: a full build divides 12 chunks into three segments
 FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(12)}
@@ -376,3 +389,134 @@ def test_a_promotion_copies_the_segments_that_are_not_there_yet(data: DataDir, t
     note_takedown(target.index("shop"), Takedown(url="http://shop/7", urls=["http://shop/7"], at=making.AT))
     with pytest.raises(UsageError, match="taken down there"):
         promote_version(data, DataDir(tmp_path / "production"), "shop", "v0002")
+
+
+# compact
+
+
+def _compact(data: DataDir, limit: int) -> CompactResult:
+    with writer_lock(data.index("shop"), "compact") as lease:
+        discard_unfinished(data.index("shop"))
+        return compact_version(data.index("shop"), limit, data.vectors, lease=lease)
+
+
+def _rows(data: DataDir, version: str) -> list[Any]:
+    tables = VersionTables.of(_folder(data, version), _manifest(data, version))
+    return sorted([*row.values()] for name in (CHUNKS, DOCUMENTS) for row in tables.read(name, ["source", "document_id", "url", "text"]).to_pylist())
+
+
+@pytest.mark.parametrize(("limit", "after"), [(50, 1), (4, 3)])
+def test_compaction_merges_segments_without_deleted_rows_into_a_new_live_version(data: DataDir, limit: int, after: int) -> None:
+    before, vectors = _manifest(data), sorted(data.vectors.rglob("*"))
+    result = _compact(data, limit)
+    assert (result.version, result.previous, result.published, result.deleted) == ("v0003", "v0002", True, 2)
+    assert (result.segments.before, result.segments.after) == (4, after)
+    manifest = _manifest(data, "v0003")
+    assert (manifest.digest, manifest.counts, manifest.gate, manifest.derived) == (before.digest, before.counts, before.gate, before.derived)
+    assert (manifest.parent, manifest.lineage["compacted"]["version"], current_version(data.index("shop"))) == ("v0002", "v0002", "v0003")
+    assert sum(use.deleted for use in manifest.segments) == 0
+    assert _rows(data, "v0003") == _rows(data, "v0002")
+    assert _verified(data, "v0003") == _verified(data) == []
+    assert sorted(data.vectors.rglob("*")) == vectors, "nothing is embedded"
+    again = _compact(data, limit)
+    assert (again.version, again.previous, again.segments.after, again.deleted) == ("v0003", "v0003", after, 0)
+    assert _left(data) == []
+
+
+def test_whoever_rolls_back_meanwhile_is_not_overruled_and_the_merged_version_is_found_again(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    def finish(*arguments: Any, **more: Any) -> Manifest:
+        publish(data.index("shop"), "v0001")
+        return finish_version(*arguments, **more)
+
+    monkeypatch.setattr(compact, "finish_version", finish)
+    result = _compact(data, 50)
+    assert (result.version, result.published, current_version(data.index("shop"))) == ("v0003", False, "v0001")
+    publish(data.index("shop"), "v0002")
+    assert (_compact(data, 50).version, current_version(data.index("shop"))) == ("v0003", "v0003")
+
+
+def test_a_version_that_was_published_against_its_gate_stays_so(data: DataDir) -> None:
+    path = _folder(data) / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "gate": {"verdict": "refused", "checks": []}}))
+    publish(data.index("shop"), "v0001")
+    publish(data.index("shop"), "v0002", override="it is right")
+    assert _compact(data, 50).published
+    assert override_of(data.index("shop"), "v0003") == "it is right"
+
+
+def test_a_damaged_version_is_not_compacted(data: DataDir) -> None:
+    _flip(_segment(data, 1) / CHUNKS)
+    with pytest.raises(DamagedVersion, match=r"chunks\.parquet of segment"):
+        _compact(data, 50)
+    assert (version_names(data.index("shop")), _left(data)) == (["v0001", "v0002"], [])
+
+
+def test_a_single_segment_is_built_in_full_where_deltas_have_left_holes(tmp_path: Path) -> None:
+    data = DataDir(tmp_path / "data")
+    manifest = making.make_version(data, "shop", "v0001", FIRST)
+    publish(data.index("shop"), "v0001")
+    assert _compact(data, 50).version == "v0001"
+    facts = full_facts(len(FIRST)).model_copy(update={"kind": "delta", "deltas": 3, "added_since_full": 2})
+    path = _folder(data, "v0001") / "manifest.json"
+    path.write_text(manifest.model_copy(update={"lineage": {"build": facts.model_dump()}}).model_dump_json())
+    result = _compact(data, 50)
+    assert (result.version, result.segments.before, result.segments.after) == ("v0002", 1, 1)
+    assert _manifest(data).lineage["build"]["kind"] == "full"
+    assert (_verified(data), _manifest(data).digest) == ([], manifest.digest)
+
+
+# readers of tables, and export
+
+
+def test_versions_are_compared_by_what_is_live_in_them(data: DataDir) -> None:
+    result = compare_versions(data.index("shop"), "v0001", "v0002")
+    assert result.items == {"added": 1, "changed": 1, "moved": 0, "unchanged": 10, "removed": 1}
+    assert result.chunks == {"added": 2, "kept": 10, "removed": 2}
+
+
+def test_raw_pages_stay_that_a_version_needs(data: DataDir) -> None:
+    def needed() -> set[str] | None:
+        return retention._bodies_of_versions(data.index("shop"))
+
+    assert needed() == {f"raw-{text}" for text in [*FIRST.values(), *SECOND.values()]}
+    shutil.rmtree(_folder(data, "v0001"))
+    assert needed() == {f"raw-{text}" for text in SECOND.values()}
+    shutil.rmtree(_segment(data, 0))
+    assert needed() is None
+
+
+@pytest.mark.parametrize("what", ["chunks", "documents", "vectors"])
+def test_tables_are_exported_without_deleted_rows(data: DataDir, tmp_path: Path, what: Any) -> None:
+    export_table(_declaration(), data, "v0002", what, "jsonl", tmp_path / "out")
+    rows = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert len(rows) == len(SECOND)
+    assert what == "vectors" or sorted(row["text"] for row in rows) == sorted(SECOND.values())
+
+
+@pytest.mark.parametrize("is_single", [True, False])
+def test_stock_chroma_opens_an_exported_version(data: DataDir, tmp_path: Path, is_single: bool) -> None:
+    if is_single:
+        shutil.rmtree(_folder(data))
+        making.make_version(data, "shop", "v0002", SECOND)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("almanac.index.upkeep.export_chroma.ROWS_ADDED", 3)  # batches over the bounds of segments
+        result = export_chroma(data.index("shop"), "v0002", tmp_path / "out")
+    assert (result.out, result.collection, result.chunks) == (str(tmp_path / "out"), "shop", len(SECOND))
+    client = chromadb.PersistentClient(path=str(tmp_path / "out"))
+    collection = client.get_collection("shop", embedding_function=None)
+    stored = collection.get(include=["documents", "metadatas"])
+    assert sorted(stored["documents"] or []) == sorted(SECOND.values())
+    asked = HashEmbedder().embed_queries(["Title of http://shop/new. a new page"])
+    hit = collection.query(query_embeddings=asked, n_results=1)
+    assert [row["url"] for row in (hit["metadatas"] or [])[0]] == ["http://shop/new"]
+    with pytest.raises(UsageError, match="empty directory"):
+        export_chroma(data.index("shop"), "v0002", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_export_of_damaged_vectors_leaves_nothing(data: DataDir, tmp_path: Path) -> None:
+    _flip(_segment(data, 1) / "vectors.npy", -1)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DamagedVersion, match="was altered"):
+        export_chroma(data.index("shop"), "v0002", tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
