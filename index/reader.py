@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery, LexicalIndex
 
 _REMEMBERED = 20_000  # chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
-_AT_ONCE = 1_000  # chunk ids from which on a list is not remembered
+_AT_ONCE = 200  # chunk ids of a list that is remembered, at most
 _MISSING = -1
 _WAY_OUT = "almanac verify KB {} says what is wrong; almanac rollback KB serves an older version"
 _Found = TypeVar("_Found")
@@ -256,27 +256,28 @@ class OpenVersion:
 
     def _locate(self, chunk_ids: Sequence[str]) -> RowNumbers:
         """Numbers of chunks' rows, as `row_of`, int64 (n,)."""
+        if len(chunk_ids) > _AT_ONCE:
+            return self._looked_up(chunk_ids)
         found = np.array([self._remembered.get(one, _MISSING) for one in chunk_ids], dtype=np.int64)
-        left = [place for place in np.flatnonzero(found == _MISSING).tolist() if _may_be_id(chunk_ids[place])]
-        if left:
-            wanted = np.array([chunk_ids[place].encode() for place in left], dtype=f"S{ID_LENGTH}")
-            rows = np.full(len(left), _MISSING, dtype=np.int64)
-            with self._damage_as_error():
-                for part, (begin, _) in zip(self._segments, self._spans, strict=True):
-                    open_ = np.flatnonzero(rows == _MISSING)
-                    if not len(open_):
-                        break
-                    here = part.find(wanted[open_])
-                    rows[open_] = np.where(here == _MISSING, _MISSING, here + begin)
-            found[left] = rows
-            self._remember([chunk_ids[place] for place in left], rows.tolist())
-        return found
-
-    def _remember(self, chunk_ids: Sequence[str], rows: Sequence[int]) -> None:
-        if len(chunk_ids) <= _AT_ONCE:
+        left = np.flatnonzero(found == _MISSING)
+        if len(left):
+            ids = [chunk_ids[place] for place in left.tolist()]
+            found[left] = rows = self._looked_up(ids)
             if len(self._remembered) > _REMEMBERED:
                 self._remembered = {}
-            self._remembered.update((one, row) for one, row in zip(chunk_ids, rows, strict=True) if row != _MISSING)
+            self._remembered.update((one, row) for one, row in zip(ids, rows.tolist(), strict=True) if row != _MISSING)
+        return found
+
+    def _looked_up(self, chunk_ids: Sequence[str]) -> RowNumbers:
+        wanted = _as_bytes(chunk_ids)
+        found = np.full(len(wanted), _MISSING, dtype=np.int64)
+        with self._damage_as_error():
+            for part, begin in zip(self._segments, self._begins.tolist(), strict=True):
+                left = np.flatnonzero(found == _MISSING)
+                if len(left):
+                    rows = part.find(wanted[left])
+                    found[left] = np.where(rows == _MISSING, _MISSING, rows + begin)
+        return found
 
     def _required(self, chunk_ids: Sequence[str]) -> RowNumbers:
         rows = self._locate(chunk_ids)
@@ -485,5 +486,12 @@ def _pin_segment(folder: Path) -> Pin:
         pin.close()
 
 
-def _may_be_id(chunk_id: str) -> bool:
-    return len(chunk_id) == ID_LENGTH and chunk_id.isascii()
+def _as_bytes(chunk_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:
+    """Chunk ids as bytes of one length, (n,); what is too long or not ASCII is left empty, since no chunk has such an id."""
+    try:
+        found = np.array(chunk_ids, dtype=f"S{ID_LENGTH + 1}")
+    except UnicodeEncodeError:
+        found = np.array([one if one.isascii() else "" for one in chunk_ids], dtype=f"S{ID_LENGTH + 1}")
+    is_longer = found.view(np.uint8).reshape(len(found), ID_LENGTH + 1)[:, ID_LENGTH] != 0
+    found[is_longer] = b""
+    return found.astype(f"S{ID_LENGTH}")

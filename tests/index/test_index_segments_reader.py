@@ -331,3 +331,13 @@ def test_ids_that_begin_alike_are_told_apart(tmp_path: Path, monkeypatch: pytest
     mapped = MappedRows(tmp_path, 60)
     assert mapped.find(np.array(list(given.values()), dtype="S32")).tolist() == list(range(60))
     assert mapped.find(np.array(["00000001" + "f" * 24, "00000002" + "0" * 24], dtype="S32")).tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("others", [[], ["", "é" * 32, "0" * 33, "unknown", "0\0"], ["0" * 33, "f" * 200]])
+def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(pair: Pair, others: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = pair.one.chunk_ids
+    for most in (0, 1000):
+        monkeypatch.setattr("almanac.index.reader._AT_ONCE", most)
+        longer = [*others, *ids, ids[0] + "0", ids[0][:-1], ids[0].upper() + "é"]
+        assert len(pair.several.chunk_set(longer)) == len(ids)
+        assert list(pair.several.chunk_set(longer)) == ids
