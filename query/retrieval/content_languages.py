@@ -8,12 +8,15 @@ from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
 from almanac.schemas.declaration.embed import Embed
 
+_REMEMBERED = 20_000  # chunks whose language is remembered
+
 
 class ContentLanguages:
     """The languages of one open version. `embed` is the embedder that it was built with. Safe to share among threads."""
 
     def __init__(self, opened: OpenVersion, embed: Embed) -> None:
         self._opened, self._embed = opened, embed
+        self._remembered: dict[str, str] = {}
 
     @property
     def known(self) -> float:
@@ -40,8 +43,7 @@ class ContentLanguages:
             return dict.fromkeys(chunk_ids, *known)
         if not known:
             return {}
-        languages = (str(metadata.get("language") or "") for metadata in self._opened.metadata(list(chunk_ids)))
-        return {one: language for one, language in zip(chunk_ids, languages, strict=True) if language in known}
+        return {one: language for one, language in self._of_chunks(chunk_ids).items() if language in known}
 
     def foreign(self, chunk_ids: Collection[str], asked: QuestionLanguage) -> dict[str, str]:
         """Language of each chunk in another language than the question's, if the embedder covers both."""
@@ -54,3 +56,12 @@ class ContentLanguages:
         """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
         declared = self._opened.manifest.language
         return self._opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}
+
+    def _of_chunks(self, chunk_ids: Collection[str]) -> dict[str, str]:
+        """Language of each chunk by id; "" where it is not known. Remembered, since a search asks several times for those of its candidates."""
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered = {}
+        remembered = self._remembered
+        new = [one for one in chunk_ids if one not in remembered]
+        remembered.update((one, str(metadata.get("language") or "")) for one, metadata in zip(new, self._opened.metadata(new), strict=True))
+        return {one: remembered[one] for one in chunk_ids}

@@ -31,11 +31,11 @@ pytestmark = PROOF
 
 _FLIPS = 40 if TORTURE else 1  # in each kind of file
 _SAMPLE = (
-    "index/*/CURRENT", "versions/v0002/chunks.parquet", "versions/v0002/vectors.npy", "versions/v0002/chroma/chroma.sqlite3",
+    "index/*/CURRENT", "versions/v0002/chunks.parquet", "versions/v0002/rows.arrow", "versions/v0002/vectors.npy", "versions/v0002/chroma/chroma.sqlite3",
     "versions/v0002/chroma/*/data_level0.bin", "versions/v0002/lexical/*.idx", "processed/*/chunks.parquet", "vectors/*/*.parquet",
 )  # fmt: skip
 _OTHERS = (
-    "index/*/published.jsonl", "versions/v0002/manifest.json", "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
+    "index/*/published.jsonl", "versions/v0002/by_id.npy", "versions/v0002/manifest.json", "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
     "versions/v0002/records.parquet", "versions/v0002/chroma.crc32", "versions/v0002/chroma/*/header.bin", "versions/v0002/chroma/*/index_metadata.pickle",
     "versions/v0002/lexical/*.term", "versions/v0002/lexical/*.fast", "versions/v0002/lexical/meta.json", "versions/v0002/lexical/lexical.json",
     "versions/v0002/lexical/terms.arrow", "versions/v0001/chunks.parquet", "processed/*/documents.parquet", "processed/*/mapped/*.parquet",
@@ -110,7 +110,7 @@ def test_a_flipped_bit_crashes_nobody_and_every_hint_leads_back(place: Place, ki
         path.write_bytes(content)
         told = f"{path.relative_to(place.data.root)}, byte {at}"
         found = _or_error(place.ask)
-        if path.suffix == ".parquet" or "lexical" in kind:
+        if path.suffix in (".parquet", ".arrow", ".npy") or "lexical" in kind:
             assert isinstance(found, AlmanacError) or found == wanted, told
         if "versions/" in kind:
             version = "v0001" if "v0001" in kind else "v0002"
