@@ -1,16 +1,18 @@
 """De-duplication: drops equal items, says which item each equals, and quarantines different items that share an id."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
-from almanac.schemas.hashing import canonical_json, sha256
+from almanac.core.digests import digest_of_parts
+from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Duplicate, Item, Reject
 
 UNIQUE_ID = "id: unique"  # what is declared of an id by declaring one
 
 
 class Deduplication:
-    """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: its hash, key and URL.
+    """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: two hashes of 16 bytes in dictionaries, its id and URL.
 
     `right_address` returns the canonical URL that an item's page declares, or None.
     """
@@ -19,8 +21,9 @@ class Deduplication:
         self.duplicates: list[Duplicate] = []
         self.rejects: list[Reject] = []
         self._right_address = right_address
-        self._keys: dict[bytes, tuple[str, str]] = {}  # by content
-        self._urls: dict[tuple[str, str], str] = {}
+        self._by_content: dict[bytes, int] = {}  # number of the first item with that content
+        self._by_key: dict[bytes, int] = {}  # and of the item with that source and id
+        self._names = _Names()
 
     def kept(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yields the first of equal items, in order of arrival.
@@ -31,19 +34,19 @@ class Deduplication:
         """
         for item in items:
             content = _content_of(item)
-            key = (item.source, item.document_id)
-            first = self._urls.get(key)
-            if (equal := self._keys.get(content)) is not None:
-                self.drop(item, "equal", self._urls[equal], equal[1])
+            key = digest_of_parts([item.source, item.document_id])
+            number = self._by_key.get(key)
+            first = None if number is None else self._names[number][0]
+            if (equal := self._by_content.get(content)) is not None:
+                self.drop(item, "equal", *self._names[equal])
             elif first is not None and first == self._right_address(item):
-                self.drop(item, "canonical", first, key[1])
+                self.drop(item, "canonical", first, item.document_id)
             elif first is not None:
                 reason = f"id is taken by another item, from {first}"
                 breaks = {"id": UNIQUE_ID}
                 self.rejects.append(Reject(item.source, item.url, item.document_id, "deduplicate", reason, "id", item.document_id, None, breaks))
             else:
-                self._keys[content] = key
-                self._urls[key] = item.url
+                self._by_content[content] = self._by_key[key] = self._names.add(item.url, item.document_id)
                 yield item
 
     def drop(self, item: Item, reason: Literal["equal", "canonical"], url: str, document_id: str) -> None:
@@ -51,5 +54,25 @@ class Deduplication:
         self.duplicates.append(Duplicate(item.source, item.url, item.document_id, reason, {"url": url, "document_id": document_id}))
 
 
+class _Names:
+    """URLs and ids of items by number, as bytes one after the other."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._ends = array("q", [0])
+
+    def add(self, url: str, document_id: str) -> int:
+        """Takes in an item, and returns its number."""
+        for name in (url, document_id):
+            self._text += name.encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._text))
+        return len(self._ends) // 2 - 1
+
+    def __getitem__(self, number: int) -> tuple[str, str]:
+        begin, middle, end = self._ends[2 * number : 2 * number + 3]
+        url, document_id = self._text[begin:middle], self._text[middle:end]
+        return url.decode("utf-8", "surrogatepass"), document_id.decode("utf-8", "surrogatepass")
+
+
 def _content_of(item: Item) -> bytes:
-    return bytes.fromhex(sha256(canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None])))
+    return digest_of_parts([canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None])])

@@ -8,12 +8,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from almanac.schemas.hashing import sha256
+import numpy as np
+
+from almanac.core.digests import as_digests, digest_of_parts
 from almanac.schemas.items import Item
 from almanac.schemas.reports import SharedText
 from almanac.transforms.sentences import sentences_of
 
 OWN = 200  # characters of other text that make a page one of its own
+_DIGEST = 16  # bytes
 _FEW = 0.1  # of the pages that share a main text; what stands on more of them is no page's own
 # An item with the blocks beside its main text; None where its text is not the main text of a page.
 Read = tuple[Item, Sequence[str] | None]
@@ -44,23 +47,23 @@ class SharedTexts:
     def __init__(self) -> None:
         self.found: list[SharedText] = []
         self._count = 0
-        self._by_text: dict[str, list[int]] = defaultdict(list)
-        self._beside: dict[int, str] = {}
+        self._numbers = array("q")  # of the pages with a main text; below, hashes of it, and of what is beside it
+        self._texts = bytearray()
+        self._beside = bytearray()
         self._equals: dict[int, _Page] = {}
         self._own: dict[int, frozenset[int]] = {}
 
     def note(self, item: Item, beside: Sequence[str] | None) -> None:
         """Takes in a page."""
         if beside is not None:
-            self._by_text[sha256(item.text)[:32]].append(self._count)
-            self._beside[self._count] = sha256("\n".join(beside))[:32]
+            self._numbers.append(self._count)
+            self._texts += digest_of_parts([item.text], _DIGEST)
+            self._beside += digest_of_parts(beside, _DIGEST)
         self._count += 1
 
     def settle(self, pages: Callable[[], Iterable[Read]]) -> None:
         """Decides which pages are copies of which. `pages` gives all pages once more, and is called only if pages with equal main text differ."""
-        groups = [numbers for numbers in self._by_text.values() if len({self._beside[number] for number in numbers}) > 1]
-        self._by_text.clear()
-        self._beside.clear()
+        groups = self._groups()
         if not groups:
             return
         in_question = {number for numbers in groups for number in numbers}
@@ -78,6 +81,17 @@ class SharedTexts:
         for numbers in groups:
             self._settle_group([read[number] for number in numbers], standing)
         self.found.sort(key=lambda one: (-one.pages, one.urls))
+
+    def _groups(self) -> list[list[int]]:
+        """Numbers of the pages that share a main text but not all that is beside it, in the order of the first page of each text; forgets the hashes."""
+        texts, beside = (as_digests(raw, _DIGEST) for raw in (self._texts, self._beside))
+        order = np.argsort(texts, kind="stable")
+        bounds = np.flatnonzero(texts[order][1:] != texts[order][:-1]) + 1
+        rows = sorted((group.tolist() for group in np.split(order, bounds) if len(group) > 1 and (beside[group] != beside[group[0]]).any()), key=min)
+        groups = [[self._numbers[row] for row in group] for group in rows]
+        del self._numbers[:]
+        self._texts, self._beside = bytearray(), bytearray()
+        return groups
 
     def told_apart(self, pages: Iterable[Read], drop: Callable[[Item, str, str], None]) -> Iterator[Item]:
         """Yields the pages without copies of different pages; those are passed to `drop` with URL and id of the one that is kept.
