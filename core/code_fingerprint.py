@@ -20,6 +20,7 @@ _PACKAGE = "almanac"
 # Own folders and modules that are imported by computing modules but affect no stored result.
 EXCLUDED_MODULES = {
     "core.code_fingerprint": "is this module",
+    "core.digests": "finds what is equal, as a dictionary would",
     "core.durable": "writes bytes as they are given",
     "core.tables": "keeps rows as they are given",
     "schemas.errors": "words errors",

@@ -5,18 +5,18 @@ fingerprints of mapping and cleaning and is ignored under others. It may be dele
 """
 
 import json
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from almanac.core.digests import Digests, SortedDigests, digest_of, digests_of
+from almanac.core.digests import SortedDigests, digest_of, digests_in, digests_of
 from almanac.core.tables import TableWriter, open_table, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Extraction, Item, Reject
@@ -88,16 +88,16 @@ class MappedPages:
     def __init__(self, path: Path, stages: str) -> None:
         self._keys = SortedDigests(digests_of([]))
         self._file: pq.ParquetFile | None = None
-        self._starts = np.zeros(0, dtype=np.int64)  # the first row of each row group
+        self._starts: list[int] = []  # the first row of each row group
         self._groups: OrderedDict[int, pa.Array] = OrderedDict()  # payloads of row groups, the one used last at the end
         self._bytes = 0  # of these
         self.rows = 0
         try:
             file = open_table(path)
             if (file.schema_arrow.metadata or {}).get(b"stages") == stages.encode():
-                self._keys = SortedDigests(np.concatenate([digests_of([]), *map(_keys_of, file.iter_batches(columns=["key"]))]))
+                self._keys = SortedDigests(digests_in(batch.column(0) for batch in file.iter_batches(columns=["key"])))
                 sizes = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-                self._starts = np.cumsum([0, *sizes[:-1]], dtype=np.int64)
+                self._starts = list(accumulate(sizes[:-1], initial=0))
                 self._file, self.rows = file, file.metadata.num_rows
         except Exception:  # a damaged footer raises whatever it leads to
             self._keys, self._file, self.rows = SortedDigests(digests_of([])), None, 0
@@ -129,19 +129,15 @@ class MappedPages:
 
     def _payload(self, row: int) -> bytes:
         assert self._file is not None
-        number = int(np.searchsorted(self._starts, row, side="right")) - 1
+        number = bisect_right(self._starts, row) - 1
         if number not in self._groups:
             group = self._file.read_row_group(number, columns=["mapped"]).column(0).combine_chunks()
             self._groups[number], self._bytes = group, self._bytes + group.nbytes
             while len(self._groups) > 1 and self._bytes > _KEPT_BYTES:
                 self._bytes -= self._groups.popitem(last=False)[1].nbytes
         self._groups.move_to_end(number)
-        payload: bytes = self._groups[number][row - int(self._starts[number])].as_py()
+        payload: bytes = self._groups[number][row - self._starts[number]].as_py()
         return payload
-
-
-def _keys_of(batch: pa.RecordBatch) -> Digests:
-    return digests_of(batch.column(0))
 
 
 def staged_batches(path: Path) -> Iterator[Mapped]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from almanac.core.digests import SortedDigests, digests_of
+from almanac.core.digests import SortedDigests, digests_in
 from almanac.core.tables import Batches, read_rows
 from almanac.index.embedding.model_folder import find_model, prompts_of
 from almanac.index.embedding.tokenizer import load_tokenizer
@@ -56,7 +56,7 @@ class _Texts:
 
     def __init__(self, batches: Batches) -> None:
         self._batches = batches
-        keys = np.concatenate([digests_of([]), *(digests_of(batch.column(0)) for batch in batches(["text_sha256"]))])
+        keys = digests_in(batch.column(0) for batch in batches(["text_sha256"]))
         self._keys, self._rows, self._counts = np.unique(keys, return_index=True, return_counts=True)
 
     def beyond(self, other: "_Texts | None") -> Iterator[str]:
