@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pyarrow.parquet as pq
-
 from almanac.core.durable import is_removed
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
@@ -24,6 +22,9 @@ from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run, new_run_id
 from almanac.flows.pipeline.takedown import forget_url
 from almanac.index.reader import OpenVersion
+from almanac.index.segments.store import SEGMENTS, is_sealed
+from almanac.index.segments.tables import VersionTables
+from almanac.index.upkeep.compact import compact_version
 from almanac.index.upkeep.promote import promote_version
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.vectors.retention import vectors_in_use
@@ -52,7 +53,7 @@ def small_and_here(place: Path) -> Iterator[None]:
         for module in ("almanac.flows.pipeline.run", "almanac.query.published"):
             patches.enter_context(patch(f"{module}.describe_embedder", lambda _: INFO))
             patches.enter_context(patch(f"{module}.load_embedder", lambda *_: Noting(place / _EMBEDDED)))
-        for module in ("almanac.index.build.builder", "almanac.index.verify.verifier"):
+        for module in ("almanac.index.build.builder", "almanac.index.build.planner", "almanac.index.verify.verifier"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
         patches.enter_context(patch("almanac.flows.pipeline.embed.CHECKPOINT", CHECKPOINT))
         patches.enter_context(patch.multiple("almanac.index.build.delta", _DELTA=0.0, _COPY=0.0))
@@ -123,6 +124,14 @@ def rebuild(place: Path, version: str) -> dict[str, Any]:
         return rebuild_version(index_dir, version, data.vectors, lease=lease).model_dump()
 
 
+def compact(place: Path) -> dict[str, Any]:
+    declaration, data = _of(place)
+    index_dir = data.index(declaration.name)
+    with writer_lock(index_dir, "compact") as lease, vectors_in_use(data.vectors):
+        stored.discard_unfinished(index_dir)
+        return compact_version(index_dir, declaration.index.segment, data.vectors, lease=lease).model_dump()
+
+
 def promote(place: Path, version: str) -> dict[str, Any]:
     """To the data directory of another place, beside this one."""
     declaration, data = _of(place)
@@ -145,7 +154,7 @@ def look(place: Path, verified: str = "live", data: str = "data") -> dict[str, A
         "versions": {version: _version(index_dir, version) for version in names},
         "problems": [problem for version in chosen for problem in _problems(index_dir, version, place / data / "vectors")],
         "embedded": len(noted(place / _EMBEDDED)),
-        "left": sorted(str(path.relative_to(place / data)) for path in (place / data).rglob("*") if _is_left(path)),
+        "left": sorted(str(path.relative_to(place / data)) for path in [*(place / data).rglob("*"), *_unnamed(index_dir)] if _is_left(path)),
         "locked": lock_holder(index_dir),
     }
 
@@ -158,13 +167,21 @@ def _require_answers(index_dir: Path, version: str) -> None:
 
 
 def _version(index_dir: Path, version: str) -> dict[str, Any]:
-    folder = stored.version_dir(index_dir, version)
-    tables = [pq.read_table(folder / name, columns=["source", "document_id", "url", "text"]) for name in (RECORDS, DOCUMENTS)]
+    manifest = stored.read_manifest(index_dir, version)
+    stored_tables = VersionTables.of(stored.version_dir(index_dir, version), manifest)
+    tables = [stored_tables.read(name, ["source", "document_id", "url", "text"]) for name in (RECORDS, DOCUMENTS) if stored_tables.parts(name)]
     return {
-        "digest": stored.read_manifest(index_dir, version).digest,
+        "digest": manifest.digest,
         "items": sorted([*row.values()] for table in tables for row in table.to_pylist()),
-        "chunks": sorted(pq.read_table(folder / CHUNKS, columns=["chunk_id"]).column(0).to_pylist()),
+        "chunks": sorted(stored_tables.read(CHUNKS, ["chunk_id"]).column(0).to_pylist()),
+        "deleted": sum(use.deleted for use in manifest.segments),
     }
+
+
+def _unnamed(index_dir: Path) -> list[Path]:
+    """The sealed segments that no version names, under a name by which `_is_left` knows them."""
+    named = {use.segment for version in stored.version_names(index_dir) for use in stored.read_manifest(index_dir, version).segments}
+    return [path.with_suffix(".tmp") for path in (index_dir / SEGMENTS).glob("*") if is_sealed(path) and path.name not in named]
 
 
 def _problems(index_dir: Path, version: str, vectors: Path) -> list[dict[str, Any]]:
@@ -181,6 +198,7 @@ def _is_left(path: Path) -> bool:
         or is_removed(path)
         or path.parent.name == ".staging"
         or (parent_is_versions and not (path / "manifest.json").is_file())
+        or (path.parent.name == SEGMENTS and not is_sealed(path) and path.suffix != ".tmp")
     )
 
 

@@ -25,6 +25,7 @@ sources:
     body: all
 chunk: {by: paragraphs, size: 80, overlap: 0}
 gate: {max_failed: null, max_lost: null}
+index: {segment: SEGMENT}
 retention: {versions: KEPT, crawls: 1, vectors_days: 1}
 """
 Point = tuple[str, str, str]  # moment, deed, path
@@ -80,9 +81,9 @@ def make_place(folder: Path, content: Content) -> Path:
     return folder
 
 
-def declare(place: Path, kept: int = 20) -> None:
-    """Writes the declaration, by which so many versions are kept."""
-    (place / "proof.yaml").write_text(_DECLARATION.replace("KEPT", str(kept)))
+def declare(place: Path, kept: int = 20, segment: int = 50_000) -> None:
+    """Writes the declaration, by which so many versions are kept, and versions of more than `segment` chunks consist of segments."""
+    (place / "proof.yaml").write_text(_DECLARATION.replace("KEPT", str(kept)).replace("SEGMENT", str(segment)))
 
 
 def age_vectors(place: Path) -> None:

@@ -63,6 +63,31 @@ def _changed(stage: Stage, place: Path) -> None:
     put(place, THIRD)
 
 
+SEGMENT = 10  # chunks, above which a version consists of segments: FIRST has 16
+
+
+def _segmented(stage: Stage, place: Path, *contents: Content) -> None:
+    """Versions of two segments, and of what was added since."""
+    make_place(place, {})
+    declare(place, segment=SEGMENT)
+    for content in contents:
+        put(place, content)
+        assert stage("run", place)["outcome"] == "published"
+
+
+def _expired_segments(stage: Stage, place: Path) -> None:
+    """Three versions beyond what is declared from now on, of which two segments go with them."""
+    everything_else = {name: f"{text}, in other words" for name, text in FIRST.items()}
+    _segmented(stage, place, FIRST, everything_else, SECOND, {**SECOND, "y.txt": text_of("another")}, SECOND)
+    declare(place, kept=3, segment=SEGMENT)
+    age_vectors(place)
+
+
+def _changed_segments(stage: Stage, place: Path) -> None:
+    _segmented(stage, place, FIRST, SECOND)
+    put(place, THIRD)
+
+
 SCENARIOS = {
     "first run": Scenario("run", lambda _, place: _files(place, FIRST), 8),
     "refresh": Scenario("run", _changed, 10),
@@ -73,6 +98,13 @@ SCENARIOS = {
     "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 6, {"url": "n5.txt"}),
     "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 4, {"version": "v0001"}),
     "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 4, {"version": "v0002"}, data="production"),
+    "refresh of segments": Scenario("run", _changed_segments, 3),
+    "prune of segments": Scenario("prune", _expired_segments, 2),
+    "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 4, {"url": "n5.txt"}),
+    "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 2, {"url": "n0.txt"}),
+    "rebuild of segments": Scenario("rebuild", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"version": "v0002"}),
+    "compact": Scenario("compact", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 4),
+    "promote of segments": Scenario("promote", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"version": "v0002"}, data="production"),
 }
 
 
@@ -133,7 +165,7 @@ class _Trial:
         is_run = scenario.act == "run"
         found = self._stage("look", place, verified="live" if is_run else "all", data=scenario.data)
         self._require_same(found, self._after, told, parts)
-        if is_run or scenario.act in ("promote", "forget"):
+        if is_run or scenario.act in ("promote", "forget", "compact"):
             assert found["left"] == [], told
         if not is_run or kill_recovery:
             assert self._stage("run", place)["error"] is None, told
