@@ -6,7 +6,7 @@ A hash arrives as text, in hexadecimal digits, and is compared millions of times
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -102,10 +102,6 @@ class DigestSet:
 
     def __init__(self, digests: Digests) -> None:
         self.digests = _distinct(digests)
-
-    @classmethod
-    def none(cls, size: int = 32) -> Self:
-        return cls(np.empty(0, dtype=f"S{size}"))
 
     def __len__(self) -> int:
         return len(self.digests)
