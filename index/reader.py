@@ -45,6 +45,7 @@ _REMEMBERED = 20_000  # chunk ids whose rows are remembered, since a search asks
 _AT_ONCE = 200  # chunk ids of a list that is remembered, at most
 _MISSING = -1
 _WAY_OUT = "almanac verify KB {} says what is wrong; almanac rollback KB serves an older version"
+_DECODER = json.JSONDecoder()
 _Found = TypeVar("_Found")
 
 
@@ -289,12 +290,12 @@ class OpenVersion:
         """Returns chunks in the order of `chunk_ids`: all columns of chunks.parquet but `embedded_text`, `metadata` parsed. KeyError for an unknown id."""
         rows = self._values(chunk_ids, COLUMNS)
         for row in rows:
-            row["metadata"] = json.loads(row["metadata"])
+            row["metadata"] = _parsed(row["metadata"])
         return rows
 
     def metadata(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the metadata of chunks, in their order. KeyError for an unknown id."""
-        return [json.loads(row["metadata"]) for row in self._values(chunk_ids, ("metadata",))]
+        return [_parsed(row["metadata"]) for row in self._values(chunk_ids, ("metadata",))]
 
     def _values(self, chunk_ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
         numbers = self._required(chunk_ids)
@@ -373,7 +374,7 @@ class OpenVersion:
 
     def coded_metadata(self, read: Callable[[dict[str, Any]], Any]) -> Coded:
         """Returns what `read` finds in the metadata of each chunk, in row order. Not cached: equal metadata of many chunks are parsed once."""
-        return self._coded("metadata", lambda text: read(json.loads(text)))
+        return self._coded("metadata", lambda text: read(_parsed(text)))
 
     def _coded(self, name: str, value_of: Callable[[str], Any]) -> Coded:
         def parts() -> Iterator[tuple[list[Any], npt.NDArray[np.int32]]]:
@@ -393,7 +394,7 @@ class OpenVersion:
         keys: set[str] = set()
         for batch in self.batches(["metadata"]):
             for text in batch.column(0).unique().to_pylist():
-                keys.update(json.loads(text))
+                keys.update(_parsed(text))
         return sorted(keys)
 
     def close(self) -> None:
@@ -495,3 +496,9 @@ def _as_bytes(chunk_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:
     is_longer = found.view(np.uint8).reshape(len(found), ID_LENGTH + 1)[:, ID_LENGTH] != 0
     found[is_longer] = b""
     return found.astype(f"S{ID_LENGTH}")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Metadata from canonical JSON, which has no white space around it: not to look for that halves the time."""
+    metadata: dict[str, Any] = _DECODER.raw_decode(text)[0]
+    return metadata
