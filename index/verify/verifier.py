@@ -160,8 +160,10 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         table, rows = changed.table, changed.rows
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
+        from almanac.index.verify.mapped_rows import check_mapped_rows
         from almanac.index.verify.rows import check_rows
 
+        check_mapped_rows(job.version_dir, table, rows, problems)
         check_lexical(job.version_dir, table, problems)
         if any(path.startswith(f"{CHROMA}/") for path in altered):
             return  # opening an altered index may crash this process

@@ -22,6 +22,7 @@ from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import deleted_file, deleted_terms_file
+from almanac.index.segments.rows import BY_ID, ROWS
 from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
 from almanac.index.segments.tables import VersionTables
 from almanac.index.upkeep import compact
@@ -116,6 +117,23 @@ def test_whatever_is_altered_in_a_segment_is_found_and_the_segment_named(data: D
     assert damaged_segments(problems) == [folder.name]
     assert all(problem.where.startswith(f"{SEGMENTS}/{folder.name}/") for problem in problems)
     assert damaged_segments(_verified(data, "v0001")) == [folder.name]
+
+
+def test_mapped_rows_that_differ_from_the_table_are_found_before_anything_is_sealed(data: DataDir) -> None:
+    folder = _segment(data, 1)
+
+    def found() -> set[str]:
+        return {problem.where.partition(":")[0] for problem in verify_version(folder, None, data.vectors, INFO)}
+
+    assert found() == set()
+    content = (folder / ROWS).read_bytes()
+    (folder / ROWS).write_bytes(content.replace(b"text of page 5", b"text of page 6"))
+    assert found() == {ROWS}
+    (folder / ROWS).write_bytes(content[:-200])
+    assert found() == {ROWS}
+    (folder / ROWS).write_bytes(content)
+    np.save(folder / BY_ID, np.load(folder / BY_ID)[::-1])
+    assert found() == {BY_ID}
 
 
 def test_a_segment_that_is_gone_is_named(data: DataDir) -> None:
