@@ -30,8 +30,8 @@ from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableW
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.planner import PlanJob
-from almanac.index.build.segmented import build_segmented
 from almanac.index.build.segments import SegmentSpec
+from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.segments.store import remove_unnamed_segments
 from almanac.index.vectors.store import VectorStore

@@ -28,11 +28,11 @@ from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.segments.deleted import DELETED, deleted_rows, deleted_terms_file
+from almanac.index.segments.pins import Pin
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.versions.pins import Pin
 from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
 from almanac.schemas.manifest import Manifest, SegmentUse

@@ -29,7 +29,7 @@ _FLOORS = {
     "core": ("",),
     "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
     "transforms": ("html", "chunking", ""),
-    "index": ("mistral", "embedding", "vectors", "lexical", "chroma", "versions", "build", "verify", "upkeep", ""),
+    "index": ("mistral", "embedding", "vectors", "lexical", "chroma", "segments", "versions", "build", "verify", "composing", "upkeep", ""),
     "query": ("models", "retrieval", "answering", "", "evaluation"),
     "serve": ("page", "", "adapters"),
     "flows": ("pipeline", "reporting", "", "server"),

@@ -19,8 +19,8 @@ from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import fits_one_segment
-from almanac.index.build.segmented import build_segmented
 from almanac.index.build.segments import SegmentSpec
+from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_composition, verify_version

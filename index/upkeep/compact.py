@@ -19,8 +19,8 @@ from almanac.index.build.delta import BuildFacts
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import fits_one_segment, rows_each
-from almanac.index.build.segmented import build_segmented
 from almanac.index.build.segments import SegmentSpec, unused_folder
+from almanac.index.composing.version import build_segmented
 from almanac.index.segments.store import segment_dir
 from almanac.index.segments.tables import VersionTables
 from almanac.index.upkeep.composition import TABLES, read_deletions

@@ -7,11 +7,11 @@ from almanac.core.durable import exchange, remove
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.segments import write_deletions
 from almanac.index.segments.deleted import DELETED, deleted_rows
+from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.tables import VersionTables
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.verify.verifier import verify_whole
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.seal import seal
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion

@@ -10,7 +10,8 @@ from almanac.core.durable import remove
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableWriter, batches_of, read_table
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
-from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_of, make_segments, stage_segment, unused_folder
+from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment, unused_folder
+from almanac.index.composing.segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.segments.tables import VersionTables

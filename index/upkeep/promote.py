@@ -10,8 +10,10 @@ from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, remove, sweep
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
-from almanac.index.build.segments import is_intact, put_in_place, unused_folder
+from almanac.index.build.segments import is_intact, unused_folder
 from almanac.index.chroma.copy import copy_chroma, copy_lexical, copy_listed
+from almanac.index.composing.segments import put_in_place
+from almanac.index.segments.pins import Pin
 from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.upkeep.url_content import find_in_version
@@ -20,7 +22,6 @@ from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_folder, verify_version, verify_whole
 from almanac.index.versions.lock import Lease, writer_lock
-from almanac.index.versions.pins import Pin
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.seal import seal

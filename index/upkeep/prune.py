@@ -12,11 +12,11 @@ import structlog
 from almanac.core.digests import Digests, DigestSet, digests_of
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
+from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.store import remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.publications import override_of, pointer_lock, publications
 from almanac.index.versions.store import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
 from almanac.schemas.declaration import Declaration

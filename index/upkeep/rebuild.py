@@ -11,6 +11,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
+from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.upkeep.composition import TABLES, hidden_folder, read_deletions, recompose
 from almanac.index.vectors.keys import keys_in
@@ -18,7 +19,6 @@ from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_folder, verify_segment, verify_whole
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.pins import remove_unless_pinned
 from almanac.index.versions.seal import seal
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion

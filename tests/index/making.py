@@ -14,8 +14,8 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
-from almanac.index.build.segmented import build_segmented
 from almanac.index.build.segments import SegmentSpec
+from almanac.index.composing.version import build_segmented
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir

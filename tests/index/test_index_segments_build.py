@@ -12,8 +12,8 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build import planner
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import Size, rows_each, to_merge
-from almanac.index.build.segmented import SegmentedBuild, build_segmented
 from almanac.index.build.segments import SegmentSpec
+from almanac.index.composing.version import SegmentedBuild, build_segmented
 from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.store import read_segment, remove_unnamed_segments, segment_dir
 from almanac.index.segments.tables import VersionTables

@@ -22,6 +22,7 @@ from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import deleted_file, deleted_terms_file
+from almanac.index.segments.pins import Pin
 from almanac.index.segments.rows import BY_ID, ROWS
 from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
 from almanac.index.segments.tables import VersionTables
@@ -36,7 +37,6 @@ from almanac.index.upkeep.takedown import Takedown, note_takedown
 from almanac.index.upkeep.url_content import UrlContent
 from almanac.index.verify.verifier import damaged_segments, verify_composition, verify_version, verify_whole
 from almanac.index.versions.lock import writer_lock
-from almanac.index.versions.pins import Pin
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names

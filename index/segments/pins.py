@@ -1,6 +1,6 @@
-"""Pins protect a version from removal while it is read.
+"""Pins protect a version or a segment from removal while it is read.
 
-A pin is a shared lock on the version's folder, released when its process ends in any way. It also keeps referring to the same folder when another one
+A pin is a shared lock on the folder, released when its process ends in any way. It also keeps referring to the same folder when another one
 takes its name (`rebuild`, `forget`). Chroma reopens files by path: a reader that used the name would then mix files of both folders (observed: "missing
 metadata segment", and wrong ids).
 """

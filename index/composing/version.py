@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 from almanac.core.progress import OnProgress, ignore
 from almanac.index.build.delta import BuildFacts, row_layout
 from almanac.index.build.planner import PlanJob, plan_version
-from almanac.index.build.segments import make_segments
+from almanac.index.composing.segments import make_segments
 from almanac.index.versions.lock import Lease
 from almanac.schemas.manifest import SegmentUse
 

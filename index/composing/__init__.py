@@ -1,0 +1,1 @@
+"""Makes segments, and composes versions of them."""

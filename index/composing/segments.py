@@ -1,0 +1,124 @@
+"""Makes segments: a child builds a staged one from its tables, another one verifies it, and the sealed folder gets its name.
+
+A segment that is in its place is complete. After a kill, those that were finished are found by their names.
+"""
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from almanac.core.clock import utc_now
+from almanac.core.durable import exchange, move
+from almanac.core.progress import OnProgress, ignore
+from almanac.core.tables import CHUNKS, read_table
+from almanac.index.build.builder import build_version
+from almanac.index.build.digest import DIGESTED, digest_of
+from almanac.index.build.job import BuildJob
+from almanac.index.build.segments import SegmentSpec, StagedSegment
+from almanac.index.segments.pins import remove_unless_pinned
+from almanac.index.segments.store import segment_dir
+from almanac.index.vectors.exact import most_repeats
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.lock import Lease
+from almanac.index.versions.seal import seal
+from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.manifest import Derived, Segment
+
+
+def make_segments(
+    index_dir: Path,
+    spec: SegmentSpec,
+    staged: Sequence[StagedSegment],
+    *,
+    known_from: Sequence[str] = (),
+    lease: Lease | None = None,
+    on_progress: OnProgress = ignore,
+) -> None:
+    """Builds, verifies and seals the staged segments that are new, one on each core at a time, and puts them in their places.
+
+    Args:
+        index_dir: The knowledge base's index directory.
+        spec: What the segments have in common.
+        staged: The segments.
+        known_from: Names of segments that have some of these rows: their texts need not be analyzed again.
+        lease: The writer's lock, checked before a segment is sealed.
+        on_progress: Called with (chunks done, chunks in total) over all segments.
+
+    Raises DamagedVersion where a vector is missing or verification finds a problem, OperationalError where a child dies, StorageError where the disk fails,
+    RunLocked where `lease` was lost.
+    """
+    new = [one for one in staged if one.folder is not None]
+    total = sum(one.counts.chunks for one in new)
+    done: dict[str, int] = {}
+    is_over = threading.Event()
+
+    def make(one: StagedSegment) -> None:
+        def report(rows: int, _: int) -> None:
+            if is_over.is_set():
+                raise _StoppedError  # ends the child, which would go on for minutes
+            done[one.name] = rows
+            on_progress(sum(done.values()), total)
+
+        _make(index_dir, spec, one, known_from, lease, report)
+
+    with ThreadPoolExecutor(max(1, min(len(new), len(os.sched_getaffinity(0))))) as threads:
+        try:
+            for made in [threads.submit(make, one) for one in sorted(new, key=lambda one: -one.counts.chunks)]:
+                made.result()
+        except BaseException:  # also where the run is interrupted
+            is_over.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _StoppedError(Exception):
+    """Another segment could not be made, or the run was interrupted."""
+
+
+def _make(index_dir: Path, spec: SegmentSpec, one: StagedSegment, known_from: Sequence[str], lease: Lease | None, on_progress: OnProgress) -> None:
+    assert one.folder is not None
+    job = BuildJob(
+        version_dir=one.folder,
+        kb=spec.kb,
+        collection=spec.collection,
+        language=spec.language,
+        chunks=one.folder / CHUNKS,
+        vectors_root=spec.vectors_root,
+        embedder=spec.embedder,
+        known_from=[segment_dir(index_dir, name) for name in known_from],
+    )
+    facts = build_version(job, on_progress=on_progress)
+    if problems := verify_version(one.folder, None, spec.vectors_root, spec.embedder):
+        raise DamagedVersion(
+            f"a new segment differs from what was built in {len(problems)} places; first: {problems[0].kind} at {problems[0].where}",
+            where=str(one.folder),
+            hint="what is published serves on; run again, and check the disk if it happens again",
+        )
+    table = read_table(one.folder / CHUNKS, DIGESTED)
+    segment = Segment(
+        segment=one.name,
+        kb=spec.kb,
+        digest=digest_of(table, spec.embedder.fingerprint),
+        counts=one.counts,
+        embedder=spec.embedder,
+        derived=Derived(language_fit={}, repeats=most_repeats(table.column("text_sha256"))),
+        collection=spec.collection,
+        language=spec.language,
+        lineage={"build": facts.model_dump(), "making": spec.making},
+        created_at=utc_now(),
+        files=[],
+    )
+    seal(one.folder, segment, lease=lease)
+    put_in_place(index_dir, one.name, one.folder)
+
+
+def put_in_place(index_dir: Path, name: str, folder: Path) -> None:
+    """Gives a sealed segment in a hidden folder its name; one that is there, since it was damaged, is exchanged in one step and removed."""
+    place = segment_dir(index_dir, name)
+    if place.exists():
+        exchange(folder, place)
+        remove_unless_pinned(folder)  # otherwise `discard_unfinished` removes it once no reader has it pinned
+    else:
+        move(folder, place)
