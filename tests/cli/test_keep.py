@@ -64,7 +64,7 @@ def test_rollback_loads_no_engine_and_survives_a_pointer_that_leads_nowhere(alma
 
 def test_a_second_writer_is_told_who_is_at_work_and_ends_with_6(almanac: Almanac, kb: str) -> None:
     with writer_lock(DataDir(almanac.data).index("shop"), "promote"):
-        for arguments in (["prune", kb], ["rebuild", kb], ["forget", kb, "http://shop/1"]):
+        for arguments in (["prune", kb], ["rebuild", kb], ["compact", kb], ["forget", kb, "http://shop/1"]):
             done = almanac(*arguments, "--json")
             assert (done.code, done.json["error"]["kind"]) == (6, "run_locked"), arguments
             assert "promote (pid" in done.json["error"]["message"]
@@ -82,6 +82,8 @@ def test_a_second_writer_is_told_who_is_at_work_and_ends_with_6(almanac: Almanac
         (["diff", "v0001", "v0009"], 2),
         (["forget", "http://shop/none"], 2),
         (["promote", "v0001", "--to", "."], 2),
+        (["export", "chroma"], 2),
+        (["export", "chunks"], 2),
         (["promote", "v0003", "--to", "other"], 4),
     ],
 )
@@ -116,6 +118,18 @@ def test_a_ruined_version_is_found_rebuilt_and_promoted(almanac: Almanac, kb: st
 
 
 @pytest.mark.slow
+def test_a_single_segment_has_nothing_to_merge_and_is_exported_as_it_is(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+    result = almanac("compact", kb, "--json").json
+    assert {key: result[key] for key in ("kb", "version", "previous", "segments", "deleted")} == {
+        "kb": "shop", "version": "v0002", "previous": "v0002", "segments": {"before": 1, "after": 1}, "deleted": 0,
+    }  # fmt: skip
+    assert "nothing to merge" in almanac("compact", kb).stdout
+    exported = almanac("export", kb, "chroma", "--out", str(tmp_path / "out"), "--json").json
+    assert (exported["out"], exported["collection"], exported["version"]) == (str(tmp_path / "out"), "shop", "v0002")
+    assert (tmp_path / "out" / "chroma.sqlite3").is_file()
+    assert almanac("export", kb, "chroma", "--out", str(tmp_path / "out")).code == 2
+
+
 def test_forget_and_prune_say_what_went(almanac: Almanac, kb: str) -> None:
     forgotten = almanac("forget", kb, "http://shop/3", "--why", "asked for", "--json").json
     assert (forgotten["versions"], forgotten["items"], forgotten["vectors"]) == (["v0002", "v0003", "v0001"], 1, 1)
