@@ -50,11 +50,14 @@ def segment_in(folder: Path, *, called: Path | None = None) -> Segment:
 
 
 def discard_unfinished_segments(index_dir: Path) -> None:
-    """Removes folders of segments that were not finished, and leftovers of exchanged ones. Only the holder of the writer lock may call it."""
+    """Removes folders of segments that were not finished, and leftovers of exchanged ones. Only the holder of the writer lock may call it.
+
+    A segment that a version names is damaged where it is not sealed, and stays: its tables may be all that is left of them.
+    """
     for folder in _folders(index_dir):
         if folder.name.startswith("."):
             remove_unless_pinned(folder)
-        elif not is_sealed(folder):
+        elif not is_sealed(folder) and (named := _named(index_dir, "*")) is not None and folder.name not in named:
             remove(folder)
 
 

@@ -1,6 +1,6 @@
 """Verification of what a version makes of its segments: all are there, its lists of deleted rows fit them, and what is live is what the version says.
 
-Of the segments, only ids and metadata are read here; `index.verify.verifier` verifies their content. Memory: some 100 bytes a chunk.
+Of the segments, only ids and metadata are read here; `index.verify.verifier` verifies their content. Memory: some 250 bytes a chunk.
 """
 
 from collections.abc import Sequence

@@ -266,10 +266,21 @@ def test_what_nothing_else_says_cannot_be_rebuilt(data: DataDir) -> None:
     _flip(table)
     with pytest.raises(DamagedVersion, match=rf"chunks\.parquet of segment {table.parent.name} was altered"):
         rebuild_version(data.index("shop"), "v0002", data.vectors)
-    shutil.rmtree(table.parent)
+    (table.parent / "segment.json").unlink()
+    (table.parent.with_name("0123456789abcdef")).mkdir()
+    discard_unfinished(data.index("shop"))
+    assert table.is_file(), "a version names it: it is no leftover"
+    assert not table.parent.with_name("0123456789abcdef").exists()
     with pytest.raises(DamagedVersion, match="a segment is missing"):
         rebuild_version(data.index("shop"), "v0002", data.vectors)
     assert _left(data) == []
+
+
+def test_what_was_not_finished_goes_where_no_version_has_segments_yet(tmp_path: Path) -> None:
+    folder = segment_dir(tmp_path, "0123456789abcdef")
+    folder.mkdir(parents=True)
+    discard_unfinished(tmp_path)
+    assert not folder.exists()
 
 
 def _left(data: DataDir) -> list[str]:
