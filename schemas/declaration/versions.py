@@ -18,7 +18,7 @@ class Index(DeclaredModel):
     )
     segment: int = Field(
         50_000,
-        ge=10,
+        ge=1,
         description="chunks up to which a version is a single segment, one Chroma directory; a larger one consists of segments that versions share",
     )
 
