@@ -135,6 +135,17 @@ class OpenVersion:
             return self._parts
 
     def _opened_segments(self) -> list[OpenSegment]:
+        while True:
+            try:
+                return self._pinned_segments()
+            except DamagedVersion:
+                # `forget` may have put another version in its place, and removed a segment that was not pinned yet.
+                was_replaced = bool(self._pins) and not self._pins[0].is_in_place()
+                self._release()
+                if not was_replaced:
+                    raise
+
+    def _pinned_segments(self) -> list[OpenSegment]:
         folder = self._public
         if not self._is_candidate:
             self._pins = [pin_version(self._index_dir, self._version)]

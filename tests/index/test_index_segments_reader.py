@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from almanac.core.stamps import STAMPS
+from almanac.index import reader
 from almanac.index.reader import OpenVersion
 from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
 from almanac.index.segments.store import remove_unnamed_segments, segment_dir
@@ -341,3 +342,19 @@ def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(pair: Pair, other
         longer = [*others, *ids, ids[0] + "0", ids[0][:-1], ids[0].upper() + "é"]
         assert len(pair.several.chunk_set(longer)) == len(ids)
         assert list(pair.several.chunk_set(longer)) == ids
+
+
+def test_a_version_that_is_replaced_while_it_is_opened_is_opened_as_it_is_then(small: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = version_dir(small.index_dir, "v0001")
+    pin, replaced = reader._pin_segment, list[Path]()
+
+    def pin_late(segment: Path) -> Any:
+        if not replaced:  # as `forget` replaces a version, and removes what only the former one named
+            replaced.append(folder.rename(folder.with_name(".v0001.1")))
+            shutil.copytree(replaced[0], folder)
+            raise DamagedVersion("a segment is missing")
+        return pin(segment)
+
+    monkeypatch.setattr(reader, "_pin_segment", pin_late)
+    with OpenVersion(small.index_dir, "v0001") as opened:
+        assert opened.is_in_place and opened.manifest.counts.chunks == len(opened.column("chunk_id"))
