@@ -112,7 +112,8 @@ class TermsFile:
         """Reads a batch's column as NumPy views, which check bounds: whatever a damaged file says, nothing is read outside of it."""
         array = self._batch(number).column(FIELDS.index(name))
         _, starts, data = array.buffers()
-        column = _Column(np.frombuffer(starts, np.int64, len(array) + 1), memoryview(data or b""))
+        text = memoryview(data or b"").cast("B")  # Arrow's bytes are signed: beyond ASCII, they equal no other bytes
+        column = _Column(np.frombuffer(starts, np.int64, len(array) + 1), text)
         self._columns[number, name] = column
         return column
 

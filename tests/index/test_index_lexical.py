@@ -232,6 +232,15 @@ def test_verification_finds_terms_that_are_another_rows(base: Base) -> None:
     assert ("probe_failed", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base)
 
 
+@pytest.mark.parametrize(
+    ("language", "text"), [("fr", "日本 œuvre à côté"), ("vi", "Điện Biên Phủ, thành phố"), ("he", "המוזיאון פתוח"), ("zh", "东京塔的门票")]
+)
+def test_verification_reads_terms_of_any_script(base: Base, language: str, text: str) -> None:
+    rows = [replace(row, text=f"{text} {number}", embedded_text=f"{text} {number}") for number, row in enumerate(_plain(range(4)))]
+    _build(base, rows, language).close()
+    assert _problems(base) == []
+
+
 def test_a_version_without_a_lexical_index_says_what_to_do(base: Base) -> None:
     import shutil
 
