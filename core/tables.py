@@ -102,15 +102,6 @@ def open_table(path: Path) -> pq.ParquetFile:
     return pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False, buffer_size=_BUFFER)
 
 
-def schema_of(path: Path) -> pa.Schema:
-    """Returns the columns of a table. Raises as `read_table`."""
-    try:
-        with open_table(path) as file:
-            return file.schema_arrow
-    except _UNREADABLE as error:
-        raise damaged_table(path, error) from error
-
-
 # The columns wanted, None for all → the rows of one or several tables, in batches. May be called repeatedly.
 Batches = Callable[[Sequence[str] | None], Iterator[pa.Table]]
 

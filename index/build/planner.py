@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table, rows_in
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, open_table, read_table, rows_in
 from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.job import AbsolutePath
 from almanac.index.build.policy import MOST_BYTES, Size, rows_each, to_merge
@@ -224,7 +223,7 @@ class _Share:
 
 def _selected(path: Path, wanted: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
     """Yields the wanted rows of a table in batches. Row groups without any are not read."""
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with open_table(path) as file:
         begin = 0
         for group in range(file.metadata.num_row_groups):
             end = begin + file.metadata.row_group(group).num_rows

@@ -79,11 +79,12 @@ def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[
                 gone.append(folder.name)
                 freed += size
             elif at_once:
-                move(folder, _hidden(folder))
+                move(folder, hidden_folder(folder))
     return gone, freed
 
 
-def _hidden(folder: Path) -> Path:
+def hidden_folder(folder: Path) -> Path:
+    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer."""
     number = 1
     while (found := folder.with_name(f".{folder.name}.{number}")).exists():
         number += 1

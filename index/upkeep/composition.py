@@ -1,6 +1,7 @@
 """The own folder of a version of segments, which has its lists of deleted rows: read with a check, and replaced in one step."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from almanac.core.durable import exchange, remove
@@ -8,6 +9,7 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.segments import write_deletions
 from almanac.index.segments.deleted import DELETED, deleted_rows
 from almanac.index.segments.pins import remove_unless_pinned
+from almanac.index.segments.store import hidden_folder
 from almanac.index.segments.tables import VersionTables
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.verify.verifier import verify_whole
@@ -58,8 +60,7 @@ def recompose(
     Raises DamagedVersion where the whole is not what the manifest says; the existing folder then stays in place.
     """
     folder = version_dir(index_dir, manifest.version)
-    beside = hidden_folder(folder)
-    try:
+    with replacing(folder) as beside:
         beside.mkdir()
         for use in manifest.segments:
             write_deletions(beside, index_dir, use.segment, deletions[use.segment])
@@ -72,19 +73,18 @@ def recompose(
                 where=str(folder),
                 hint=f"almanac verify KB {manifest.version} lists what is missing or altered; almanac run KB builds a new version",
             )
-        sealed = seal(beside, composed, lease=lease)
+        return seal(beside, composed, lease=lease)
+
+
+@contextmanager
+def replacing(folder: Path) -> Iterator[Path]:
+    """Yields a hidden path beside a folder, and exchanges what the block has put there with the folder, in one step; after an error, it is removed."""
+    beside = hidden_folder(folder)
+    try:
+        yield beside
         exchange(beside, folder)
     except BaseException:
         if beside.is_dir():
             remove(beside)
         raise
     remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
-    return sealed
-
-
-def hidden_folder(folder: Path) -> Path:
-    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer."""
-    number = 1
-    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
-        number += 1
-    return found

@@ -13,9 +13,9 @@ from almanac.index.build.digest import digest_of
 from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment, unused_folder
 from almanac.index.composing.segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
-from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.segments.store import hidden_folder, read_segment, segment_dir
 from almanac.index.segments.tables import VersionTables
-from almanac.index.upkeep.composition import TABLES, Deletions, hidden_folder, read_deletions, recompose
+from almanac.index.upkeep.composition import TABLES, Deletions, read_deletions, recompose
 from almanac.index.upkeep.rebuild import replace_version, require_tables
 from almanac.index.upkeep.takedown import Takedown
 from almanac.index.upkeep.url_content import UrlContent, find_in_tables, is_under, rest_of, rewrite

@@ -6,14 +6,13 @@ Each folder is built beside the one that it replaces and exchanged with it in on
 import time
 from pathlib import Path
 
-from almanac.core.durable import exchange, remove
+from almanac.core.durable import remove
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
-from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.upkeep.composition import TABLES, hidden_folder, read_deletions, recompose
+from almanac.index.upkeep.composition import TABLES, read_deletions, recompose, replacing
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
@@ -91,24 +90,23 @@ def replace_version(
 
 def _replace(folder: Path, before: Sealed, sealed: Manifest | Segment, tables: Path, vectors_root: Path, lease: Lease | None, on_progress: OnProgress) -> None:
     """Builds a folder anew as `sealed` says, and exchanges it. `before` is the present manifest of `folder`, from which lost vectors are restored."""
-    beside = hidden_folder(folder)
     given = {name: tables / name for name in TABLES if (tables / name).is_file()}
-    job = BuildJob(
-        version_dir=beside,
-        kb=sealed.kb,
-        collection=sealed.collection,
-        language=sealed.language,
-        chunks=given[CHUNKS],
-        records=given.get(RECORDS),
-        documents=given.get(DOCUMENTS),
-        vectors_root=vectors_root,
-        embedder=sealed.embedder,
-    )
+    with replacing(folder) as beside:
+        job = BuildJob(
+            version_dir=beside,
+            kb=sealed.kb,
+            collection=sealed.collection,
+            language=sealed.language,
+            chunks=given[CHUNKS],
+            records=given.get(RECORDS),
+            documents=given.get(DOCUMENTS),
+            vectors_root=vectors_root,
+            embedder=sealed.embedder,
+        )
 
-    def restore() -> int:
-        return restore_vectors(VectorStore(vectors_root, sealed.embedder), keys_in(job.chunks), folder, before)
+        def restore() -> int:
+            return restore_vectors(VectorStore(vectors_root, sealed.embedder), keys_in(job.chunks), folder, before)
 
-    try:
         try:
             restore()
             _build_beside(job, sealed, lease, on_progress)
@@ -118,12 +116,6 @@ def _replace(folder: Path, before: Sealed, sealed: Manifest | Segment, tables: P
                 raise
             remove(beside)
             _build_beside(job, sealed, lease, on_progress)
-        exchange(beside, folder)
-    except BaseException:
-        if beside.is_dir():
-            remove(beside)
-        raise
-    remove_unless_pinned(beside)  # otherwise `discard_unfinished` removes it once no reader has it pinned
 
 
 def _build_beside(job: BuildJob, sealed: Manifest | Segment, lease: Lease | None, on_progress: OnProgress) -> None:
