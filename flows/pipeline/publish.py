@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version as installed
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Me
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
+from almanac.index.build.delta import BuildFacts
 from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
@@ -29,7 +31,7 @@ from almanac.index.versions.publish import finish_version, publish_after
 from almanac.query.evaluation.golden import measure_recall, without_history
 from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import Counts, Manifest, Verdict
+from almanac.schemas.manifest import Counts, Manifest, SegmentUse, Verdict
 from almanac.schemas.reports import Problem, Recall
 
 log = structlog.get_logger("almanac.publish")
@@ -52,36 +54,47 @@ def build(
     What was embedded is taken for its order alone: by then, every text has its vector.
     """
     parent = None if live is None or run.scope.full or in_full else live
-    folder, derived = run.version_dir(version), derive(tables.chunks, run.declaration.embed)
-    if not fits_one_segment(tables.chunks, run.declaration.index.segment):
-        job = PlanJob(
-            index_dir=run.index_dir,
-            version_dir=folder,
-            spec=_segments_of(run),
-            limit=run.declaration.index.segment,
-            chunks=tables.chunks,
-            records=tables.records,
-            documents=tables.documents,
-            parent=None if parent is None else parent.folder,
-        )
-        built = build_segmented(job, on_progress=on_progress)
-        return Built(version, folder, built.facts, derived, built.segments)
-    facts = build_version(
-        BuildJob(
-            kb=run.kb,
-            version_dir=folder,
-            parent=None if parent is None or parent.manifest.segments else parent.folder,
-            collection=run.declaration.collection,
-            language=run.declaration.language,
-            chunks=tables.chunks,
-            records=tables.records,
-            documents=tables.documents,
-            vectors_root=run.data.vectors,
-            embedder=run.embedder,
-        ),
-        on_progress=on_progress,
+    with ThreadPoolExecutor(1) as thread:
+        derived = thread.submit(derive, tables.chunks, run.declaration.embed)  # while children build
+        if fits_one_segment(tables.chunks, run.declaration.index.segment):
+            facts, segments = _built_alone(run, version, tables, parent, on_progress)
+        else:
+            facts, segments = _built_of_segments(run, version, tables, parent, on_progress)
+        return Built(version, run.version_dir(version), facts, derived.result(), segments)
+
+
+_Parts = tuple[BuildFacts, tuple[SegmentUse, ...]]  # a version of one segment names none
+
+
+def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress) -> _Parts:
+    job = BuildJob(
+        kb=run.kb,
+        version_dir=run.version_dir(version),
+        parent=None if parent is None or parent.manifest.segments else parent.folder,
+        collection=run.declaration.collection,
+        language=run.declaration.language,
+        chunks=tables.chunks,
+        records=tables.records,
+        documents=tables.documents,
+        vectors_root=run.data.vectors,
+        embedder=run.embedder,
     )
-    return Built(version, folder, facts, derived)
+    return build_version(job, on_progress=on_progress), ()
+
+
+def _built_of_segments(run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress) -> _Parts:
+    job = PlanJob(
+        index_dir=run.index_dir,
+        version_dir=run.version_dir(version),
+        spec=_segments_of(run),
+        limit=run.declaration.index.segment,
+        chunks=tables.chunks,
+        records=tables.records,
+        documents=tables.documents,
+        parent=None if parent is None else parent.folder,
+    )
+    built = build_segmented(job, on_progress=on_progress)
+    return built.facts, built.segments
 
 
 def _segments_of(run: Run) -> SegmentSpec:

@@ -18,7 +18,7 @@ from almanac.core.durable import remove
 from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
-from almanac.index.build.child_process import Message, run_child, serve_parent
+from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
 from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED, even_batches
@@ -40,15 +40,16 @@ if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
     from almanac.index.lexical.writer import KnownTerms
 
+BUILDER = "almanac.index.build.builder"  # the child's module
 _NOBODY = "nobody"  # an id that no chunk can have, since chunk ids are hexadecimal
 _log = structlog.get_logger("almanac.build")
 
 
-def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> BuildFacts:
+def build_version(job: BuildJob, *, on_progress: OnProgress | None = None, ahead: Ahead | None = None) -> BuildFacts:
     """Builds `job.version_dir` in a child process, without a manifest; returns how it was built.
 
-    `on_progress(done, total)` is called with numbers of rows added and removed. Raises OperationalError when the directory is not empty or the child dies,
-    DamagedVersion when a vector is missing, StorageError when the disk fails.
+    `on_progress(done, total)` is called with numbers of rows added and removed; a child of `ahead` is used where there is one. Raises OperationalError when the
+    directory is not empty or the child dies, DamagedVersion when a vector is missing, StorageError when the disk fails.
     """
     built: list[BuildFacts] = []
 
@@ -58,7 +59,7 @@ def build_version(job: BuildJob, *, on_progress: OnProgress | None = None) -> Bu
         elif on_progress:
             on_progress(message["done"], message["total"])
 
-    run_child("almanac.index.build.builder", job.model_dump_json(), forward)
+    run_child(BUILDER, job.model_dump_json(), forward, ahead=ahead)
     if len(built) != 1:
         raise OperationalError("the builder ended without a result", where=str(job.version_dir), hint="a defect: please report it")
     [facts] = built
@@ -99,13 +100,16 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
 
     matrix = write_matrix(job.version_dir, table.column("text_sha256"), VectorStore(job.vectors_root, job.embedder))
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
-    with as_disk_full(job.version_dir), open_client(job.version_dir) as client:
+    with ThreadPoolExecutor(1) as thread, as_disk_full(job.version_dir), open_client(job.version_dir) as client:
+        made = thread.submit(
+            lambda: build_lexical(job.version_dir, job.language, _known_terms(job, table))
+        )  # beside Chroma, which leaves Python's lock to others
         batches = list(even_batches(len(rows), ROWS_ADDED))
         collection = create_collection(client, job.collection, job.kb, job.embedder, batches)
         for begin, end in batches:
             rows.add_to(collection, begin, end)
             on_progress(end, len(rows))
-        build_lexical(job.version_dir, job.language, _known_terms(job, table))
+        made.result()
     return full_facts(len(rows), why)
 
 
@@ -254,5 +258,10 @@ def _work(job_text: str, send: Callable[[Message], None]) -> None:
     send({"facts": facts.model_dump()})
 
 
+def _prepare() -> None:
+    import almanac.index.chroma.client
+    import almanac.index.lexical.writer  # noqa: F401
+
+
 if __name__ == "__main__":
-    serve_parent(_work)
+    serve_parent(_work, prepare=_prepare)

@@ -1,4 +1,7 @@
-"""Runs a step in a child process that ends with its parent. The child sends one JSON object per line on stdout."""
+"""Runs a step in a child process that ends with its parent. The child sends one JSON object per line on stdout.
+
+A child can be started ahead: while it waits for its job, it imports what the step needs.
+"""
 
 import json
 import os
@@ -8,17 +11,41 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from almanac.core.lifetime import job_of_parent, tell_job
 from almanac.schemas import errors
 from almanac.schemas.errors import AlmanacError, OperationalError, StorageError
 
 Message = dict[str, Any]
+_AHEAD = "ahead"  # argument of a child that is started ahead
 _TAIL = 2000  # characters of stderr in the error
 
 
-def run_child(module: str, job: str, on_message: Callable[[Message], None], *, on_signal: Callable[[str], None] | None = None) -> None:
+class Ahead:
+    """Context manager with children that are started ahead, one of each module; those that nothing has used are ended.
+
+    Use it in a thread that lives as long as the block: a child ends with the thread that has started it.
+    """
+
+    def __init__(self, *modules: str) -> None:
+        self._children = {module: _Child(module, _AHEAD) for module in modules}
+
+    def take(self, module: str) -> "_Child | None":
+        """Returns the child of a module, once."""
+        return self._children.pop(module, None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._children:
+            self._children.popitem()[1].end()
+
+
+def run_child(
+    module: str, job: str, on_message: Callable[[Message], None], *, on_signal: Callable[[str], None] | None = None, ahead: Ahead | None = None
+) -> None:
     """Runs `python -m module`, sends it the job and passes on its messages as they arrive. The counterpart in the child is `serve_parent`.
 
     The child is killed when this process ends in any way, and when `on_message` raises.
@@ -28,22 +55,35 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
         job: One line of JSON.
         on_message: Called with each message of the child.
         on_signal: Called with the signal's name, such as `SIGSEGV`, when one ended the child; without it, that raises OperationalError.
+        ahead: Children that were started ahead, of which one is used.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr.
     """
-    with tempfile.TemporaryFile("w+b") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module],
+    child = ahead.take(module) if ahead else None
+    (child or _Child(module)).run(job, on_message, on_signal)
+
+
+class _Child:
+    """A child process that waits for its job."""
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        self.module = module
+        self._stderr = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # `end` closes it
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,  # kept open: end of file signals the parent's death to the child
             stdout=subprocess.PIPE,
-            stderr=stderr,
+            stderr=self._stderr,
             text=True,
             encoding="utf-8",
             start_new_session=True,
             # HNSW writes uninitialised memory into its files, which might contain a text that was taken down. This makes glibc overwrite freed memory.
             env={**os.environ, "MALLOC_PERTURB_": "165"},
         )
-        error: Message | None = None
+
+    def run(self, job: str, on_message: Callable[[Message], None], on_signal: Callable[[str], None] | None) -> None:
+        """Does the job, then ends. Arguments and errors as in `run_child`."""
+        process, error = self._process, None
         assert process.stdout is not None
         try:
             tell_job(process, job)
@@ -53,31 +93,42 @@ def run_child(module: str, job: str, on_message: Callable[[Message], None], *, o
                 if "error" not in message:
                     on_message(message)
             process.wait()
+            self._stderr.seek(0)
+            tail = self._stderr.read().decode(errors="replace")[-_TAIL:].strip()
         finally:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            self.end()
         if error is not None:
             raise _revive(error)
         if process.returncode < 0 and on_signal:
             on_signal(signal.Signals(-process.returncode).name)
         elif process.returncode == -signal.SIGBUS:  # a page of a mapped file that the disk does not have
-            raise StorageError(f"{module} ended with signal SIGBUS", where=module, hint="the disk is full or failing: free space or mend it, then run again")
+            hint = "the disk is full or failing: free space or mend it, then run again"
+            raise StorageError(f"{self.module} ended with signal SIGBUS", where=self.module, hint=hint)
         elif process.returncode != 0:
-            stderr.seek(0)
-            tail = stderr.read().decode(errors="replace")[-_TAIL:].strip()
-            raise OperationalError(f"{module} ended with {_how(process.returncode)}: {tail or 'nothing on stderr'}", where=module, hint="run again")
+            raise OperationalError(f"{self.module} ended with {_how(process.returncode)}: {tail or 'nothing on stderr'}", where=self.module, hint="run again")
+
+    def end(self) -> None:
+        """Kills the process where it still runs, and frees its pipes."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+        self._stderr.close()
 
 
-def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
-    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits the process."""
-    job = job_of_parent()
+def serve_parent(work: Callable[[str, Callable[[Message], None]], None], *, prepare: Callable[[], object] | None = None) -> None:
+    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits the process.
+
+    `prepare()` imports what `work` needs; a child that is started ahead calls it before it has a job.
+    """
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
     # Libraries print to stdout, which is therefore redirected to stderr; the pipe to the parent carries only messages.
     pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    if prepare is not None and _AHEAD in sys.argv[1:]:
+        prepare()
+    job = job_of_parent()
 
     def send(message: Message) -> None:
         print(json.dumps(message), file=pipe, flush=True)

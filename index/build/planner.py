@@ -1,11 +1,11 @@
-"""Plans a version of several segments, in a child process: compares the run's tables with the parent's, chooses segments to merge, and stages new ones.
+"""Plans a version of several segments: compares the run's tables with the parent's, chooses segments to merge, and stages new ones.
 
 Rows are compared by `KEYS`, which are equal for equal rows only. What the parent has and the run has not, is deleted; what the run has and the parent has not,
 goes into new segments, together with the rows of segments that are merged, which the run's tables have, too. Of these tables, only the row groups with such
 rows are read in full.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,6 @@ import structlog
 from pydantic import BaseModel, ConfigDict
 
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, open_table, read_table, rows_in
-from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.job import AbsolutePath
 from almanac.index.build.policy import MOST_BYTES, Size, rows_each, to_merge
 from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, Stager, is_intact, keys_of, write_deletions
@@ -61,17 +60,6 @@ class Plan(BaseModel):
     why_full: str | None = None  # why the parent could not be used
 
 
-def plan_version(job: PlanJob) -> Plan:
-    """Plans in a child process, which writes the tables of new segments and the deletions of kept ones. Raises StorageError where the disk fails."""
-    plans: list[Plan] = []
-
-    def receive(message: Message) -> None:
-        plans.append(Plan.model_validate(message["plan"]))
-
-    run_child("almanac.index.build.planner", job.model_dump_json(), receive)
-    return plans[0]
-
-
 @dataclass
 class _Kept:
     """A segment of the parent: its row numbers by table that the parent has, and which of them the run has, too."""
@@ -86,8 +74,19 @@ class _Kept:
         return np.setdiff1d(np.arange(rows, dtype=np.int64), self.live[table][self.stays[table]], assume_unique=True)
 
 
-def plan_here(job: PlanJob) -> Plan:
-    """Plans in this process; called in the child."""
+def plan_version(job: PlanJob) -> Plan:
+    """Compares and stages; writes the tables of new segments and the deletions of kept ones. Raises StorageError where the disk fails.
+
+    Costs a second or two for a million chunks, and some 500 bytes of memory for each while it compares.
+    """
+    with as_storage_error(job.index_dir):
+        try:
+            return _planned(job)
+        finally:
+            pa.default_memory_pool().release_unused()  # keys of all rows: this process has more to do
+
+
+def _planned(job: PlanJob) -> Plan:
     paths = {CHUNKS: job.chunks, RECORDS: job.records, DOCUMENTS: job.documents}
     manifest, why_full = _usable_parent(job)
     kept = [] if manifest is None else [one for use in manifest.segments if (one := _rows_of(job, use)) is not None]
@@ -235,14 +234,3 @@ def _selected(path: Path, wanted: npt.NDArray[np.bool_]) -> Iterator[pa.Table]:
                     if chosen.num_rows:
                         yield pa.Table.from_batches([chosen])
             begin = end
-
-
-def _work(job_text: str, send: Callable[[Message], None]) -> None:
-    job = PlanJob.model_validate_json(job_text)
-    with as_storage_error(job.index_dir):
-        plan = plan_here(job)
-    send({"plan": plan.model_dump(mode="json")})
-
-
-if __name__ == "__main__":
-    serve_parent(_work)

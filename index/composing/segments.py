@@ -14,6 +14,7 @@ from almanac.core.durable import exchange, move
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, read_table
 from almanac.index.build.builder import build_version
+from almanac.index.build.child_process import Ahead
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec, StagedSegment
@@ -35,6 +36,7 @@ def make_segments(
     known_from: Sequence[str] = (),
     lease: Lease | None = None,
     on_progress: OnProgress = ignore,
+    ahead: Ahead | None = None,
 ) -> None:
     """Builds, verifies and seals the staged segments that are new, one on each core at a time, and puts them in their places.
 
@@ -45,6 +47,7 @@ def make_segments(
         known_from: Names of segments that have some of these rows: their texts need not be analyzed again.
         lease: The writer's lock, checked before a segment is sealed.
         on_progress: Called with (chunks done, chunks in total) over all segments.
+        ahead: Children that were started ahead, to be used.
 
     Raises DamagedVersion where a vector is missing or verification finds a problem, OperationalError where a child dies, StorageError where the disk fails,
     RunLocked where `lease` was lost.
@@ -61,7 +64,7 @@ def make_segments(
             done[one.name] = rows
             on_progress(sum(done.values()), total)
 
-        _make(index_dir, spec, one, known_from, lease, report)
+        _make(index_dir, spec, one, known_from, lease, report, ahead)
 
     with ThreadPoolExecutor(max(1, min(len(new), len(os.sched_getaffinity(0))))) as threads:
         try:
@@ -77,7 +80,9 @@ class _StoppedError(Exception):
     """Another segment could not be made, or the run was interrupted."""
 
 
-def _make(index_dir: Path, spec: SegmentSpec, one: StagedSegment, known_from: Sequence[str], lease: Lease | None, on_progress: OnProgress) -> None:
+def _make(
+    index_dir: Path, spec: SegmentSpec, one: StagedSegment, known_from: Sequence[str], lease: Lease | None, on_progress: OnProgress, ahead: Ahead | None
+) -> None:
     assert one.folder is not None
     job = BuildJob(
         version_dir=one.folder,
@@ -89,8 +94,8 @@ def _make(index_dir: Path, spec: SegmentSpec, one: StagedSegment, known_from: Se
         embedder=spec.embedder,
         known_from=[segment_dir(index_dir, name) for name in known_from],
     )
-    facts = build_version(job, on_progress=on_progress)
-    if problems := verify_version(one.folder, None, spec.vectors_root, spec.embedder):
+    facts = build_version(job, on_progress=on_progress, ahead=ahead)
+    if problems := verify_version(one.folder, None, spec.vectors_root, spec.embedder, ahead=ahead):
         raise DamagedVersion(
             f"a new segment differs from what was built in {len(problems)} places; first: {problems[0].kind} at {problems[0].where}",
             where=str(one.folder),

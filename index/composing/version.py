@@ -4,9 +4,12 @@ import structlog
 from pydantic import BaseModel, ConfigDict
 
 from almanac.core.progress import OnProgress, ignore
+from almanac.index.build.builder import BUILDER
+from almanac.index.build.child_process import Ahead
 from almanac.index.build.delta import BuildFacts, row_layout
 from almanac.index.build.planner import PlanJob, plan_version
 from almanac.index.composing.segments import make_segments
+from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
 from almanac.schemas.manifest import SegmentUse
 
@@ -27,12 +30,13 @@ def build_segmented(job: PlanJob, *, lease: Lease | None = None, on_progress: On
 
     A kill leaves finished segments, which the next build of the same content finds. Raises as `make_segments`.
     """
-    plan = plan_version(job)
-    if plan.why_full:
-        _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
-    if plan.merged:
-        _log.info("segments are merged", kb=job.spec.kb, segments=len(plan.merged), chunks=sum(one.counts.chunks for one in plan.staged))
-    make_segments(job.index_dir, job.spec, plan.staged, known_from=plan.merged, lease=lease, on_progress=on_progress)
+    with Ahead(BUILDER, VERIFIER) as ahead:  # they import Chroma meanwhile
+        plan = plan_version(job)
+        if plan.why_full:
+            _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
+        if plan.merged:
+            _log.info("segments are merged", kb=job.spec.kb, segments=len(plan.merged), chunks=sum(one.counts.chunks for one in plan.staged))
+        make_segments(job.index_dir, job.spec, plan.staged, known_from=plan.merged, lease=lease, on_progress=on_progress, ahead=ahead)
     written = sum(one.counts.chunks for one in plan.staged)
     kind = "full" if written == sum(use.live for use in plan.segments) else "segments"
     facts = BuildFacts(

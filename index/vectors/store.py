@@ -139,11 +139,13 @@ class VectorStore:
         return None if keys is None else digests_of(keys)
 
     def _read_keys(self, path: Path) -> pa.ChunkedArray | None:
-        """Reads only the key column of a part; None, and the part is moved aside, where it is damaged."""
+        """Reads only the key column of a part; None where it is gone, and where it is damaged, in which case it is moved aside."""
         try:
             with open_table(path) as file:
                 self._require_schema(file)
                 return file.read(columns=["text_sha256"]).column(0)
+        except FileNotFoundError:  # removed by retention since it was listed
+            return None
         except (pa.ArrowException, OSError) as error:
             self._put_aside(path, error)
             return None

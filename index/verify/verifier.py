@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from almanac.index.build.child_process import Message, run_child, serve_parent
+from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.verify.jobs import CompositionJob, VerifyJob
@@ -13,11 +13,12 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import EmbedderInfo, Manifest, Segment, SegmentUse
 from almanac.schemas.reports import Problem
 
+VERIFIER = "almanac.index.verify.verifier"  # the child's module
 _JOB: TypeAdapter[VerifyJob | CompositionJob] = TypeAdapter(VerifyJob | CompositionJob)
 
 
 def verify_version(
-    version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo, *, since: Path | None = None
+    version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo, *, since: Path | None = None, ahead: Ahead | None = None
 ) -> list[Problem]:
     """Returns all problems of a version, at most 100 of each kind in each segment; an empty list means that it is intact.
 
@@ -31,6 +32,7 @@ def verify_version(
         embedder_info: The version's embedder.
         since: For a delta build, the parent's directory. The cost then depends on the size of the change: all ids and the digest are checked, every added
             row in full, and a sample of the copied rows (`index.verify.delta`).
+        ahead: Children that were started ahead, of which one is used.
     """
     job = VerifyJob(
         version_dir=version_dir.absolute(),
@@ -39,7 +41,7 @@ def verify_version(
         embedder=embedder_info,
         since=since.absolute() if since else None,
     )
-    problems = _problems_of(job)
+    problems = _problems_of(job, ahead)
     if manifest is not None and manifest.segments:
         index_dir = version_dir.parent.parent
         for use in manifest.segments:
@@ -83,7 +85,7 @@ def verify_composition(
     """Returns the problems of a version that a run has just composed, before it has a manifest; an empty list means that there are none.
 
     Its segments are trusted by their seals and stamps, and files without a fitting stamp are hashed. All chunk ids are compared, and when each was first
-    seen. Costs 6 s for a million, and 250 bytes of memory for each.
+    seen. Chroma is not opened, so that no child is needed. Costs 6 s for a million, and 250 bytes of memory for each.
 
     Args:
         index_dir: The knowledge base's index directory.
@@ -93,8 +95,12 @@ def verify_composition(
         embedder: The version's embedder.
     """
     places = {"index_dir": index_dir.absolute(), "version_dir": version_dir.absolute(), "chunks": chunks.absolute()}
-    job = CompositionJob(**places, segments=list(segments), embedder=embedder, trusts_seals=True)
-    return _problems_of(job)
+    from almanac.index.verify.problem_collector import ProblemCollector
+    from almanac.index.verify.segments import check_composition
+
+    problems: list[Problem] = []
+    check_composition(CompositionJob(**places, segments=list(segments), embedder=embedder, trusts_seals=True), ProblemCollector(problems.append))
+    return problems
 
 
 def damaged_segments(problems: Sequence[Problem]) -> list[str]:
@@ -109,7 +115,7 @@ def _composition_of(index_dir: Path, version_dir: Path, manifest: Manifest, *, t
     )  # fmt: skip
 
 
-def _problems_of(job: VerifyJob | CompositionJob) -> list[Problem]:
+def _problems_of(job: VerifyJob | CompositionJob, ahead: Ahead | None = None) -> list[Problem]:
     problems: list[Problem] = []
 
     def collect(message: Message) -> None:
@@ -120,7 +126,7 @@ def _problems_of(job: VerifyJob | CompositionJob) -> list[Problem]:
         where = f"{job.inside}{CHROMA}" if isinstance(job, VerifyJob) else SEGMENTS
         problems.append(Problem(kind="unreadable", where=where, found=f"reading it ended in {name}", expected="rows"))
 
-    run_child("almanac.index.verify.verifier", job.model_dump_json(), collect, on_signal=collect_crash)
+    run_child(VERIFIER, job.model_dump_json(), collect, on_signal=collect_crash, ahead=ahead)
     return problems
 
 
@@ -179,5 +185,14 @@ def _import_chroma() -> None:
     import almanac.index.chroma.client  # noqa: F401
 
 
+def _prepare() -> None:
+    import almanac.index.verify.delta
+    import almanac.index.verify.lexical
+    import almanac.index.verify.mapped_rows
+    import almanac.index.verify.rows  # noqa: F401
+
+    _import_chroma()
+
+
 if __name__ == "__main__":
-    serve_parent(_work)
+    serve_parent(_work, prepare=_prepare)

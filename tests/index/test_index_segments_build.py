@@ -9,7 +9,6 @@ import pytest
 
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.index.build import planner
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import Size, rows_each, to_merge
 from almanac.index.build.segments import SegmentSpec
@@ -24,15 +23,14 @@ from almanac.index.versions.store import discard_unfinished, next_version, versi
 from almanac.schemas.manifest import Manifest
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.embedding import embed_missing
-from tests.index.making import child_here, manifest_of, put_tables, without_children
+from tests.index.making import manifest_of, put_tables, without_children
 
 KB, LIMIT = "pages", 20
 
 
 @pytest.fixture(autouse=True)
 def _in_this_process() -> Iterator[None]:
-    with without_children(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "run_child", child_here)
+    with without_children():
         yield
 
 
