@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.rows import BY_ID, ROWS, MappedRows
-from almanac.index.vectors.exact import exact_cosines, hnsw_is_reliable, nearest
+from almanac.index.vectors.exact import Searched, exact_cosines, hnsw_is_reliable, nearest
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import MATRIX, open_matrix
 from almanac.schemas.manifest import Sealed
@@ -93,8 +93,20 @@ class OpenSegment:
         found = self.rows.by_id[:count] if allowed is None else self.rows.by_id[allowed[self.rows.by_id]][:count]
         return found.astype(np.int64)
 
+    def searched(self, allowed: Mask | None = None) -> Searched | None:
+        """Returns the rows to search exactly; None where HNSW is to be asked for them. Arguments as in `nearest`."""
+        mask = self.live if allowed is None else allowed
+        available = len(self) if mask is None else int(np.count_nonzero(mask))
+        is_filtered = allowed is not None and available <= _FEW
+        if not is_filtered and (self._is_alone or available > _SMALL) and self._has_hnsw:
+            return None
+        return self._exactly(mask)
+
+    def _exactly(self, mask: Mask | None) -> Searched:
+        return Searched(self.vectors, self.rows.ids, None if mask is None else np.flatnonzero(mask))
+
     def nearest(self, vector: "Vectors", k: int, allowed: Mask | None = None) -> Hits:
-        """Returns the k nearest rows of the version as (chunk id, cosine rounded to 6 decimals), best first, ties by id.
+        """Returns the k nearest rows of the version as (chunk id, cosine rounded to 6 decimals), best first, ties by id; by HNSW, as long as it finds enough.
 
         Args:
             vector: The query's vector, of shape (dimension,).
@@ -103,23 +115,13 @@ class OpenSegment:
         """
         mask = self.live if allowed is None else allowed
         available = len(self) if mask is None else int(np.count_nonzero(mask))
-        if not available:
-            return []
-        if self._asks_hnsw(available, is_filtered=allowed is not None):
-            limit = k if mask is None else _DEEPER * k * len(self) // available
-            while True:
-                hits = self._query_hnsw(vector, limit, mask)
-                if len(hits) >= min(k, available):
-                    return hits[:k]
-                limit *= _STEP
-                if limit * _SHARE > len(self):
-                    break
-        return nearest(self.vectors, self.rows.ids, vector, k, None if mask is None else np.flatnonzero(mask))
-
-    def _asks_hnsw(self, available: int, *, is_filtered: bool) -> bool:
-        if available <= _FEW and is_filtered:
-            return False
-        return self._has_hnsw and (self._is_alone or available > _SMALL)
+        # What passes a filter may lie together, far from the question; what is deleted lies anywhere.
+        limit = k if mask is None else (1 if allowed is None else _DEEPER) * k * len(self) // max(available, 1)
+        while len(hits := self._query_hnsw(vector, limit, mask)) < min(k, available):
+            limit *= _STEP
+            if limit * _SHARE > len(self):
+                return nearest([self._exactly(mask)], vector, k)
+        return hits[:k]
 
     @cached_property
     def _has_hnsw(self) -> bool:

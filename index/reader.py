@@ -31,7 +31,7 @@ from almanac.index.segments.deleted import DELETED, deleted_rows, deleted_terms_
 from almanac.index.segments.pins import Pin
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.segments.store import segment_dir, segment_in
-from almanac.index.vectors.exact import exact_cosines
+from almanac.index.vectors.exact import exact_cosines, nearest
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
@@ -202,7 +202,7 @@ class OpenVersion:
             return []
         with self._damage_as_error():
             try:
-                found = self._of_each(lambda part, mask: part.nearest(vector, k, mask), known)
+                found = self._nearest(vector, k, known)
             except AlmanacError:
                 raise
             except Exception as error:
@@ -211,11 +211,25 @@ class OpenVersion:
                 ) from error
         return list(islice(merge(*found, key=lambda hit: (-hit[1], hit[0])), k))
 
+    def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[list[tuple[str, float]]]:
+        """The nearest chunks of each segment by HNSW, and of all others together by comparing every row, each in order."""
+        masks = [None if known is None else known.mask[begin:end] for begin, end in self._spans]
+        exactly = [part.searched(mask) for part, mask in zip(self._segments, masks, strict=True)]
+        by_hnsw = [(part, mask) for part, mask, rows in zip(self._segments, masks, exactly, strict=True) if rows is None]
+        if len(self._segments) == 1 and by_hnsw:
+            return [self._segments[0].nearest(vector, k, masks[0])]
+        waiting = [self._threads.submit(part.nearest, vector, k, mask) for part, mask in by_hnsw]
+        return [nearest([rows for rows in exactly if rows is not None], vector, k), *(one.result() for one in waiting)]
+
     def _of_each(self, work: Callable[[OpenSegment, Mask | None], _Found], among: ChunkSet | None) -> list[_Found]:
         """Does work on each segment, with the mask of its rows that count, in threads where there are several."""
         parts = self._segments
         masks = [None if among is None else among.mask[begin:end] for begin, end in self._spans]
         return [work(parts[0], masks[0])] if len(parts) == 1 else list(self._threads.map(work, parts, masks))
+
+    def beside(self, work: Callable[[], _Found]) -> Callable[[], _Found]:
+        """Returns what gives the result of some work. Where the version has several segments, it begins at once in another thread: their search waits much."""
+        return self._threads.submit(work).result if len(self._segments) > 1 else work
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""
@@ -446,8 +460,8 @@ class OpenVersion:
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:  # Chroma leaves Python's lock to others while it searches
-            return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="almanac-segments")
+        with self._lock:  # Chroma leaves Python's lock to others while it searches; one more for what is done beside it
+            return ThreadPoolExecutor(1 + (os.cpu_count() or 1), thread_name_prefix="almanac-segments")
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:

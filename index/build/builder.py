@@ -259,6 +259,8 @@ def _work(job_text: str, send: Callable[[Message], None]) -> None:
 
 
 def _prepare() -> None:
+    import pandas  # noqa: F401  # pyarrow imports it with the first array
+
     import almanac.index.chroma.client
     import almanac.index.lexical.writer  # noqa: F401
 

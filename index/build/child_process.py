@@ -25,11 +25,15 @@ _TAIL = 2000  # characters of stderr in the error
 class Ahead:
     """Context manager with children that are started ahead, one of each module; those that nothing has used are ended.
 
-    Use it in a thread that lives as long as the block: a child ends with the thread that has started it.
+    Start them in a thread that lives as long as the block: a child ends with the thread that has started it.
     """
 
-    def __init__(self, *modules: str) -> None:
-        self._children = {module: _Child(module, _AHEAD) for module in modules}
+    def __init__(self) -> None:
+        self._children: dict[str, _Child] = {}
+
+    def start(self, module: str) -> None:
+        """Starts a child, which imports what its step needs and waits."""
+        self._children[module] = _Child(module, _AHEAD)
 
     def take(self, module: str) -> "_Child | None":
         """Returns the child of a module, once."""

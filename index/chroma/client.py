@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import chromadb
+import chromadb.api.rust  # every client needs it, and would import it when it is opened
 from chromadb.api import ClientAPI
 from chromadb.api.collection_configuration import CreateHNSWConfiguration
 from chromadb.api.models.Collection import Collection

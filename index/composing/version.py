@@ -30,8 +30,11 @@ def build_segmented(job: PlanJob, *, lease: Lease | None = None, on_progress: On
 
     A kill leaves finished segments, which the next build of the same content finds. Raises as `make_segments`.
     """
-    with Ahead(BUILDER, VERIFIER) as ahead:  # they import Chroma meanwhile
+    with Ahead() as ahead:
+        ahead.start(BUILDER)  # it imports Chroma during the plan, and the verifier during the build
         plan = plan_version(job)
+        if plan.staged:
+            ahead.start(VERIFIER)
         if plan.why_full:
             _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
         if plan.merged:

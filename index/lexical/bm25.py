@@ -48,18 +48,30 @@ class RowTerms:
 
     def _found(self, terms: Sequence[bytes]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Returns the places of all terms that are among those given, and the number of each among these."""
-        order = sorted(range(len(terms)), key=lambda number: prefix_of(terms[number]))
+        order = sorted(range(len(terms)), key=lambda number: terms[number])
         wanted = np.array([prefix_of(terms[number]) for number in order], np.uint64)
-        nearest = np.minimum(np.searchsorted(wanted, self._prefixes), len(terms) - 1)
-        places = np.flatnonzero(wanted[nearest] == self._prefixes)
-        columns = np.array(order, np.int64)[nearest[places]]
-        # Terms of up to eight bytes are compared with that. Of the others there are few, so that they can be taken one by one.
-        numbers = {term: number for number, term in enumerate(terms)}
-        longer = np.flatnonzero((self._ends[places] - self._starts[places] > 8) | (np.array([len(term) for term in terms])[columns] > 8))
-        for place in longer.tolist():
-            columns[place] = numbers.get(self._text[self._starts[places[place]] : self._ends[places[place]]], -1)
+        firsts = np.searchsorted(wanted, self._prefixes)
+        places = np.flatnonzero(wanted[np.minimum(firsts, len(terms) - 1)] == self._prefixes)
+        firsts, columns = firsts[places], np.full(len(places), -1, np.int64)
+        # Of the terms given, those that begin with the same eight bytes stand beside each other: usually one.
+        for turn in range(int(np.unique(wanted, return_counts=True)[1].max(initial=0))):
+            left = np.flatnonzero((columns < 0) & (firsts + turn < len(terms)))
+            candidates = np.array(order, np.int64)[firsts[left] + turn]
+            same = self._equal(places[left], candidates, terms)
+            columns[left[same]] = candidates[same]
         known = columns >= 0
         return places[known], columns[known]
+
+    def _equal(self, places: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], terms: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+        """Whether the term at each place is the given term of that number, compared eight bytes at a time."""
+        lengths = np.array([len(term) for term in terms])
+        same: npt.NDArray[np.bool_] = self._ends[places] - self._starts[places] == lengths[numbers]
+        data = np.frombuffer(self._text, np.uint8)
+        for begin in range(0, int(lengths.max(initial=0)), 8):
+            left = np.flatnonzero(same & (lengths[numbers] > begin))
+            words = np.array([prefix_of(term[begin:]) for term in terms], np.uint64)
+            same[left] = words[numbers[left]] == prefixes_of(data, self._starts[places[left]] + begin, lengths[numbers[left]] - begin)
+        return same
 
 
 def bm25_scores(rows: RowTerms, weights: dict[str, float], average: float) -> npt.NDArray[np.float64]:

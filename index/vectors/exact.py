@@ -1,6 +1,7 @@
 """Exact nearest-neighbour search over a version's vectors, used where HNSW is not reliable and for narrow filters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,25 +38,45 @@ def exact_cosines(vectors: Vectors, vector: Vectors) -> npt.NDArray[np.float64]:
     return cosines
 
 
-def nearest(vectors: Vectors, ids_of: Callable[[RowNumbers], list[str]], vector: Vectors, k: int, rows: RowNumbers | None = None) -> list[tuple[str, float]]:
-    """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id.
+class Searched(NamedTuple):
+    """Rows to search exactly: all of some vectors, float32 (n, dimension), or those of `rows`, ascending. `ids_of` gives the chunk ids of row numbers."""
+
+    vectors: Vectors
+    ids_of: Callable[[RowNumbers], list[str]]
+    rows: RowNumbers | None = None
+
+    def products(self, unit: Vectors) -> Vectors:
+        """The rows' products with a vector, in single precision."""
+        if self.rows is None:
+            return self.vectors @ unit
+        if 2 * len(self.rows) > len(self.vectors):  # a product with all rows is quicker than copying most of them
+            return (self.vectors @ unit)[self.rows]
+        spans = range(0, len(self.rows), _BLOCK)
+        return np.concatenate([np.take(self.vectors, self.rows[begin : begin + _BLOCK], axis=0) @ unit for begin in spans])
+
+
+def nearest(parts: Sequence[Searched], vector: Vectors, k: int) -> list[tuple[str, float]]:
+    """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id; an empty list without rows.
 
     Args:
-        vectors: Unit vectors, float32 (n, dimension).
-        ids_of: Gives the chunk ids of row numbers, in their order.
+        parts: The rows, of one segment or several.
         vector: The query's vector, of shape (dimension,); it is normalised here.
         k: Maximum number of hits.
-        rows: Restricts the search to these row numbers, ascending; None searches all rows.
     """
     unit = vector / np.linalg.norm(vector)
-    if rows is None:
-        products = vectors @ unit
-    elif 2 * len(rows) > len(vectors):  # a product with all rows is quicker than copying most of them
-        products = (vectors @ unit)[rows]
-    else:
-        products = np.concatenate([np.take(vectors, rows[begin : begin + _BLOCK], axis=0) @ unit for begin in range(0, len(rows), _BLOCK)])
-    limit = np.partition(products, -min(k, len(products)))[-min(k, len(products))] - _SINGLE_PRECISION
-    found = np.flatnonzero(products >= limit)
-    numbers = found if rows is None else rows[found]
-    hits = zip(ids_of(numbers), exact_cosines(np.take(vectors, numbers, axis=0), vector).tolist(), strict=True)
+    products = [part.products(unit) for part in parts]
+    every = np.concatenate([np.zeros(0, dtype=np.float32), *products])
+    if not len(every):
+        return []
+    limit = np.partition(every, -min(k, len(every)))[-min(k, len(every))] - _SINGLE_PRECISION
+    ids, vectors = [], []
+    for part, of_part in zip(parts, products, strict=True):
+        found = np.flatnonzero(of_part >= limit)
+        numbers = found if part.rows is None else part.rows[found]
+        if len(numbers):
+            ids += part.ids_of(numbers)
+            vectors.append(np.take(part.vectors, numbers, axis=0))
+    if not ids:  # a vector of length zero is near nothing
+        return []
+    hits = zip(ids, exact_cosines(np.concatenate(vectors), vector).tolist(), strict=True)
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]

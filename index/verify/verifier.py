@@ -186,6 +186,8 @@ def _import_chroma() -> None:
 
 
 def _prepare() -> None:
+    import pandas  # noqa: F401  # pyarrow imports it with the first array
+
     import almanac.index.verify.delta
     import almanac.index.verify.lexical
     import almanac.index.verify.mapped_rows

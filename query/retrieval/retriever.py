@@ -319,14 +319,21 @@ class Retriever:
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
         lexical: dict[str, float] = {}
+
+        def by_words() -> Retrieved:
+            of_words = Retrieved()
+            with of_words.step("lexical") as told:
+                lexical.update(self.opened.lexical(request.text, wanted, ids))
+                told["candidates"] = len(lexical)
+            return of_words
+
+        words = self.opened.beside(by_words) if request.mode == "hybrid" else by_words
         if request.mode != "lexical":
             with found.step("dense") as told:
                 dense = dict(self.opened.query(required_vector(request.vector), wanted, ids))
                 told["candidates"] = len(dense)
         if request.mode != "dense":
-            with found.step("lexical") as told:
-                lexical = dict(self.opened.lexical(request.text, wanted, ids))
-                told["candidates"] = len(lexical)
+            found.trace += words().trace
         if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
             with found.step("dense scores of lexical candidates") as told:
                 dense.update(self.opened.cosines(request.vector, missing))

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
 def without_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("almanac.index.build.builder.run_child", child_here)
-        patch.setattr("almanac.index.composing.version.Ahead", lambda *_: nullcontext())
+        patch.setattr("almanac.index.build.child_process.Ahead.start", lambda *_: None)
         patch.setattr("almanac.index.upkeep.export_chroma.run_child", child_here)
         patch.setattr("almanac.index.verify.verifier.run_child", child_here)
         yield

@@ -27,7 +27,7 @@ from almanac.core.tables import chunks_table, write_table
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.build.job import BuildJob
 from almanac.index.reader import OpenVersion
-from almanac.index.vectors.exact import nearest
+from almanac.index.vectors.exact import Searched, nearest
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import check_files
 from almanac.index.verify.jobs import VerifyJob
@@ -422,7 +422,7 @@ def test_exact_and_hnsw_search_agree(base: Base) -> None:
         vector = np.linspace(-1, 1, 16, dtype=np.float32)
         hits = version.query(vector, 10)
         [segment] = version._segments
-        exact = nearest(segment.vectors, segment.rows.ids, vector, 10)
+        exact = nearest([Searched(segment.vectors, segment.rows.ids)], vector, 10)
     assert [chunk_id for chunk_id, _ in hits] == [chunk_id for chunk_id, _ in exact]
     assert np.allclose([cosine for _, cosine in hits], [cosine for _, cosine in exact], atol=1e-5)
 
