@@ -52,7 +52,8 @@ class Searched(NamedTuple):
         if 2 * len(self.rows) > len(self.vectors):  # a product with all rows is quicker than copying most of them
             return (self.vectors @ unit)[self.rows]
         spans = range(0, len(self.rows), _BLOCK)
-        return np.concatenate([np.take(self.vectors, self.rows[begin : begin + _BLOCK], axis=0) @ unit for begin in spans])
+        copied = (np.take(self.vectors, self.rows[begin : begin + _BLOCK], axis=0) @ unit for begin in spans)
+        return np.concatenate([np.zeros(0, dtype=np.float32), *copied])
 
 
 def nearest(parts: Sequence[Searched], vector: Vectors, k: int) -> list[tuple[str, float]]:
