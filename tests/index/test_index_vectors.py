@@ -1,5 +1,6 @@
 """Vector parts: what is kept, what is found again, what a kill and a bad disk do to them."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -221,3 +222,32 @@ def test_a_column_of_keys_is_read_as_a_list_of_them_is(tmp_path: Path) -> None:
     out = np.zeros((5, 4), dtype=np.float32)
     store.read_into(asked.combine_chunks(), out, np.array([4, 3, 0, 1]))
     assert np.array_equal(out, np.array([every[7], every[4], np.zeros(4), every[1], every[7]]))
+
+
+def test_only_the_newest_parts_are_read_where_these_have_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = VectorStore(tmp_path, INFO)
+    for number in range(100):
+        part = written.write_part([f"key{number}"], unit_vectors(1))
+        os.utime(part, (number, number))
+    read: list[Path] = []
+    read_keys = VectorStore._read_keys
+
+    def noted(store: VectorStore, path: Path) -> Any:
+        read.append(path)
+        return read_keys(store, path)
+
+    monkeypatch.setattr(VectorStore, "_read_keys", noted)
+    store = VectorStore(tmp_path, INFO)
+    assert len(store.read(["key99", "key90"])) == 2
+    assert len(read) == 16
+    assert store.missing(["key40", "no key"]) == ["no key"]
+    assert len(read) == len(set(read)) == 100
+
+
+def test_a_part_that_was_removed_since_it_was_listed_has_no_keys(tmp_path: Path) -> None:
+    written = VectorStore(tmp_path, INFO)
+    parts = [written.write_part([f"key{number}"], unit_vectors(1)) for number in range(3)]
+    store = VectorStore(tmp_path, INFO)
+    assert store.missing([]) == []  # lists the parts
+    parts[1].unlink()
+    assert store.missing(["key0", "key1", "key2"]) == ["key1"]

@@ -53,8 +53,9 @@ def small_and_here(place: Path) -> Iterator[None]:
         for module in ("almanac.flows.pipeline.run", "almanac.query.published"):
             patches.enter_context(patch(f"{module}.describe_embedder", lambda _: INFO))
             patches.enter_context(patch(f"{module}.load_embedder", lambda *_: Noting(place / _EMBEDDED)))
-        for module in ("almanac.index.build.builder", "almanac.index.build.planner", "almanac.index.verify.verifier"):
+        for module in ("almanac.index.build.builder", "almanac.index.verify.verifier"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
+        patches.enter_context(patch("almanac.index.build.child_process.Ahead.start", lambda *_: None))
         patches.enter_context(patch("almanac.flows.pipeline.embed.CHECKPOINT", CHECKPOINT))
         patches.enter_context(patch.multiple("almanac.index.build.delta", _DELTA=0.0, _COPY=0.0))
         patches.enter_context(patch("almanac.spiders.crawling.read_files._read", partial(_read_if_readable, place)))

@@ -5,6 +5,7 @@ happen once; then it happens again for each of them, in a process that dies ther
 by default, spread evenly; all with ALMANAC_TORTURE=1.
 """
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -88,6 +89,12 @@ def _changed_segments(stage: Stage, place: Path) -> None:
     put(place, THIRD)
 
 
+def _thinned_segments(stage: Stage, place: Path) -> None:
+    """A third of the notes are gone, which neighbour each other, so that more than a quarter of a segment is."""
+    _segmented(stage, place, FIRST, SECOND)
+    put(place, {name: text for name, text in SECOND.items() if name not in ("n0.txt", "n1.txt", "n2.txt")} | {"new.txt": text_of("a new note")})
+
+
 SCENARIOS = {
     "first run": Scenario("run", lambda _, place: _files(place, FIRST), 8),
     "refresh": Scenario("run", _changed, 10),
@@ -99,6 +106,7 @@ SCENARIOS = {
     "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 4, {"version": "v0001"}),
     "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 4, {"version": "v0002"}, data="production"),
     "refresh of segments": Scenario("run", _changed_segments, 3),
+    "refresh that merges": Scenario("run", _thinned_segments, 3),
     "prune of segments": Scenario("prune", _expired_segments, 2),
     "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 4, {"url": "n5.txt"}),
     "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 2, {"url": "n0.txt"}),
@@ -112,6 +120,7 @@ SCENARIOS = {
 def test_killed_at_any_durable_deed_and_done_again_equals_never_killed(name: str, stage: Stage, tmp_path: Path, record_property: Any) -> None:
     trial = _Trial(stage, SCENARIOS[name], tmp_path)
     points = trial.whole.points
+    assert trial.merged() or name != "refresh that merges"
     assert trial.whole.count == len(points) > 0
     chosen = _spread(points, SCENARIOS[name].points)
     for number, place in enumerate(chosen):
@@ -144,6 +153,11 @@ class _Trial:
         assert stage("run", place)["error"] is None
         self._at_last = stage("look", place)
         assert self._after["left"] == self._at_last["left"] == []
+
+    def merged(self) -> int:
+        """Number of segments that the last version took rows over from."""
+        manifests = sorted((self._folder / "whole" / "data" / "index" / "proof" / "versions").glob("*/manifest.json"))
+        return int(json.loads(manifests[-1].read_text())["lineage"]["build"].get("merged", 0))
 
     def _copy(self, name: str) -> Path:
         return Path(shutil.copytree(self._prepared, self._folder / name))
