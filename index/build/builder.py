@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from almanac.index.lexical.writer import KnownTerms
 
 BUILDER = "almanac.index.build.builder"  # the child's module
+_BESIDE = 20_000  # rows up to which words are indexed beside Chroma, which leaves Python's lock to others; for more, the memory of both would add up
 _NOBODY = "nobody"  # an id that no chunk can have, since chunk ids are hexadecimal
 _log = structlog.get_logger("almanac.build")
 
@@ -100,16 +101,23 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
 
     matrix = write_matrix(job.version_dir, table.column("text_sha256"), VectorStore(job.vectors_root, job.embedder))
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
-    with ThreadPoolExecutor(1) as thread, as_disk_full(job.version_dir), open_client(job.version_dir) as client:
-        made = thread.submit(
-            lambda: build_lexical(job.version_dir, job.language, _known_terms(job, table))
-        )  # beside Chroma, which leaves Python's lock to others
-        batches = list(even_batches(len(rows), ROWS_ADDED))
-        collection = create_collection(client, job.collection, job.kb, job.embedder, batches)
-        for begin, end in batches:
-            rows.add_to(collection, begin, end)
-            on_progress(end, len(rows))
-        made.result()
+
+    def make_lexical() -> None:
+        build_lexical(job.version_dir, job.language, _known_terms(job, table))
+
+    is_beside = len(rows) <= _BESIDE
+    with ThreadPoolExecutor(1) as thread, as_disk_full(job.version_dir):
+        made = thread.submit(make_lexical) if is_beside else None
+        with open_client(job.version_dir) as client:
+            batches = list(even_batches(len(rows), ROWS_ADDED))
+            collection = create_collection(client, job.collection, job.kb, job.embedder, batches)
+            for begin, end in batches:
+                rows.add_to(collection, begin, end)
+                on_progress(end, len(rows))
+        if made is not None:
+            made.result()
+        else:
+            make_lexical()
     return full_facts(len(rows), why)
 
 

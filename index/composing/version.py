@@ -13,6 +13,7 @@ from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
 from almanac.schemas.manifest import SegmentUse
 
+_SOON = 20_000  # chunks of a segment up to which its verifier is started while it is built; for more, it would wait for minutes with its memory
 _log = structlog.get_logger("almanac.build")
 
 
@@ -31,9 +32,9 @@ def build_segmented(job: PlanJob, *, lease: Lease | None = None, on_progress: On
     A kill leaves finished segments, which the next build of the same content finds. Raises as `make_segments`.
     """
     with Ahead() as ahead:
-        ahead.start(BUILDER)  # it imports Chroma during the plan, and the verifier during the build
+        ahead.start(BUILDER)  # it imports Chroma while the version is planned
         plan = plan_version(job)
-        if plan.staged:
+        if any(0 < one.counts.chunks <= _SOON for one in plan.staged):
             ahead.start(VERIFIER)
         if plan.why_full:
             _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
