@@ -68,7 +68,7 @@ def demo(data: Data = None) -> None:
         os.environ["VOYAGO_URL"] = url
         say(f"The example site is served at {url}/ from {site.relative_to(here) if site.is_relative_to(here) else site}/\n")
         wait_until_ready()
-        reports = [RunReport.model_validate(refresh(kb, str(folder.root), env="")) for kb in chosen]
+        reports = [RunReport.model_validate(refresh(kb, folder.place, env="")) for kb in chosen]
         for report in reports:
             say(summary_line(report))
         answers = {kb: _ask(kb, folder, _QUESTIONS[kb]) for kb in chosen}
@@ -130,7 +130,7 @@ def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Re
     from almanac.query import open_index
     from almanac.query.evaluation.golden import load_golden, measure_recall
 
-    with open_index(kb, data=folder.root, env="") as index:
+    with open_index(kb, data=folder.place, env="") as index:
         replies = [index.ask(question) for question in questions]
         recall = measure_recall(index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration))
     for question, answer in zip(questions, replies, strict=True):

@@ -37,7 +37,7 @@ class _Place(NamedTuple):
         return self.data.index(self.name)
 
 
-def _locate(kb: str, env: str | None, data: Path | None) -> _Place:
+def _locate(kb: str, env: str | None, data: str | None) -> _Place:
     return _Place(load_declaration(kb, env), DataDir.locate(data))
 
 
@@ -278,7 +278,7 @@ def forget(
 def promote(
     kb: KB,
     version: Annotated[str, typer.Argument(metavar="V", help="a version that the gate let pass, such as v0002")],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="another data directory, such as production's", show_default=False)],
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="another data directory, such as production's", show_default=False)],
     no_publish: Annotated[bool, typer.Option("--no-publish", help="copy it there without making it the live one")] = False,
     env: Env = None,
     data: Data = None,

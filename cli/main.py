@@ -21,6 +21,7 @@ from almanac.cli.options import Project
 from almanac.cli.output import configure_logs, print_error, print_json, reserve_stdout
 from almanac.cli.serve import serve
 from almanac.cli.server import server
+from almanac.cli.stores import on_store
 from almanac.core.lifetime import interrupted_by_signals
 from almanac.core.load import is_declared
 from almanac.core.settings import quiet_engines, use_project
@@ -94,7 +95,7 @@ def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
 
 for _panel, _commands in _PANELS.items():
     for _name, _command in _commands:
-        app.command(_name, rich_help_panel=_panel)(_in_project(_command))
+        app.command(_name, rich_help_panel=_panel)(_in_project(on_store(_name, _command)))
 
 
 def main(arguments: list[str] | None = None) -> None:

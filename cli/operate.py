@@ -13,6 +13,7 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.clock import age_of
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
+from almanac.core.store.session import holder_in_store, listing
 from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
     EXPECTATION_COLUMNS,
@@ -80,7 +81,7 @@ def run(
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.
         done = refresh(
-            str(declaration.path), str(folder.root), publish=not no_publish, rejects_ok=rejects_ok,
+            str(declaration.path), folder.place, publish=not no_publish, rejects_ok=rejects_ok,
             sources=list(scope.sources), urls=list(scope.urls), full=full, env=declaration.env or "",
         )  # fmt: skip
     except KeyboardInterrupt:
@@ -191,14 +192,15 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
     from almanac.flows.pipeline.earlier_runs import last_run
 
     declaration = load_declaration(kb, env)
-    folder = DataDir.locate(data)
-    last = last_run(folder, declaration.name)
+    folder, name = DataDir.locate(data), declaration.name
+    with listing(folder, name) as listed:
+        last, current = last_run(listed, name), stored.current_version(listed.index(name))
     upcoming, stale = _schedule(declaration.schedule, last)
-    running = lock_holder(folder.index(declaration.name))
+    running = holder_in_store(folder, name) if folder.url else lock_holder(folder.index(name))
     result = Status(
-        kb=declaration.name,
+        kb=name,
         env=declaration.env,
-        current=stored.current_version(folder.index(declaration.name)),
+        current=current,
         last_run=last.model_dump(by_alias=True) if last else None,
         running=running,
         stale=stale,

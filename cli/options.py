@@ -19,7 +19,7 @@ After = Annotated[
     typer.Option("--after", metavar="QUESTION", help="a question asked before, which this one may continue; repeatable, oldest first", show_default=False),
 ]
 Env = Annotated[str | None, typer.Option("--env", metavar="ENV", help="overlay KB.ENV.yaml beside the declaration; also ALMANAC_ENV", show_default=False)]
-Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="moves all of data/; also ALMANAC_DATA", show_default=False)]
+Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="moves all of data/, also to s3://BUCKET/PREFIX; or ALMANAC_DATA", show_default=False)]
 Project = Annotated[
     Path | None,
     typer.Option("--project", metavar="DIR", help="the folder with knowledge/ and data/; also ALMANAC_PROJECT; default: found upwards", show_default=False),

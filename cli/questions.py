@@ -96,7 +96,7 @@ def _names(kb: str) -> list[str]:
     return [kb] if is_declared(kb) else [name.strip() for name in kb.split(",") if name.strip()] or [kb]
 
 
-def _open(kb: str | None, *, data: Path | None, version: str | None, env: str | None) -> "PublishedIndex | SeveralIndexes":
+def _open(kb: str | None, *, data: str | None, version: str | None, env: str | None) -> "PublishedIndex | SeveralIndexes":
     from almanac.query import open_index, open_indexes
     from almanac.query.several import require_no_version
 

@@ -5,11 +5,12 @@ This is the only module that reads the process environment, apart from `${VAR}` 
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from almanac.core.overlays import SUFFIXES, base_of
 from almanac.schemas.errors import NotFound, StorageError, UsageError
+from almanac.schemas.hashing import short_hash
 
 # Disables network access and telemetry of the engines. Has to be set before an engine is imported.
 _QUIET_ENGINES = {
@@ -97,6 +98,11 @@ def use_project(root: Path | str) -> None:
     os.environ[_PROJECT] = str(_absolute(root))
 
 
+def is_store(place: Path | str) -> bool:
+    """Whether a place for data is an object store's URL."""
+    return str(place).startswith("s3://")
+
+
 def _absolute(path: Path | str) -> Path:
     try:
         return Path(path).expanduser().resolve()
@@ -110,21 +116,40 @@ def _is_only_installed(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """The data directory: raw pages, processed tables, vectors, indexes, rate limits and Prefect's database."""
+    """The data directory: raw pages, processed tables, vectors, indexes, rate limits and Prefect's database.
+
+    Where it is an object store (`url`, as `s3://bucket/prefix`), `root` is a folder of the user's cache: it has a working copy of each knowledge base, whose
+    content is fetched and pushed by `core.store.session`. `of` gives that of one.
+    """
 
     root: Path
+    url: str = ""
+    kb: str = ""  # of a store: whose working copy this is
 
     @classmethod
     def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
         """Returns the data directory given by the option, else by ALMANAC_DATA, else `data/` of the project."""
         chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
+        if is_store(chosen):
+            url = str(chosen).rstrip("/")
+            endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+            return cls(_cache() / "stores" / short_hash([endpoint, url]), url)
         return cls(_absolute(chosen))
 
+    @property
+    def place(self) -> str:
+        """What `locate` takes for this data directory: a path or a URL."""
+        return self.url or str(self.root)
+
+    def of(self, kb: str) -> "DataDir":
+        """Returns the data directory as a knowledge base has it: in a store its working copy, else this one."""
+        return replace(self, root=self.root / kb, kb=kb) if self.url and not self.kb else self
+
     def raw(self, kb: str, source: str) -> Path:
-        return self.root / "raw" / kb / source
+        return self.of(kb).root / "raw" / kb / source
 
     def processed(self, kb: str) -> Path:
-        return self.root / "processed" / kb
+        return self.of(kb).root / "processed" / kb
 
     def runs(self, kb: str) -> Path:
         return self.processed(kb) / "runs"
@@ -138,18 +163,23 @@ class DataDir:
         return sorted(path for path in self.raw(kb, "_").parent.glob("*") if path.is_dir())
 
     def index(self, kb: str) -> Path:
-        return self.root / "index" / kb
+        return self.of(kb).root / "index" / kb
 
     def versions(self, kb: str) -> Path:
         return self.index(kb) / "versions"
 
     @property
     def limits(self) -> Path:
-        return self.root / "limits"
+        return self._common / "limits"
 
     @property
     def prefect_home(self) -> Path:
-        return self.root / "prefect"
+        return self._common / "prefect"
+
+    @property
+    def _common(self) -> Path:
+        """The folder of what all knowledge bases share; no name of a knowledge base begins with a dot."""
+        return (self.root.parent if self.kb else self.root) / ".common" if self.url else self.root
 
     def require_writable(self) -> None:
         """Raises StorageError unless files can be created in the data directory; creates it if necessary."""
@@ -170,16 +200,21 @@ CACHE = "ALMANAC_CACHE"
 
 
 def model_cache() -> Path:
-    """Returns the folder of unpacked models, which all projects of a user share: `models/` of ALMANAC_CACHE, else of almanac/ in XDG_CACHE_HOME or ~/.cache."""
+    """Returns the folder of unpacked models, which all projects of a user share: `models/` of the user's cache."""
+    return _cache() / "models"
+
+
+def _cache() -> Path:
+    """ALMANAC_CACHE, else almanac/ in XDG_CACHE_HOME or ~/.cache."""
     if chosen := os.environ.get(CACHE):
-        return _absolute(chosen) / "models"
+        return _absolute(chosen)
     # The specification of XDG tells to ignore a relative path.
     shared = os.environ.get("XDG_CACHE_HOME", "")
     try:
         caches = Path(shared) if shared.startswith("/") else Path.home() / ".cache"
     except RuntimeError as error:  # this user has no home directory
-        raise UsageError("there is no home directory to keep models in", where=CACHE, hint=f"choose a folder with {CACHE}=DIR") from error
-    return caches / "almanac" / "models"
+        raise UsageError("there is no home directory to keep models and working copies in", where=CACHE, hint=f"choose a folder with {CACHE}=DIR") from error
+    return caches / "almanac"
 
 
 def environment(option: str | None = None) -> tuple[str, str]:

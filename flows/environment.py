@@ -13,8 +13,8 @@ def prepare_prefect(data: DataDir) -> None:
     quiet_engines()
     data.require_writable()
     with as_storage_error(data.root):
-        data.prefect_home.mkdir(exist_ok=True)
-    os.environ["ALMANAC_DATA"] = str(data.root)
+        data.prefect_home.mkdir(parents=True, exist_ok=True)
+    os.environ["ALMANAC_DATA"] = data.place
     defaults = {
         "PREFECT_HOME": str(data.prefect_home),
         "PREFECT_PROFILES_PATH": str(data.prefect_home / "profiles.toml"),

@@ -132,7 +132,7 @@ def refresh_flow(
 
     Args:
         kb: a name under knowledge/, or a path to a declaration
-        data: the data directory; empty for the worker's own
+        data: the data directory, a path or s3://bucket/prefix; empty for the worker's own
         publish: off keeps the new version without making it the live one
         rejects_ok: items that were quarantined are nothing to report
         sources: only these sources; what is not looked at stays as it is
@@ -145,7 +145,7 @@ def refresh_flow(
     try:
         declaration = load_declaration(kb, env)
         take_key_from_prefect(declaration)
-        run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full))
+        run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
         conduct = Conduct(
             do=_do,
             show=partial(show_progress, run.kb),
@@ -234,7 +234,7 @@ def _refresh_without_prefect(
     urls: list[str] | None = None,
     full: bool = False,
 ) -> dict[str, Any]:
-    run = Run(declaration, DataDir.locate(data), Scope.of(declaration, sources, urls, full=full))
+    run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
     return carry_out(run, Conduct(show=partial(show_progress, run.kb)), go_live=publish, rejects_ok=rejects_ok)
 
 

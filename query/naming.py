@@ -7,6 +7,7 @@ import structlog
 from almanac.core.load import load_declaration
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
+from almanac.core.store.session import live_in_store
 from almanac.index.versions.store import current_version
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NothingPublished, UsageError
@@ -58,7 +59,7 @@ def default_of_project(project: Project, data: DataDir, env: str | None = None) 
     for path in project.declarations():
         try:
             declaration = load_declaration(str(path), chosen if chosen in overlays_of(path) else "", project)
-            is_published = current_version(data.index(declaration.name)) is not None
+            is_published = (live_in_store(data, declaration.name) if data.url else current_version(data.index(declaration.name))) is not None
         except AlmanacError as error:
             _log.warning("kb_left_out", file=path.name, error=str(error))
             continue

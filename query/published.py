@@ -12,6 +12,7 @@ from typing import Any, TypedDict, Unpack
 from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
+from almanac.core.store.session import fetch
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
@@ -66,7 +67,8 @@ def open_index(
     Args:
         kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of INDEX_NAME, else the only one of the project
             that is published.
-        data: Data directory. Default: ALMANAC_DATA, else `data/` of the project.
+        data: Data directory, or `s3://bucket/prefix`, of which the version is fetched into the user's cache now, and no later one. Default: ALMANAC_DATA, else
+            `data/` of the project.
         version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads the version that is live when it
             starts.
         env: Environment whose overlay is applied. Default: ALMANAC_ENV; an empty string applies none.
@@ -130,12 +132,13 @@ class PublishedIndex:
 
     Args:
         declaration: The validated declaration. It sets the defaults of every request.
-        data: Data directory with the published versions.
+        data: Data directory with the published versions. Of an object store, the version is fetched now.
         version: Pinned version. Default: each request reads the version that is live when it starts.
         embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
     """
 
     def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None) -> None:
+        fetch(data, declaration.name, [version])
         self.declaration = declaration
         self.folder = data.index(declaration.name)
         self._data = data

@@ -12,6 +12,7 @@ AlmanacError
 └── OperationalError        7  fix the environment: network, server, disk, credentials
     ├── CredentialRefused      a site requires another user, password, header or cookie, or an API another key
     ├── StorageError           disk full or failing, missing permission
+    │   └── StoreAway             the object store does not answer
     ├── DamagedVersion         roll back, or run again
     ├── PrefectGone            start Prefect's server, or run without one
     └── Retriable              try again; the only errors that flows retry
@@ -106,6 +107,10 @@ class CredentialRefused(OperationalError):
 
 
 class StorageError(OperationalError):
+    pass
+
+
+class StoreAway(StorageError):
     pass
 
 

@@ -10,6 +10,7 @@ import structlog
 from almanac.core.load import find_declaration, load_declaration
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
+from almanac.core.store.session import fetch
 from almanac.query.naming import SHOWN, choices, choose_default, find_named
 from almanac.query.published import Embedders, PublishedIndex, live_version, readable_version
 from almanac.query.several import SeveralIndexes
@@ -39,7 +40,7 @@ class Catalog:
     Declaration files are read again when they change; while one is invalid, its last valid state applies.
 
     Args:
-        data: Data directory with the published versions.
+        data: Data directory with the published versions. Of an object store, those that are live are fetched now, and no later ones.
         names: Names or paths of declarations. Default: all of the project, including those added later. Only bases with a published version can be asked.
         env: Environment whose overlay is applied to the bases that have one. Default: ALMANAC_ENV.
         default: Knowledge base for requests that name none. Default: INDEX_NAME, else the only published one.
@@ -67,8 +68,16 @@ class Catalog:
             self._read(path)
             if error := self._declared[path].error:
                 raise error
+        if self.data.url:
+            self._fetch()
         if self._env and not any(self._env in overlays_of(path) for path in self.paths()):
             raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
+
+    def _fetch(self) -> None:
+        """Fetches what is live in an object store now."""
+        for one in self._declarations():
+            fetch(self.data, one.name)
+        _log.warning("fetched_once", data=self.data.url, finding="versions that are published from now on are not seen", next="start again to serve them")
 
     def names(self) -> list[str]:
         """Names of the knowledge bases that have a published version now, sorted."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -24,6 +24,10 @@ from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
 from almanac.flows.server.api import answers
+from almanac.schemas.hashing import short_hash
+
+if TYPE_CHECKING:
+    from tests.loopback.s3 import Bucket
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 300  # for what comes in the end: where a machine is busy that takes long, and where it comes soon, patience costs nothing
@@ -103,7 +107,7 @@ class Almanac:
 
 
 # What these fixtures make takes a second and more for each test, or several for a worker: processes, crawls, servers.
-_SLOW = {"almanac", "almanac_alone", "voyago", "loopback_site", "bases"}
+_SLOW = {"almanac", "almanac_alone", "voyago", "loopback_site", "bases", "s3_server"}
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -198,6 +202,26 @@ def serve() -> Iterator[Serve]:
     for server in servers:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server."""
+    from tests.loopback.s3 import serve_s3
+
+    with serve_s3(tmp_path_factory.mktemp("s3") / "server.log") as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Bucket":
+    """An empty bucket, with what this process needs to reach it in the environment."""
+    from tests.loopback.s3 import Bucket
+
+    made = Bucket.make(s3_server, f"test-{short_hash(str(tmp_path))}")
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
 
 
 @dataclass(frozen=True)

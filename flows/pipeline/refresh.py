@@ -10,6 +10,8 @@ import structlog
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.lifetime import uninterrupted
 from almanac.core.progress import Show, silent
+from almanac.core.store.session import writing
+from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.earlier_runs import ending_of
 from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, quarantine_refused, refused_again, restore_lost, spans_of, stage_texts
 from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
@@ -60,6 +62,14 @@ class _Conclusion:
 
 _Fate = Literal["live", "kept", "refused"]  # of a finished version
 _PLAIN = Conduct()
+# What of a data directory in an object store is pushed during and after a step; the end of the run pushes the rest.
+_PUSHED: dict[Callable[..., Any], tuple[str, ...]] = {
+    acquire: ("raw",),
+    embed_texts: ("vectors",),
+    build: ("index",),
+    publish: ("vectors", "processed", "index"),
+    publish_finished: ("vectors", "processed", "index"),
+}
 
 
 def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, rejects_ok: bool = False, ledger: Ledger | None = None) -> dict[str, Any]:
@@ -77,7 +87,9 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
     obtained. A run that ends with an error keeps raw pages and finished vectors, and gives back what else it took.
     """
     ledger = Ledger() if ledger is None else ledger
-    with as_storage_error(run.data.root), writer_lock(run.index_dir, run.run_id) as lease:
+    with as_storage_error(run.data.root), writing(run.data, run.kb, run.run_id) as session, writer_lock(run.index_dir, run.run_id) as lease:
+        if session is not None:
+            conduct = replace(conduct, do=session.pushing_after(conduct.do, _PUSHED))
         try:
             with as_storage_error(run.data.root):
                 concluded = _refresh(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)

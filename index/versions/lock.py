@@ -20,6 +20,7 @@ from typing import Any
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, sweep, write_file
+from almanac.core.lifetime import process_start
 from almanac.schemas.errors import RunLocked
 
 _LOCK = "LOCK"
@@ -62,7 +63,7 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
     try:
         sweep(index_dir.glob(TEMPORARY))  # left by writers that died
         since = utc_now()
-        entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": _process_start(os.getpid())}
+        entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": process_start(os.getpid())}
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
         lease = Lease(index_dir, descriptor, entry)
         try:
@@ -86,7 +87,7 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     told = _read_holder(index_dir)
-    alive = told is not None and (told["host"] != socket.gethostname() or _process_start(told["pid"]) == told["process_start"])
+    alive = told is not None and (told["host"] != socket.gethostname() or process_start(told["pid"]) == told["process_start"])
     return {key: told[key] if told and alive else None for key in _KEYS}
 
 
@@ -144,18 +145,3 @@ def _locked(index_dir: Path) -> RunLocked:
     return RunLocked(
         f"'{index_dir.name}' is being written by {who}", where=str(index_dir / _LOCK), hint=f"wait for it; almanac status {index_dir.name} shows it"
     )
-
-
-def _process_start(pid: int) -> str | None:
-    """Returns the start time of a process in clock ticks since boot, None when it does not exist. On other systems than Linux, "alive" instead of a time."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return None
-    except PermissionError:
-        pass
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return "alive"
-    return None if fields[0] == "Z" else fields[19]

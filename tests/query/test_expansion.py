@@ -75,7 +75,7 @@ def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: Lo
     asked = [one for one in server.asked if _QUESTION in one["messages"][-1]["content"]]
     assert len(asked) == 1 == len(server.asked), "asked once, and not at all where nothing is declared"
 
-    search(_declare(published, server), _QUESTION, explain=True, data=published.data)
+    search(_declare(published, server), _QUESTION, explain=True, data=str(published.data))
     assert _WORDINGS[0] in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 

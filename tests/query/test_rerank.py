@@ -55,7 +55,7 @@ def test_a_search_follows_the_cross_encoder_and_tells_its_scores(models: Path, t
     step = next(step for step in result.explain or [] if step["step"] == "rerank")
     assert (step["candidates"], step["cut"]) == (3, 0)
 
-    search(path, _QUESTION, explain=True, data=base.data)
+    search(path, _QUESTION, explain=True, data=str(base.data))
     shown = capsys.readouterr().out
     assert "rerank" in shown and "candidates: 3" in shown
 

@@ -145,7 +145,7 @@ def test_what_is_searched_for_shows_no_word_of_another_workspace(tmp_path_factor
 
 
 def test_the_command_line_takes_what_was_asked_before(index: PublishedIndex, capsys: pytest.CaptureFixture[str]) -> None:
-    asked, data = str(index.declaration.path), index.folder.parents[1]
+    asked, data = str(index.declaration.path), str(index.folder.parents[1])
     ask(asked, "And for a child?", after=[_HANOI[0]["content"]], data=data, as_json=True)
     assert json.loads(capsys.readouterr().out)["searched"] == f"{_HANOI[0]['content']} And for a child?"
     search(asked, "And for a child?", after=[_HANOI[0]["content"]], explain=True, data=data)

@@ -1,0 +1,173 @@
+"""What a command does with an object store: a writer takes the lock, checks out, and pushes; a reader fetches what it needs, once, at its start.
+
+For a data directory on local disk all of it does nothing. boto3 is imported by `Objects`, when a store is opened.
+"""
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from almanac.core.settings import DataDir
+from almanac.core.store.head import Writer, holder_of, locked_by, read_head
+from almanac.core.store.head import writing as take_lock
+from almanac.core.store.objects import Objects
+from almanac.core.store.working_copy import AREAS, WorkingCopy
+from almanac.schemas.errors import AlmanacError, RunLocked, StoreAway
+
+_PUSH_EVERY_S = 30.0
+_log = structlog.get_logger("almanac.store")
+
+
+class Session:
+    """A writer's hold on a store: `push` publishes what the working copy has."""
+
+    def __init__(self, copy: WorkingCopy, writer: Writer, areas: tuple[str, ...]) -> None:
+        self._copy, self._writer, self._areas = copy, writer, areas
+        self._one_at_a_time = threading.Lock()
+
+    def push(self, areas: Iterable[str] | None = None) -> None:
+        """Pushes areas, default: all that were checked out. Raises RunLocked where another writer took over, StoreAway and other StorageErrors."""
+        areas = self._areas if areas is None else tuple(areas)
+        with self._one_at_a_time:
+            head = self._copy.write(self._writer.seen.head, areas)
+            if head is not self._writer.seen.head:
+                self._writer.point_to(head)
+            self._copy.note_pushed(head, areas)
+
+    @contextmanager
+    def pushing(self, areas: tuple[str, ...]) -> Iterator[None]:
+        """Pushes areas every 30 s during the block and at its end. While the store is away, the block goes on: a later push has all of it."""
+        ended = threading.Event()
+        errors: list[AlmanacError] = []
+
+        def push_again() -> None:
+            while not ended.wait(_PUSH_EVERY_S) and not errors:
+                self._try(areas, errors)
+
+        thread = threading.Thread(target=push_again, name="push", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+        if not errors:
+            self._try(areas, errors)
+        if errors:
+            raise errors[0]
+
+    def _try(self, areas: tuple[str, ...], errors: list[AlmanacError]) -> None:
+        try:
+            self.push(areas)
+        except StoreAway as error:
+            _log.warning("not_pushed", error=error.message, next="the next push has all of it")
+        except AlmanacError as error:
+            errors.append(error)
+
+    def pushing_after(self, do: Callable[..., Any], pushed: dict[Callable[..., Any], tuple[str, ...]]) -> Callable[..., Any]:
+        """Returns `do` with a push of those areas during and after each of these steps."""
+
+        def carry_out(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+            if step not in pushed:
+                return do(step, *arguments, **named)
+            with self.pushing(pushed[step]):
+                return do(step, *arguments, **named)
+
+        return carry_out
+
+    def remove_unneeded(self) -> None:
+        """Removes old objects that CURRENT does not need."""
+        count, size = self._copy.remove_unneeded(self._writer.seen.head)
+        if count:
+            _log.info("objects_removed", objects=count, bytes=size)
+
+
+@contextmanager
+def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS) -> Iterator[Session | None]:
+    """Takes the lock of a knowledge base in a store, checks areas out, and pushes them at the end of the block, also after an error.
+
+    Gives None for a local directory. Raises RunLocked where another writer has the lock, or took over meanwhile. An AlmanacError of the block, or an
+    interruption, goes before one of the push.
+    """
+    if not data.url:
+        yield None
+        return
+
+    with _opened(data, kb) as (objects, copy), copy.for_writing() as is_alone:
+        if not is_alone:
+            raise locked_by(objects, kb)
+        with take_lock(objects, kb, holder) as writer:
+            with copy.checking_out():
+                copy.check_out(writer.seen.head, areas)
+            session = Session(copy, writer, areas)
+            try:
+                yield session
+            except (AlmanacError, KeyboardInterrupt) as error:
+                try:
+                    session.push()
+                except AlmanacError as left:
+                    if not isinstance(error, RunLocked):
+                        _log.warning("not_pushed", kb=kb, error=left.message, next="the next command of this machine pushes it")
+                raise
+            except BaseException:
+                session.push()
+                raise
+            session.push()
+
+
+def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = ()) -> None:
+    """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the working copy; nothing for a local directory.
+
+    Raises NotFound for a version that the store has not.
+    """
+    if not data.url:
+        return
+
+    with _opened(data, kb) as (objects, copy), copy.checking_out() as has_writer:
+        head = read_head(objects, kb).head
+        if not has_writer:
+            copy.check_out(head, areas)
+        copy.fetch_versions(head, versions, additive=has_writer)
+
+
+def live_in_store(data: DataDir, kb: str) -> str | None:
+    """Returns the live version by CURRENT of a store; None before the first one."""
+
+    with _opened(data, kb) as (objects, _):
+        return read_head(objects, kb).head.version
+
+
+@contextmanager
+def listing(data: DataDir, kb: str) -> Iterator[DataDir]:
+    """Gives a data directory with what lists of versions and runs are made of: of a store a temporary one, else the directory itself."""
+    if not data.url:
+        yield data
+        return
+
+    with tempfile.TemporaryDirectory(prefix="almanac-listing-") as folder:
+        with _opened(data, kb) as (objects, copy):
+            copy.list_into(read_head(objects, kb).head, Path(folder))
+        yield DataDir(Path(folder))
+
+
+def holder_in_store(data: DataDir, kb: str) -> dict[str, Any] | None:
+    """Returns who writes a knowledge base in a store now, as {pid, holder, host, since}; None where nobody does."""
+
+    with _opened(data, kb) as (objects, _):
+        return holder_of(objects, kb)
+
+
+@contextmanager
+def _opened(data: DataDir, kb: str) -> Iterator[tuple[Objects, WorkingCopy]]:
+
+    objects = Objects(data.url)
+    copy = WorkingCopy(objects, kb, data.of(kb).root)
+    try:
+        yield objects, copy
+    finally:
+        copy.close()

@@ -1,0 +1,109 @@
+"""Objects: written once or on condition, and errors that say what to do."""
+
+import os
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from almanac.core.store.objects import PART, Changed, Objects, require_conditional_writes
+from almanac.schemas.errors import NotFound, OperationalError, StorageError, StoreAway, UsageError
+from almanac.schemas.hashing import file_sha256, sha256
+from tests.conftest import ROOT
+from tests.loopback.s3 import Bucket, without_conditions
+
+
+def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
+    objects = Objects(bucket.url)
+    etag = objects.write("head", b"0", replacing=None)
+    for round_number in range(5):
+        contents = [f"{round_number} {writer}".encode() for writer in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            won = list(pool.map(lambda content, etag=etag: objects.write("head", content, replacing=etag), contents))
+        assert sum(one is not None for one in won) == 1
+        found = objects.read("head")
+        assert found is not None
+        assert (found.content, found.etag) == next((content, one) for content, one in zip(contents, won, strict=True) if one)
+        etag = found.etag
+
+
+def test_what_is_there_is_not_written_again_and_the_same_content_counts_as_written(bucket: Bucket) -> None:
+    objects = Objects(bucket.url)
+    etag = objects.write("a", b"one", replacing=None)
+    assert objects.write("a", b"two", replacing=None) is None
+    assert objects.write("a", b"one", replacing=None) == etag
+    assert objects.write("nowhere", b"x", replacing=etag) is None
+    objects.delete("a")
+    objects.delete("a")
+    assert objects.read("a") is None
+    assert not objects.has("a")
+
+
+@pytest.mark.parametrize("size", [0, 1, PART, PART + 1, 2 * PART + 5])
+def test_files_of_any_size_come_back_as_they_were(bucket: Bucket, tmp_path: Path, size: int) -> None:
+    objects, path = Objects(bucket.url), tmp_path / "sent"
+    path.write_bytes(random.Random(size).randbytes(size))
+    name = file_sha256(path)
+    for _ in range(2):
+        objects.upload(f"objects/{name}", name, path)
+    objects.fetch(f"objects/{name}", name, tmp_path / "got")
+    assert (tmp_path / "got").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("size", [10, PART + 10])
+def test_a_file_that_changed_since_it_was_hashed_is_not_uploaded(bucket: Bucket, tmp_path: Path, size: int) -> None:
+    objects, path = Objects(bucket.url), tmp_path / "changing"
+    path.write_bytes(bytes(size))
+    name = file_sha256(path)
+    path.write_bytes(b"x" * size)
+    with pytest.raises(Changed):
+        objects.upload("objects/x", name, path)
+    assert not objects.has("objects/x")
+
+
+def test_an_object_that_is_not_what_its_name_says_is_refused(bucket: Bucket, tmp_path: Path) -> None:
+    objects, name = Objects(bucket.url), sha256("right")
+    objects.write_blindly("objects/x", b"wrong")
+    with pytest.raises(StorageError, match="another content"):
+        objects.fetch("objects/x", name, tmp_path / "x")
+    with pytest.raises(StorageError, match="another content"):
+        objects.read_content("objects/x", name)
+    with pytest.raises(StorageError, match="is missing"):
+        objects.fetch("objects/y", name, tmp_path / "y")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_say_what_to_do(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFound, match="no such bucket: not-there"):
+        Objects("s3://not-there/x").read("CURRENT")
+    with pytest.raises(UsageError, match="no place in an object store"):
+        Objects("s3:///x")
+    with pytest.raises(UsageError, match="no such place"):
+        Objects("s3://NOT A BUCKET/x").read("CURRENT")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(StoreAway, match="does not answer") as away:
+        Objects(bucket.url).read("CURRENT")
+    assert (away.value.exit_code, away.value.where) == (OperationalError.exit_code, f"{bucket.url}/CURRENT")
+
+
+def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    behind = Objects(bucket.url)
+    require_conditional_writes(behind, "heads/kb", "a")
+    with without_conditions(bucket.endpoint) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(UsageError, match="no conditional writes"):
+            require_conditional_writes(Objects(bucket.url), "heads/kb", "b")
+    assert list(behind.listed("heads/")) == []
+
+
+def test_local_directories_never_import_boto3(tmp_path: Path) -> None:
+    code = (
+        "import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); sys.exit(99 if 'boto3' in sys.modules or 'botocore' in sys.modules else code)"
+    )
+    environment = {**os.environ, "ALMANAC_DATA": str(tmp_path / "data")}
+    commands = (["status", "voyago", "--json"], ["versions", "voyago"], ["search", "voyago", "boats"])
+    codes = [subprocess.run([sys.executable, "-c", code, *one], cwd=ROOT, env=environment, capture_output=True).returncode for one in commands]
+    assert codes == [0, 0, 2]

@@ -1,0 +1,271 @@
+"""A knowledge base in an object store: written from one machine, continued from another, read from a third."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from almanac.cli.main import run as almanac
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.core.store.head import read_head
+from almanac.core.store.objects import Objects
+from almanac.core.store.session import fetch, writing
+from almanac.core.store.trees import objects_below
+from almanac.flows.pipeline.refresh import carry_out
+from almanac.flows.pipeline.run import Run
+from almanac.query import open_index
+from almanac.schemas.errors import NothingPublished, RunLocked, StoreAway, UsageError
+from tests.conftest import ROOT
+from tests.loopback.s3 import Bucket, without_conditions
+from tests.proof.acts import CHECKPOINT, small_and_here
+from tests.proof.base import make_place, put, text_of
+from tests.proof.noting import noted
+
+_CONTENT = {f"{name}.txt": text_of(name) for name in ("amber", "basalt", "cedar", "delta", "ebony")}
+
+
+@dataclass
+class Machine:
+    """A machine: a cache of its own, and the place with the declaration."""
+
+    place: Path
+    cache: Path
+    url: str
+
+    @property
+    def data(self) -> DataDir:
+        os.environ["ALMANAC_CACHE"] = str(self.cache)
+        return DataDir.locate(self.url)
+
+    @property
+    def kb(self) -> str:
+        return str(self.place / "proof.yaml")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        with small_and_here(self.place):
+            return carry_out(Run(load_declaration(self.kb), self.data.of("proof")), **options)
+
+    def __call__(self, *arguments: str) -> int:
+        """The exit code of a command in this process."""
+        with small_and_here(self.place):
+            return almanac([arguments[0], self.kb, *arguments[1:], "--data", self.data.place])
+
+    def search(self, question: str, **options: Any) -> Any:
+        with small_and_here(self.place), open_index(self.kb, data=self.data.place, **options) as index:
+            return index.search(question)
+
+
+@pytest.fixture
+def machine(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Machine]:
+    """Makes machines that share a bucket, and have nothing else in common but what they crawl."""
+    monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path))
+    place = make_place(tmp_path / "place", _CONTENT)
+    return lambda name: Machine(place, tmp_path / name, bucket.url)
+
+
+Machines = Callable[[str], Machine]
+
+
+def _everything_is_there(url: str) -> None:
+    """All that CURRENT names is in the bucket."""
+    objects = Objects(url)
+    needed: set[str] = set()
+    objects_below(read_head(objects, "proof").head.root, lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name), needed)
+    assert needed - {key.rpartition("/")[2] for key, _, _ in objects.listed("objects/")} == set()
+
+
+def test_a_base_is_continued_from_another_machine_with_nothing_done_again(machine: Machines) -> None:
+    here, there = machine("here"), machine("there")
+    first = here.run()
+    assert (first["outcome"], first["chunks"]["embedded"]) == ("published", 10)
+    again = there.run()
+    assert (again["outcome"], again["chunks"]["embedded"], again["version"]) == ("unchanged", 0, first["version"])
+    put(there.place, {**_CONTENT, "fir.txt": text_of("fir")})
+    second = there.run()
+    assert (second["outcome"], second["chunks"]["embedded"], second["items"]["unchanged"]) == ("published", 2, 5)
+    back = here.run()  # the first machine, whose working copy is two runs behind
+    assert (back["outcome"], back["chunks"]["embedded"], back["version"]) == ("unchanged", 0, second["version"])
+    _everything_is_there(here.url)
+    reader = machine("reader")
+    assert reader.search("Paragraph 1 of fir").version == second["version"]
+    assert reader.search("Paragraph 1 of amber", version=first["version"]).version == first["version"]
+    assert not (reader.data.of("proof").root / "raw").exists()
+
+
+def test_every_command_works_on_the_store(machine: Machines, capsys: pytest.CaptureFixture[str]) -> None:
+    here = machine("here")
+    with pytest.raises(NothingPublished):
+        here.search("amber")
+    here.run()
+    put(here.place, {**_CONTENT, "fir.txt": text_of("fir")})
+    here.run()
+
+    def said(name: str, *arguments: str) -> Any:
+        capsys.readouterr()
+        command, *rest = arguments
+        assert machine(name)(command, *rest, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert [row["version"] for row in said("a", "versions")["versions"]] == ["v0002", "v0001"]
+    assert said("a", "diff", "v0001", "v0002")["items"]["added"] == 1
+    assert said("b", "verify")["ok"]
+    assert said("b", "rollback") == {"kb": "proof", "current": "v0001", "previous": "v0002"}
+    assert (said("c", "status")["current"], said("c", "status")["last_run"]["version"]) == ("v0001", "v0002")
+    assert said("c", "publish", "v0002")["current"] == "v0002"
+    assert said("d", "plan")["outcome"] == "unchanged"
+    url = (here.place / "notes" / "fir.txt").as_uri()
+    assert said("e", "forget", url)["versions"] == ["v0002"]
+    assert said("f", "rebuild")["digest"]
+    assert said("g", "prune")["kb"] == "proof"
+    assert [hit.url for hit in machine("h").search("Paragraph 1 of fir").hits if hit.url == url] == []
+    assert machine("i")("export", "vectors") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 10
+    assert said("j", "promote", "v0002", "--to", f"{here.url}-production")["published"]
+    assert Machine(here.place, here.cache, f"{here.url}-production").search("Paragraph 1 of amber").hits
+    assert machine("k")("search", "amber", "--version", "v0009") == UsageError.exit_code
+    assert "there are: v0001, v0002" in capsys.readouterr().err
+    _everything_is_there(here.url)
+
+
+def test_a_run_that_was_paused_while_another_took_over_publishes_nothing(machine: Machines) -> None:
+    here, there = machine("here"), machine("there")
+    here.run()
+    put(here.place, {**_CONTENT, "fir.txt": text_of("fir")})
+
+    def take_over(*_: Any) -> None:
+        with patch("almanac.core.store.head._EXPIRES_S", -1.0):
+            assert there.run()["outcome"] == "published"
+        os.environ["ALMANAC_CACHE"] = str(here.cache)
+
+    from almanac.flows.pipeline.refresh import Conduct
+
+    with pytest.raises(RunLocked, match="lost the lock"):
+        here.run(conduct=Conduct(when_surveyed=take_over))
+    assert read_head(Objects(here.url), "proof").head.version == "v0002"
+    assert here.run()["outcome"] == "unchanged"
+    assert there.run()["outcome"] == "unchanged"
+    _everything_is_there(here.url)
+
+
+def test_two_writers_of_one_machine_and_of_two(machine: Machines) -> None:
+    here, there = machine("here"), machine("there")
+    here.run()
+    with writing(here.data, "proof", "a long run"):
+        for other in (here, there):
+            with pytest.raises(RunLocked, match="being written by a long run"):
+                other.run()
+            assert other("rollback") == RunLocked.exit_code
+            assert other.search("Paragraph 1 of amber").version == "v0001"  # reading goes on
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from unittest.mock import patch
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline import refresh
+from almanac.flows.pipeline.run import Run
+from tests.proof.acts import small_and_here
+
+place, left = Path(sys.argv[1]), int(sys.argv[2])
+embed = refresh.embed_texts
+
+def dying(*arguments):
+    global left
+    done = embed(*arguments)
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)  # embedded, and not pushed
+    left -= 1
+    return done
+
+with small_and_here(place), patch.object(refresh, "embed_texts", dying), patch.dict(refresh._PUSHED, {dying: ("vectors",)}):
+    refresh.carry_out(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(sys.argv[3]).of("proof")))
+"""
+
+
+def test_a_run_that_was_killed_is_continued_elsewhere_and_embeds_one_checkpoint_again(machine: Machines) -> None:
+    here, there, whole = machine("here"), machine("there"), machine("whole")
+    assert here.data.url
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(here.place), "1", here.url], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert killed.returncode == -signal.SIGKILL
+    assert len(noted(here.place / "embedded.txt")) == 2 * CHECKPOINT
+    assert read_head(Objects(here.url), "proof").head.root
+    report = there.run()  # the lock of a process that has died is taken over at once
+    assert (report["outcome"], report["chunks"]["embedded"]) == ("published", 10 - CHECKPOINT)
+    _everything_is_there(here.url)
+    whole.url += "-whole"
+    assert whole.run()["version"] == report["version"]
+    digests = {Objects(url).read("heads/proof/CURRENT") is not None and _digest(one) for one, url in ((there, there.url), (whole, whole.url))}
+    assert len(digests) == 1
+
+
+def _digest(machine: Machine) -> str:
+    data = machine.data
+    fetch(data, "proof")
+    return str(json.loads((data.versions("proof") / "v0001" / "manifest.json").read_text())["digest"])
+
+
+def test_work_that_could_not_be_pushed_is_pushed_by_the_next_command(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = machine("here")
+    here.run()
+    put(here.place, {**_CONTENT, "fir.txt": text_of("fir")})
+
+    def lose_the_store(*_: Any) -> None:
+        monkeypatch.setattr(Objects, "write", _away)
+        monkeypatch.setattr(Objects, "upload", _away)
+
+    def _away(*_: Any, **__: Any) -> None:
+        raise StoreAway("the object store does not answer")
+
+    from almanac.flows.pipeline.refresh import Conduct
+
+    with monkeypatch.context() as lost:
+        monkeypatch = lost
+        with pytest.raises(StoreAway):
+            here.run(conduct=Conduct(when_surveyed=lose_the_store))
+    assert read_head(Objects(here.url), "proof").head.version == "v0001"
+    with patch("almanac.core.store.head._EXPIRES_S", -1.0):  # its process lives: this one
+        report = here.run()
+    assert (report["outcome"], report["chunks"]["embedded"], report["version"]) == ("unchanged", 0, "v0002")
+    assert machine("reader").search("Paragraph 1 of fir").version == "v0002"
+
+
+def test_a_store_that_cannot_be_used_is_an_error_with_a_next_step(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = machine("here")
+    with without_conditions(bucket.endpoint) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        with pytest.raises(UsageError, match="no conditional writes"):
+            here.run()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
+    here.run()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(StoreAway, match="does not answer"):
+        here.run()
+    assert [here(*command) for command in (["search", "x"], ["versions"], ["status"], ["verify"], ["rollback"])] == [StoreAway.exit_code] * 5
+
+
+def test_prune_removes_objects_that_nothing_needs_when_they_are_a_day_old(machine: Machines, capsys: pytest.CaptureFixture[str]) -> None:
+    here = machine("here")
+    here.run()
+    objects = Objects(here.url)
+    objects.write_blindly("objects/proof/ff/unneeded", b"left by a push that was killed")
+    assert machine("here")("prune", "--json") == 0
+    assert objects.has("objects/proof/ff/unneeded")
+    with patch("almanac.core.store.working_copy._DAY_S", -1):
+        assert machine("here")("prune", "--json") == 0
+    assert not objects.has("objects/proof/ff/unneeded")
+    capsys.readouterr()
+    _everything_is_there(here.url)
+    shutil.rmtree(here.cache)
+    assert machine("elsewhere").run()["outcome"] == "unchanged"

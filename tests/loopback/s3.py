@@ -1,0 +1,111 @@
+"""An S3 server on loopback (moto's, in a process of its own), and a proxy before it that takes the conditions off every write."""
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from tests.conftest import PATIENCE_S
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
+
+
+@contextmanager
+def serve_s3(log: Path) -> Iterator[str]:
+    """The address of a server without buckets."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
+    address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE_S
+    while not _answers(address):
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    try:
+        yield address
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{address}/moto-api/", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bucket of a test's own, empty at first."""
+
+    endpoint: str
+    name: str
+
+    @property
+    def url(self) -> str:
+        return f"s3://{self.name}/kept"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
+
+    @classmethod
+    def make(cls, endpoint: str, name: str) -> "Bucket":
+        with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")):
+            return cls(endpoint, name)
+
+
+class _WithoutConditions(BaseHTTPRequestHandler):
+    """Passes requests on without If-Match and If-None-Match, as a store does that knows neither."""
+
+    protocol_version = "HTTP/1.1"
+    behind = ""
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("if-match", "if-none-match", "host", "expect")}
+        request = urllib.request.Request(self.behind + self.path, data=body or None, headers=headers, method=self.command)
+        try:
+            reply = urllib.request.urlopen(request)
+        except urllib.error.HTTPError as error:
+            reply = error
+        with reply:
+            content = reply.read()
+            self.send_response_only(reply.status)
+            for name, value in reply.headers.items():
+                if name.lower() not in ("content-length", "connection", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content if self.command != "HEAD" else b"")
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _pass_on  # noqa: N815  # the names that the server calls
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def without_conditions(endpoint: str) -> Iterator[str]:
+    """The address of a server that is `endpoint`, but does not know conditional writes."""
+    handler = type("Handler", (_WithoutConditions,), {"behind": endpoint})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
