@@ -26,7 +26,7 @@ _MAY_IMPORT = {
 # The folders of a room from the ground up; "" are the modules that lie in the room itself. A folder imports only those before it.
 _FLOORS = {
     "schemas": ("declaration", ""),
-    "core": ("",),
+    "core": ("", "store"),
     "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
     "transforms": ("html", "chunking", ""),
     "index": ("mistral", "embedding", "vectors", "lexical", "chroma", "segments", "versions", "build", "verify", "composing", "upkeep", ""),
