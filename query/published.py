@@ -85,6 +85,7 @@ def open_index(
         DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no cross-encoder.
         UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file, `env` cannot be the name of an
             environment, a path names the home directory of an unknown user, or the project folder is the one in which Almanac is installed.
+        StorageError: The object store does not answer, or refuses.
         DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer names a version that does not exist.
             The manifest of the live version is read by the first request.
     """
@@ -92,7 +93,9 @@ def open_index(
     found = Project.locate(project)
     folder = DataDir.locate(data, found)
     named = str(default_of_project(found, folder, env).path) if kb is None else kb
-    index = PublishedIndex(load_declaration(named, env, found), folder, version, embedders=embedders)
+    declaration = load_declaration(named, env, found)
+    fetch(folder, declaration.name, [version])
+    index = PublishedIndex(declaration, folder, version, embedders=embedders)
     find_reranker(index.declaration)  # fails here and not with the first request, after other models have been loaded
     resolve_version(index.folder, version)
     return index
@@ -132,13 +135,12 @@ class PublishedIndex:
 
     Args:
         declaration: The validated declaration. It sets the defaults of every request.
-        data: Data directory with the published versions. Of an object store, the version is fetched now.
+        data: Data directory with the published versions. Of an object store: what was fetched before.
         version: Pinned version. Default: each request reads the version that is live when it starts.
         embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
     """
 
     def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None) -> None:
-        fetch(data, declaration.name, [version])
         self.declaration = declaration
         self.folder = data.index(declaration.name)
         self._data = data

@@ -24,6 +24,7 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import open_index
 from almanac.schemas.errors import NothingPublished, RunLocked, StoreAway, UsageError
+from almanac.serve.catalog import Catalog
 from tests.conftest import ROOT
 from tests.loopback.s3 import Bucket, without_conditions
 from tests.proof.acts import CHECKPOINT, small_and_here
@@ -99,6 +100,10 @@ def test_a_base_is_continued_from_another_machine_with_nothing_done_again(machin
     assert reader.search("Paragraph 1 of fir").version == second["version"]
     assert reader.search("Paragraph 1 of amber", version=first["version"]).version == first["version"]
     assert not (reader.data.of("proof").root / "raw").exists()
+    with small_and_here(here.place):
+        catalog = Catalog(machine("server").data, [here.kb])
+        assert (catalog.names(), catalog.index("proof").live) == (["proof"], second["version"])
+        catalog.close()
 
 
 def test_every_command_works_on_the_store(machine: Machines, capfd: pytest.CaptureFixture[str]) -> None:
