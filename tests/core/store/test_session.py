@@ -1,0 +1,105 @@
+"""Working copies of several machines: what is pushed, replaced and kept."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from almanac.core.settings import DataDir
+from almanac.core.store.head import read_head
+from almanac.core.store.objects import Objects
+from almanac.core.store.session import fetch, writing
+from almanac.schemas.errors import NotFound
+from tests.conftest import PATIENCE_S
+from tests.loopback.s3 import Bucket
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path))
+
+
+def _machine(bucket: Bucket, tmp_path: Path, name: str) -> DataDir:
+    os.environ["ALMANAC_CACHE"] = str(tmp_path / name)
+    return DataDir.locate(bucket.url)
+
+
+def _put(data: DataDir, **files: str) -> None:
+    for name, text in files.items():
+        path = data.of("kb").root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _files(data: DataDir) -> dict[str, str]:
+    root = data.of("kb").root
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")}
+
+
+def test_what_another_machine_pushed_replaces_what_is_here_and_local_work_elsewhere_stays(bucket: Bucket, tmp_path: Path) -> None:
+    here, there = _machine(bucket, tmp_path, "here"), _machine(bucket, tmp_path, "there")
+    with writing(here, "kb", "1"):
+        _put(here, raw__kb__a="1", raw__kb__b="1", processed__kb__t="1", index__kb__LOCK="", vectors__f__p_index="x")
+        _put(here, **{"vectors__f__p.index": "derived", "raw__kb__.x.1.tmp": "half"})
+    _put(here, raw__kb__c="not pushed", processed__kb__t="not pushed")
+    with writing(there, "kb", "2"):
+        assert _files(there) == {"raw/kb/a": "1", "raw/kb/b": "1", "processed/kb/t": "1", "vectors/f/p_index": "x"}
+        _put(there, raw__kb__a="2")
+        (there.of("kb").root / "raw/kb/b").unlink()
+    with writing(here, "kb", "3"):
+        shared = {"raw/kb/a": "2", "processed/kb/t": "not pushed", "vectors/f/p_index": "x"}
+        assert {name: text for name, text in _files(here).items() if name in shared or name.startswith("raw")} == shared
+    with writing(there, "kb", "4"):
+        assert _files(there)["processed/kb/t"] == "not pushed"
+
+
+def test_a_working_copy_that_was_lost_or_altered_comes_back(bucket: Bucket, tmp_path: Path) -> None:
+    here = _machine(bucket, tmp_path, "here")
+    with writing(here, "kb", "1"):
+        _put(here, raw__kb__a="1", raw__kb__b="2")
+    (here.of("kb").root / ".copy.sqlite").unlink()
+    (here.of("kb").root / "raw/kb/a").write_text("torn")
+    with writing(here, "kb", "2"):
+        assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "2"}
+
+
+def test_only_named_areas_are_fetched_and_pushed(bucket: Bucket, tmp_path: Path) -> None:
+    here, there = _machine(bucket, tmp_path, "here"), _machine(bucket, tmp_path, "there")
+    with writing(here, "kb", "1"):
+        _put(here, raw__kb__a="1", index__kb__x="1")
+    with writing(there, "kb", "2", ("index",)):
+        assert _files(there) == {"index/kb/x": "1"}
+        _put(there, raw__kb__a="no", index__kb__x="2")
+    with writing(here, "kb", "3"):
+        assert _files(here) == {"raw/kb/a": "1", "index/kb/x": "2"}
+
+
+def test_during_a_long_step_what_is_done_is_pushed_again_and_again(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", 0.05)
+    here, objects = _machine(bucket, tmp_path, "here"), Objects(bucket.url)
+    with writing(here, "kb", "1") as session:
+        assert session is not None
+        with session.pushing(("raw",)):
+            roots = {read_head(objects, "kb").head.root}
+            for number in range(3):
+                _put(here, **{"raw__kb__s__crawls__a.jsonl": "{}\n" * (number + 1)})
+                deadline = time.monotonic() + PATIENCE_S
+                while (root := read_head(objects, "kb").head.root) in roots:
+                    assert time.monotonic() < deadline
+                roots.add(root)
+
+
+def test_readers_of_what_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
+    here = _machine(bucket, tmp_path, "here")
+    fetch(here, "kb")
+    with writing(here, "kb", "1"):
+        _put(here, index__kb__x="1")
+    fetch(here, "kb")
+    with pytest.raises(NotFound, match="no version 'v0007'"):
+        fetch(here, "kb", ["v0007"])
+    local = DataDir(tmp_path / "local")
+    fetch(local, "kb", ["v0007"])
+    with writing(local, "kb", "1") as session:
+        assert session is None
+    assert not local.root.exists()
