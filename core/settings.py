@@ -156,6 +156,9 @@ class DataDir:
 
     @property
     def vectors(self) -> Path:
+        """The vector store. In an object store each knowledge base has its own: ValueError where none was chosen with `of`."""
+        if self.url and not self.kb:
+            raise ValueError("vectors in an object store belong to a knowledge base")
         return self.root / "vectors"
 
     def raw_folders(self, kb: str) -> list[Path]:
