@@ -27,6 +27,7 @@ from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
+from almanac.schemas.declaration.run import RunsOn
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
 
@@ -56,6 +57,7 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Answer": (AnswerWords, "answer"),
     "Gate": (Gate, "gate"),
     "Retention": (Retention, "retention"),
+    "Run": (RunsOn, "run"),
 }
 _COMMANDS = (
     "demo", "doctor", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish", "rollback", "verify", "rebuild",

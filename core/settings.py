@@ -230,6 +230,11 @@ def index_name() -> str | None:
     return os.environ.get("INDEX_NAME", "").strip() or None
 
 
+def dask_cluster() -> str | None:
+    """Returns ALMANAC_DASK, the Dask cluster of runs with `engine: dask`: `tcp://HOST:PORT`, or `local[N]`; None where it is not set."""
+    return os.environ.get("ALMANAC_DASK", "").strip() or None
+
+
 def mistral_api_key() -> str | None:
     """Returns MISTRAL_API_KEY. It is read for every request and never stored, so that no object, log or traceback can reveal it."""
     return os.environ.get("MISTRAL_API_KEY", "").strip() or None

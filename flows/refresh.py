@@ -33,10 +33,12 @@ from almanac.flows.artifacts import (
     show_version,
 )
 from almanac.flows.availability import ask_once_more, notice_absence
+from almanac.flows.cluster import fan_out_of
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.embed import embed_texts
+from almanac.flows.pipeline.fan_out import span_name
 from almanac.flows.pipeline.handles import HANDLES
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.plan import foresee
@@ -68,8 +70,7 @@ def _task_run_name(name: str, step: Callable[..., Any], parameters: dict[str, An
     if step is acquire:
         return f"acquire {parameters['source'].name}"
     if step is embed_texts:
-        first, last = parameters["first"], parameters["last"]
-        return f"embed checkpoint {first}" if first == last else f"embed checkpoints {first} to {last}"
+        return span_name("embed checkpoint", (parameters["first"], parameters["last"]))
     return name
 
 
@@ -140,20 +141,29 @@ def refresh_flow(
         full: ask for every page anew, map every page anew, build in full
         env: the overlay, as in knowledge/KB.ENV.yaml; empty for what ALMANAC_ENV of the worker says
     """
+    # By its name: Prefect sends the function of the flow to Dask's workers, with the globals that it uses.
+    return _refresh(kb, data, publish=publish, rejects_ok=rejects_ok, sources=sources, urls=urls, full=full, env=env)
+
+
+def _refresh(
+    kb: str, data: str | None, *, publish: bool, rejects_ok: bool, sources: list[str] | None, urls: list[str] | None, full: bool, env: str | None
+) -> State[Any]:
     log_through_stdlib()
     end, ledger = _end.get(None) or _End(), Ledger()
     try:
         declaration = load_declaration(kb, env)
         take_key_from_prefect(declaration)
         run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
-        conduct = Conduct(
-            do=_do,
-            show=partial(show_progress, run.kb),
-            embedding=partial(embedding_slot, declaration),
-            interruptions=(KeyboardInterrupt, TerminationSignal),
-            when_surveyed=_show_survey,
-        )
-        with TagsContext(current_tags=set()):  # a task with a tag asks the server for a slot before and after; the run has them
+        # A task with a tag asks the server for a slot before and after; the run has them.
+        with fan_out_of(declaration) as fan_out, TagsContext(current_tags=set()):
+            conduct = Conduct(
+                do=_do,
+                show=partial(show_progress, run.kb),
+                embedding=partial(embedding_slot, declaration),
+                fan_out=fan_out,
+                interruptions=(KeyboardInterrupt, TerminationSignal),
+                when_surveyed=_show_survey,
+            )
             end.report = carry_out(run, conduct, go_live=publish, rejects_ok=rejects_ok, ledger=ledger)
     except AlmanacError as error:
         end.error = error
@@ -235,7 +245,8 @@ def _refresh_without_prefect(
     full: bool = False,
 ) -> dict[str, Any]:
     run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
-    return carry_out(run, Conduct(show=partial(show_progress, run.kb)), go_live=publish, rejects_ok=rejects_ok)
+    with fan_out_of(declaration) as fan_out:
+        return carry_out(run, Conduct(show=partial(show_progress, run.kb), fan_out=fan_out), go_live=publish, rejects_ok=rejects_ok)
 
 
 def _show_survey(run: Run, surveyed: Survey) -> None:

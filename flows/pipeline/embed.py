@@ -1,18 +1,20 @@
 """Steps: the texts that have no vector yet, staged, priced, and embedded by checkpoints of 500."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import structlog
 
-from almanac.core.durable import write_file
+from almanac.core.durable import remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches, read_table
 from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Tables, Texts, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
+from almanac.flows.pipeline.worker import model, require_same_here
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
@@ -26,8 +28,6 @@ from almanac.schemas.reports import ChunkCounts
 from almanac.transforms.compare import ItemKey
 
 log = structlog.get_logger("almanac.embed")
-_MOST_TASKS = 200  # of a run: Prefect keeps each, and its graph has to be read
-_OTHER_TASKS = 15  # at most, beside one for each source
 
 
 class LostVectors(NamedTuple):
@@ -52,6 +52,8 @@ def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
     Tokens are counted where the cost of embedding is limited.
     """
     table, embed = run.staging / "texts.parquet", run.declaration.embed
+    for note in run.staging.glob(_note_of(run, "*").name):  # of texts that were staged before, and whose vectors were damaged
+        remove(note)
     restore_lost(run, tables, live)
     staged = stage_missing(tables.chunks, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
     texts = (text for batch in read_batches(table, ["text"]) for text in batch.column(0).to_pylist())
@@ -65,13 +67,6 @@ def check_cost(embed: Embed, tokens: int | None) -> Check | None:
         return None
     cost = embed.cost(tokens)
     return Check(name="max_cost", value=cost, limit=embed.max_cost, ok=cost is None or cost <= embed.max_cost)
-
-
-def spans_of(run: Run, texts: Texts) -> Iterator[tuple[int, int]]:
-    """The checkpoints of each embedding task, first and last, from 1 on: one, or as many as keep a run below 200 tasks."""
-    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources))
-    size = max(1, -(-texts.checkpoints // tasks))
-    yield from ((first + 1, min(first + size, texts.checkpoints)) for first in range(0, texts.checkpoints, size))
 
 
 def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnProgress = ignore) -> Embedded:
@@ -94,6 +89,33 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
         write_file(path, json.dumps(refused), synced=False)
     billed = [part.billed for part in parts if part.billed is not None]
     return Embedded(sum(part.embedded for part in parts), sum(billed) if billed else None, path)
+
+
+def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping[str, str]) -> Embedded:
+    """As `embed_texts`, in a worker's process that has what is `wanted`; raises UsageError where it has not. For local models, which refuse no text.
+
+    A checkpoint that is on disk is noted in the staging folder. Where a worker dies, the one that does its work again goes on after the last note.
+    """
+    require_same_here(run.declaration.embed, wanted)
+    store, done = VectorStore(run.data.vectors, run.embedder), 0
+    for number in range(first, last + 1):
+        note = _note_of(run, number)
+        if not note.exists():
+            part = embed_checkpoint(texts.table, number - 1, model(run.declaration.embed, run.data), store)
+            write_file(note, str(part.embedded), synced=False)
+            log.info("checkpoint", kb=run.kb, number=number, of=texts.checkpoints, texts=part.embedded, part=part.part.stem[:12] if part.part else "none")
+        done += int(note.read_text())
+    return Embedded(done, None, None)
+
+
+def name_unembedded(run: Run, texts: Texts, first: int, last: int) -> str:
+    """Names the first checkpoint from `first` to `last` that is not on disk, the last one where all are."""
+    number = next((number for number in range(first, last) if not _note_of(run, number).exists()), last)
+    return f"checkpoint {number} of {texts.checkpoints} of the texts to embed"
+
+
+def _note_of(run: Run, number: int | str) -> Path:
+    return run.staging / f"embedded-{number}"
 
 
 def _count_on(on_progress: OnProgress, before: int, total: int, done: int, _of_part: int) -> None:

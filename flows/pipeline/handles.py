@@ -3,6 +3,8 @@
 acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts · embed_texts → Embedded ·
 build → Built · verify → Verified · measure → Measured
 
+Where workers map pages: acquire → Pages · stage_pages → PageBatches · map_batches → MappedBatches · map_pages → Items
+
 Each is frozen and pickles to a few kilobytes, however large the knowledge base is. Prefect recognizes a handle by its identity when it is passed to another
 task; from this it draws the edges of a run's graph.
 """
@@ -86,6 +88,22 @@ class Pages:
     kept: int
     fingerprint: str
     unfollowed: int = 0
+
+
+@dataclass(frozen=True)
+class PageBatches:
+    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where workers map them."""
+
+    table: Path
+    pages: int
+    count: int
+
+
+@dataclass(frozen=True)
+class MappedBatches:
+    """Batches of which each has its part now, of so many pages."""
+
+    pages: int
 
 
 @dataclass(frozen=True)
@@ -230,4 +248,4 @@ class Measured:
         return None if self.live is None else Recall.model_validate_json(self.live.read_bytes())
 
 
-HANDLES = (Pages, Items, Validated, Comparison, Tables, Texts, Embedded, Built, Verified, Measured)
+HANDLES = (Pages, PageBatches, MappedBatches, Items, Validated, Comparison, Tables, Texts, Embedded, Built, Verified, Measured)

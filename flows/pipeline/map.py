@@ -11,8 +11,8 @@ import structlog
 
 from almanac.core.durable import move, remove, write_file
 from almanac.core.progress import OnProgress, ignore
-from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
-from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, Pages, Rejects
+from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, PageBatches, Pages, Rejects
+from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_table, parts_folder, rules_of
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import Source
@@ -23,19 +23,20 @@ from almanac.spiders.mapping.pages import PageToMap, pages_to_map, stored_pages
 from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
-from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction, staged_batches
+from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
 from almanac.transforms.shared_texts import Read, SharedTexts
 
 log = structlog.get_logger("almanac.map")
 _Found = TypeVar("_Found", Item, Reject, Read)
 
 
-def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore) -> Items:
+def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, batches: PageBatches | None = None) -> Items:
     """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject.
 
+    Pages of `batches` that workers have mapped are read from their parts.
     Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them.
     """
-    mapper = _ItemMapper(run, {one.source: one for one in pages})
+    mapper = _ItemMapper(run, {one.source: one for one in pages}, batches)
     table = run.staging / "items.parquet"
     write_items(table, mapper.items(on_page))
     mapper.keep()
@@ -45,9 +46,10 @@ def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore) 
 class _ItemMapper:
     """Walks through the sources once. What became of each page is staged, and kept for the next run when `keep` is called."""
 
-    def __init__(self, run: Run, pages: dict[str, Pages]) -> None:
+    def __init__(self, run: Run, pages: dict[str, Pages], batches: PageBatches | None) -> None:
         self._run = run
         self._pages = pages
+        self._page_batches = batches
         self._forgotten = forgotten_urls(run.index_dir)
         self._right: dict[tuple[str, str], str] = {}
         self._redirects: list[tuple[str, str, str]] = []
@@ -68,10 +70,12 @@ class _ItemMapper:
             return
         for staged, place in self._staged.items():
             move(staged, place)
-        named = {_table_of(self._run, source) for source in self._run.declaration.sources}
+        named = {mapped_table(self._run, source) for source in self._run.declaration.sources}
         for path in self._run.processed.glob("mapped/*.parquet"):
             if path not in named:
                 remove(path)
+        if parts_folder(self._run).is_dir():
+            remove(parts_folder(self._run))
 
     def handle(self, table: Path) -> Items:
         """What was found, once `items` has been walked through."""
@@ -144,26 +148,24 @@ class _ItemMapper:
     def _batches(self, source: Source, works: Iterable[PageToMap]) -> Iterator[Mapped]:
         """What each page yields. The table is only written anew where a page was read, or one is no more."""
         run = self._run
-        place, staged = _table_of(run, source), self._staged_table(source)
-        stages = f"{mapping_of(source, run.declaration.language)} {cleaning_of(run.declaration)}"
-        known = MappedPages(place, "" if run.scope.full else stages)
+        place, staged = mapped_table(run, source), self._staged_table(source)
+        known = known_pages(run, source)
+        parts = None if self._page_batches is None else MappedParts(run, source, self._page_batches)
         read = 0
-        with MappedWriter(staged, stages) as writer:
+        with MappedWriter(staged, rules_of(run, source)) as writer:
             for work in works:
-                read += not known.knows(work.key)
-                fresh = partial(self._read, work, source)
-                for batch in known.batches(work.key, work.page.fetched_at, fresh):
+                holding: MappedPages | None = known
+                if not known.knows(work.key):
+                    read += 1
+                    holding = None if parts is None else parts.holding(work.key)
+                fresh = partial(map_page, run, source, work)
+                for batch in fresh() if holding is None else holding.batches(work.key, work.page.fetched_at, fresh):
                     if batch.whole:
                         writer.add(work.key, batch)
                     self._is_whole &= batch.whole
                     yield batch
         if read or writer.rows != known.rows:
             self._staged[staged] = place
-
-    def _read(self, work: PageToMap, source: Source) -> Iterator[Mapped]:
-        declared = self._run.declaration
-        for extraction in work.read():
-            yield clean_extraction(extraction, source, declared.clean, language=declared.language, workspace=declared.retrieve.workspace)
 
     def _staged_table(self, source: Source) -> Path:
         return self._run.staging / f"mapped-{source.name}.parquet"
@@ -184,7 +186,3 @@ def _redirects(index: CrawlIndex) -> Iterator[tuple[str, str]]:
     for entry in index.in_order():
         for url in {entry.requested_url, *entry.redirects, *index.aliases(entry)} - {entry.url}:
             yield url, entry.url
-
-
-def _table_of(run: Run, source: Source) -> Path:
-    return run.processed / "mapped" / f"{source.name}.parquet"

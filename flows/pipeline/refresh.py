@@ -1,19 +1,31 @@
 """A whole refresh, from taking the lock to applying retention. Each step is called through `Conduct.do`: directly, or as a Prefect task."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import structlog
 
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.lifetime import uninterrupted
-from almanac.core.progress import Show, silent
+from almanac.core.progress import OnProgress, Show, silent
 from almanac.core.store.session import writing
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.earlier_runs import ending_of
-from almanac.flows.pipeline.embed import check_cost, embed_texts, embedded_counts, quarantine_refused, refused_again, restore_lost, spans_of, stage_texts
+from almanac.flows.pipeline.embed import (
+    check_cost,
+    embed_batches,
+    embed_texts,
+    embedded_counts,
+    name_unembedded,
+    quarantine_refused,
+    refused_again,
+    restore_lost,
+    stage_texts,
+)
+from almanac.flows.pipeline.fan_out import FanOut, spans_of
 from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
@@ -39,13 +51,14 @@ class Conduct:
     """How a refresh is carried out.
 
     `do` calls a step and returns its result; `show` shows the progress of a step; `embedding` is a context manager that waits until the run may embed.
-    `interruptions` are the exceptions that mean that the operator cancelled the run. `when_surveyed(run, survey)` is called once, before anything is
-    embedded.
+    `fan_out` has batches done by workers of a cluster; without it, this process does them. `interruptions` are the exceptions that mean that the operator
+    cancelled the run. `when_surveyed(run, survey)` is called once, before anything is embedded.
     """
 
     do: Do = call_directly
     show: Show = silent
     embedding: Callable[[], AbstractContextManager[Any]] = nullcontext
+    fan_out: FanOut | None = None
     interruptions: tuple[type[BaseException], ...] = (KeyboardInterrupt,)
     when_surveyed: Callable[[Run, Survey], None] = lambda _run, _survey: None
 
@@ -134,7 +147,7 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     discard_unfinished(run.index_dir)
     _sweep(run)
     complete_takedowns(run.data, run.declaration, lease=lease)
-    surveyed = survey(run, conduct.do, ledger=ledger, show=conduct.show)
+    surveyed = survey(run, conduct.do, ledger=ledger, show=conduct.show, fan_out=conduct.fan_out)
     conduct.when_surveyed(run, surveyed)
     has_lost_vectors = is_live(run, surveyed) and _has_lost_vectors(run, surveyed)
     if is_live(run, surveyed) and not has_lost_vectors:
@@ -205,7 +218,7 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tupl
         _require_affordable(run, texts, surveyed, ledger)
         with conduct.embedding() if texts.count else nullcontext():
             on_progress(0, texts.count)
-            embedded = tuple(do(embed_texts, run, texts, first, last, on_progress) for first, last in spans_of(run, texts))
+            embedded = tuple(_embed_spans(run, conduct, texts, on_progress))
         ledger.note(embedded_counts(run, surveyed.tables, texts, embedded))
         if not any(part.refused for part in embedded):
             return surveyed, texts, embedded
@@ -218,6 +231,19 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tupl
         ledger.note(embedded_counts(run, tables, texts, embedded))
         verdict = ledger.note(judge_run(run, surveyed.pages, validated, comparison))
     return replace(surveyed, validated=validated, comparison=comparison, tables=tables, verdict=verdict), texts, embedded
+
+
+def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgress) -> Iterator[Embedded]:
+    """Embeds in this process or by workers. An API is asked from here: it sets the pace, its key stays on one machine, and one process keeps to its limits."""
+    spans = list(spans_of(run, texts.checkpoints))
+    if conduct.fan_out is None or run.declaration.embed.provider != "local":
+        yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans)
+        return
+    done = 0
+    for part in conduct.fan_out(embed_batches, run, texts, spans, partial(name_unembedded, run, texts)):
+        done += part.texts
+        on_progress(done, texts.count)
+        yield part
 
 
 def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger) -> None:

@@ -2,20 +2,23 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import structlog
 
-from almanac.core.progress import Show, silent
+from almanac.core.progress import OnProgress, Show, silent
 from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
-from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, Pages, Tables, Validated
+from almanac.flows.pipeline.fan_out import FanOut, spans_of
+from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, PageBatches, Pages, Tables, Validated
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import map_pages
+from almanac.flows.pipeline.page_batches import map_batches, name_unmapped, stage_pages
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
@@ -55,8 +58,8 @@ class Survey:
         return self.verdict.verdict == "passed"
 
 
-def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent) -> Survey:
-    """Finds out what a run would publish.
+def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent, fan_out: FanOut | None = None) -> Survey:
+    """Finds out what a run would publish. With `fan_out`, workers map the pages.
 
     Errors in the declaration are raised before the first request. If pages and rules are those that confirmed the live version, nothing is mapped.
     """
@@ -75,7 +78,7 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
         ledger.note(validated)
         ledger.note(comparison)
     else:
-        items, validated = _find_items(run, do, pages, ledger, show)
+        items, validated = _find_items(run, do, pages, ledger, show, fan_out)
         with ledger.stage("chunk", run.kb):
             comparison, tables = cut(run, do, items, validated, live, ledger)
     ledger.note(ChunkCounts(total=tables.total, truncated=tables.truncated))
@@ -100,15 +103,25 @@ def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show
     return pages
 
 
-def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show) -> tuple[Items, Validated]:
+def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
-        items = ledger.note(do(map_pages, run, pages, on_page))
+        batches = None if fan_out is None else _map_by_workers(run, do, pages, fan_out, on_page)
+        items = ledger.note(do(map_pages, run, pages, on_page, batches))
     if not items.is_whole:
         ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
     with ledger.stage("validate", run.kb):
         validated = ledger.note(do(validate, run, items))
         require_records(run, pages, items, validated)
     return items, validated
+
+
+def _map_by_workers(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:
+    batches: PageBatches = do(stage_pages, run, pages)
+    done = 0
+    for mapped in fan_out(map_batches, run, batches, list(spans_of(run, batches.count)), partial(name_unmapped, run, batches)):
+        done += mapped.pages
+        on_page(done, batches.pages)
+    return batches
 
 
 def cut(run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger) -> tuple[Comparison, Tables]:

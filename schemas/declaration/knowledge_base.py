@@ -15,6 +15,7 @@ from almanac.schemas.declaration.gate import Gate, Validate
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.retrieve import Retrieve
+from almanac.schemas.declaration.run import RunsOn
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.template import template_names, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention
@@ -48,6 +49,7 @@ class Declaration(DeclaredModel):
     answer: AnswerWords = Field(AnswerWords(), description="words of answers")
     gate: Gate = Field(Gate(), description="when a new version is not published")
     retention: Retention = Field(Retention(), description="what is kept of the past")
+    run: RunsOn = Field(RunsOn(), description="where a run's work is done")
     schedule: str | None = Field(
         None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it, almanac server or cron starts them"
     )
@@ -124,8 +126,8 @@ class Declaration(DeclaredModel):
 
     @property
     def sha256(self) -> str:
-        """Hex SHA-256 of the declaration after substitution of environment variables; comments and layout have no effect, and secrets are masked."""
-        return hashlib.sha256(self.model_dump_json(by_alias=True).encode()).hexdigest()
+        """Hex SHA-256 of the declaration after substitution of environment variables; comments, layout and `run` have no effect, and secrets are masked."""
+        return hashlib.sha256(self.model_dump_json(by_alias=True, exclude={"run"}).encode()).hexdigest()
 
     def at(self, path: Path, env: str | None = None, handle: str | None = None) -> "Declaration":
         """Sets file, environment and handle, and returns the declaration itself. `handle` None: commands refer to it by its path."""

@@ -43,11 +43,19 @@ class StoredPage:
 
 @dataclass(frozen=True, slots=True)
 class PageToMap:
-    """A page that may yield items. `key` hashes all that determines them besides the declaration; `read` maps them, batch by batch."""
+    """A page that may yield items, with the `card` that leads to it.
+
+    `key` hashes all that determines them besides the declaration; `read` maps them, batch by batch.
+    """
 
     key: str
-    page: Page
+    stored: StoredPage
+    card: Card | None
     read: Callable[[], Iterator[Extraction]]
+
+    @property
+    def page(self) -> Page:
+        return self.stored.page
 
 
 def stored_pages(raw: RawStore, crawl: str) -> Iterator[StoredPage]:
@@ -83,17 +91,18 @@ def pages_to_map(pages: Iterable[StoredPage], source: Source, language: str) -> 
     yields_items = url_matcher(source.match) if isinstance(source, SiteSource) and source.match else lambda _: True
     for stored in pages:
         if yields_items(stored.page.url) and not _is_noindex(stored.page, source):
-            yield _work(stored, source, language, None)
+            yield page_to_map(stored, source, language, None)
 
 
 def _is_noindex(page: Page, source: Source) -> bool:
     return bool(page.noindex) and isinstance(source, SiteSource) and source.politeness.noindex
 
 
-def _work(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
+def page_to_map(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
+    """A page as work: nothing is read yet."""
     carried = {name: [reading.value, reading.matched, reading.problem, str(reading.found)] for name, reading in (card or {}).items()}
     key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried]))
-    return PageToMap(key, stored.page, partial(_extractions, stored, source, language, card))
+    return PageToMap(key, stored, card, partial(_extractions, stored, source, language, card))
 
 
 def _extractions(stored: StoredPage, source: Source, language: str, card: Card | None) -> Iterator[Extraction]:
@@ -137,7 +146,7 @@ def _pages_behind_listing(held: list[StoredPage], source: SiteSource, language: 
         card = _card_of(stored.page, cards, policy)
         is_item = matches(stored.page.url) if source.match else card is not None and stored.page.url not in listings
         if is_item and not _is_noindex(stored.page, source):
-            yield _work(stored, source, language, card)
+            yield page_to_map(stored, source, language, card)
 
 
 def _card_of(page: Page, cards: dict[str, Card], policy: UrlPolicy) -> Card | None:

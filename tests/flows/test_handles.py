@@ -11,10 +11,11 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.embed import spans_of
-from almanac.flows.pipeline.handles import HANDLES, Live, Texts
+from almanac.flows.pipeline.fan_out import spans_of
+from almanac.flows.pipeline.handles import HANDLES, Live
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
+from almanac.schemas.declaration.run import RunsOn
 from tests.flows.notes import write
 
 _LARGEST = 64 << 10  # bytes of a pickle
@@ -72,8 +73,8 @@ def test_a_run_that_was_pickled_is_the_same_run_without_what_it_had_loaded(decla
 
 @pytest.mark.parametrize(("checkpoints", "sources", "tasks", "largest"), [(0, 1, 0, 0), (1, 1, 1, 1), (184, 1, 184, 1), (185, 1, 93, 2), (20_000, 4, 181, 111)])
 def test_checkpoints_are_shared_out_so_that_a_run_has_at_most_200_tasks(checkpoints: int, sources: int, tasks: int, largest: int) -> None:
-    run = cast(Run, SimpleNamespace(declaration=SimpleNamespace(sources=[None] * sources)))
-    spans = list(spans_of(run, Texts(Path("texts.parquet"), checkpoints * 500, checkpoints, 0, None)))
+    run = cast(Run, SimpleNamespace(declaration=SimpleNamespace(sources=[None] * sources, run=RunsOn())))
+    spans = list(spans_of(run, checkpoints))
     assert [number for first, last in spans for number in range(first, last + 1)] == list(range(1, checkpoints + 1))
     assert len(spans) == tasks
     assert max((last - first + 1 for first, last in spans), default=0) == largest

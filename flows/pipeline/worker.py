@@ -1,0 +1,81 @@
+"""What a worker of a cluster has: the code, libraries and models that decide the results of its batches. They have to be those of the run.
+
+A worker is another process, often on another machine, and installed by itself. One that differs would give results that no fingerprint tells apart from the
+run's own, so it may do nothing.
+"""
+
+import os
+import platform
+import socket
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from almanac.core.code_fingerprint import code_fingerprint
+from almanac.core.settings import DataDir
+from almanac.flows.pipeline.fingerprints import CLEANING, MAPPING
+from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import AlmanacError, UsageError
+
+# What mapping imports is part of its fingerprint. These compute vectors, or carry batches from one process to another.
+_LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy", "pyarrow", "pydantic", "prefect", "dask", "distributed", "cloudpickle")
+_BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.embed")
+SEES = "sees"
+SAME = "install the same Almanac with its requirements.lock, and the same models, on every worker, and start the worker again"
+Abilities = dict[str, str]  # what a process has → its version or fingerprint
+
+
+def abilities(embed: Embed) -> Abilities:
+    """The code, libraries and embedder of this process. A model that it cannot describe is given as the reason why."""
+    return {**_code(), "embedder": _embedder(embed)}
+
+
+@cache
+def _code() -> Abilities:
+    return {
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "almanac": metadata.version("almanac"),
+        **{name: metadata.version(name).partition("+")[0] for name in _LIBRARIES},  # torch's builds for processors and for GPUs are one version
+        "mapping": code_fingerprint(*MAPPING),
+        "cleaning": code_fingerprint(*CLEANING),
+        "batches": code_fingerprint(*_BATCHES),
+    }
+
+
+def answer(embed: str, probe: str) -> dict[str, Any]:
+    """What a worker answers: its abilities, and whether it SEES a file of the run. `embed` is the JSON of the declared embedder."""
+    return {**abilities(Embed.model_validate_json(embed)), SEES: Path(probe).is_file()}
+
+
+def _embedder(embed: Embed) -> str:
+    try:
+        return describe_embedder(embed).fingerprint
+    except AlmanacError as error:
+        return f"none ({error.message})"
+
+
+def require_equal(worker: str, has: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raises UsageError unless what a worker has is what the run has; it names the worker, the first difference and both sides of it."""
+    differing = [name for name in wanted if has.get(name) != wanted[name]]
+    if differing:
+        name, more = differing[0], len(differing) - 1
+        others = f", and {more} more: {', '.join(differing[1:])}" if more else ""
+        raise UsageError(
+            f"the worker's {name} is {has.get(name, 'missing')}, the run's is {wanted[name]}{others}",
+            where=worker,
+            hint=SAME,
+        )
+
+
+def require_same_here(embed: Embed, wanted: Mapping[str, str]) -> None:
+    """Raises UsageError unless this process has what the run has. Each batch asks: a worker may have joined since the run asked all of them."""
+    require_equal(f"worker {socket.gethostname()}, process {os.getpid()}", abilities(embed), wanted)
+
+
+@lru_cache(maxsize=1)
+def model(embed: Embed, data: DataDir) -> Embedder:
+    """The declared embedder, loaded once in a worker's process: its batches come one by one."""
+    return load_embedder(embed, data)

@@ -1,0 +1,17 @@
+"""The section `run` of a declaration."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from almanac.schemas.declaration.model import DeclaredModel
+
+
+class RunsOn(DeclaredModel):
+    """Where a run's work is done. Results are the same, and switching computes nothing anew."""
+
+    engine: Literal["local", "dask"] = Field(
+        "local",
+        description="local: in the run's process; dask: pages are mapped, and texts embedded by a local model, on the workers of the Dask cluster that "
+        "`ALMANAC_DASK` names, `tcp://HOST:PORT` or `local[N]` for N processes on this machine",
+    )

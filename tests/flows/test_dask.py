@@ -1,0 +1,306 @@
+"""Batches on a Dask cluster: a real scheduler and real workers, some of which are killed, and the same result as without them."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.flows.cluster import fan_out_of
+from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.page_batches import map_batches, parts_folder, stage_pages
+from almanac.flows.pipeline.refresh import Conduct, carry_out
+from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.worker import abilities
+from almanac.index.versions.store import read_manifest
+from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
+from almanac.schemas.scope import Scope
+from tests.conftest import PATIENCE_S, ROOT, Almanac
+from tests.index.conftest import INFO, HashEmbedder
+from tests.index.making import without_children
+
+pytestmark = pytest.mark.slow
+_DECLARATION = """
+name: many
+sources:
+  - {name: notes, kind: files, glob: "notes/*.txt", yields: documents, body: all}
+chunk: {by: paragraphs, size: 60, overlap: 0}
+gate: {max_failed: null, max_lost: null}
+run: {engine: "${ENGINE:-dask}"}
+"""
+
+
+def _port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Cluster:
+    """A scheduler and its workers; a batch that ends two workers is given up."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = f"tcp://127.0.0.1:{_port()}"
+        self.noted = folder / "embedded.txt"
+        self._log = (folder / "dask.log").open("ab")
+        port = self.address.rpartition(":")[2]
+        arguments = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter"]
+        self.scheduler = self._start(arguments, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def add_worker(self, *options: str, **environment: str) -> int:
+        self.workers.append(self._start(["-m", "tests.flows.dask_worker", self.address, *options], **environment))
+        return self.workers[-1].pid
+
+    def embedded(self) -> list[tuple[str, int]]:
+        """Text hash and worker of each text that was embedded so far."""
+        lines = self.noted.read_text().splitlines() if self.noted.exists() else []
+        return [(line.split()[0], int(line.split()[1])) for line in lines if line.count(" ") == 1]
+
+    def close(self) -> None:
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+        self._log.close()
+
+    def _start(self, arguments: list[str], **environment: str) -> "subprocess.Popen[bytes]":
+        own = {"ALMANAC_PROOF_EMBEDDED": str(self.noted), **environment}
+        return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env={**os.environ, **own}, stdout=self._log, stderr=self._log)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    started = Cluster(tmp_path)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def declared(tmp_path: Path) -> Iterator[Path]:
+    """The declaration of 150 notes of ten paragraphs, each a chunk: three batches of pages or so, and three checkpoints."""
+    path = tmp_path / "many.yaml"
+    path.write_text(_DECLARATION)
+    _write_notes(tmp_path, 150)
+    run, worker = "almanac.flows.pipeline.run", "almanac.flows.pipeline.worker"
+    described = [patch(f"{module}.describe_embedder", lambda _: INFO) for module in (run, worker)]
+    with without_children(), described[0], described[1], patch(f"{run}.load_embedder", lambda *_: HashEmbedder()):
+        yield path
+
+
+def _write_notes(folder: Path, count: int, last: str = "") -> None:
+    (folder / "notes").mkdir(exist_ok=True)
+    for number in range(count):
+        paragraphs = [f"Paragraph {part} of note {number} says what no other one does." for part in range(10)]
+        (folder / "notes" / f"{number:03}.txt").write_text("\n\n".join([*paragraphs, *([last] if last and number == count - 1 else [])]))
+
+
+def _run(declared: Path, data: Path, cluster: Cluster | str | None = None) -> dict[str, Any]:
+    """The report of a run in this process."""
+    environment = {"ENGINE": "local"} if cluster is None else {"ALMANAC_DASK": cluster if isinstance(cluster, str) else cluster.address}
+    with patch.dict(os.environ, environment):
+        declaration = load_declaration(str(declared), "")
+        run = Run(declaration, DataDir(data))
+        with fan_out_of(declaration) as fan_out:
+            report = carry_out(run, Conduct(fan_out=fan_out))
+    return report
+
+
+def _content(data: Path) -> dict[str, Any]:
+    """What a data directory holds that the engine must not change: digest, counts, and the bytes of tables that have no times."""
+    folder = DataDir(data)
+    manifest = read_manifest(folder.index("many"), "v0001")
+    tables = {name: _rows(folder.processed("many") / name) for name in ("documents.parquet", "records.parquet", "chunks.parquet", "mapped/notes.parquet")}
+    return {"digest": manifest.digest, "counts": manifest.counts, "derived": manifest.derived, "stages": manifest.fingerprints, **tables}
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    for row in rows:
+        row.pop("fetched_at", None)
+        if "mapped" in row:
+            mapped = json.loads(row["mapped"])
+            row["mapped"] = {**mapped, "items": [{**item, "fetched_at": ""} for item in mapped["items"]]}
+    return rows
+
+
+def _meanwhile(deed: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=deed, daemon=True)
+    thread.start()
+    return thread
+
+
+def _when_embedding(cluster: Cluster, texts: int = 1) -> int:
+    """Waits until so many texts were embedded; the worker that embedded the last one."""
+    deadline = time.monotonic() + PATIENCE_S
+    while len(cluster.embedded()) < texts:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return cluster.embedded()[-1][1]
+
+
+def test_a_killed_worker_costs_its_batch_and_results_are_those_of_the_plain_engine(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    workers = {cluster.add_worker(), cluster.add_worker()}
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.append(_when_embedding(cluster, 100))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killing = _meanwhile(kill)
+    report = _run(declared, tmp_path / "dask", cluster)
+    killing.join()
+    plain = _run(declared, tmp_path / "plain")
+    assert killed[0] in workers
+    assert (report["outcome"], report["items"], report["chunks"]) == (plain["outcome"], plain["items"], plain["chunks"])
+    assert _content(tmp_path / "dask") == _content(tmp_path / "plain")
+    times = Counter(text for text, _ in cluster.embedded())
+    assert len(times) == plain["chunks"]["total"] > 1000
+    assert sum(count - 1 for count in times.values()) <= 500, "at most one checkpoint is embedded again"
+    assert not (DataDir(tmp_path / "dask").processed("many") / "mapped" / "parts").exists()
+    # Another engine decides nothing: neither maps nor embeds anything anew.
+    assert _run(declared, tmp_path / "dask")["outcome"] == "unchanged"
+
+
+def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    _write_notes(tmp_path, 150, last="poison")
+    for _ in range(3):
+        cluster.add_worker()
+    with pytest.raises(OperationalError) as raised:
+        _run(declared, tmp_path / "data", cluster)
+    assert raised.value.exit_code == 7
+    assert raised.value.message == "checkpoint 1 of 3 of the texts to embed ended 2 workers, one after the other"
+    assert "almanac run" in str(raised.value.hint)
+    _write_notes(tmp_path, 150)
+    before = len(cluster.embedded())
+    report = _run(declared, tmp_path / "data", cluster)
+    assert report["outcome"] == "published"
+    assert report["chunks"]["embedded"] == len(cluster.embedded()) - before
+
+
+def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    cluster.add_worker()
+    killing = _meanwhile(lambda: (_when_embedding(cluster, 700), cluster.scheduler.kill())[1])
+    with pytest.raises(OperationalError) as raised:
+        _run(declared, tmp_path / "data", cluster)
+    killing.join()
+    assert (raised.value.exit_code, raised.value.where) == (7, cluster.address)
+    assert "does not answer" in raised.value.message
+    assert "goes on from what is written" in str(raised.value.hint)
+    with closing(Cluster(tmp_path)) as other:  # notes in the same file
+        other.add_worker()
+        report = _run(declared, tmp_path / "data", other)
+        _run(declared, tmp_path / "plain")
+        assert report["outcome"] == "published"
+        assert report["chunks"]["embedded"] <= 1000, "the first checkpoint was written"
+        assert _content(tmp_path / "data") == _content(tmp_path / "plain")
+
+
+def test_a_batch_is_mapped_once_also_by_a_later_run(declared: Path, tmp_path: Path) -> None:
+    """Its part is found by the pages and the rules. Pages that come and go change the batches that they belong to, and no others."""
+    declaration = load_declaration(str(declared), "")
+    parts = parts_folder(Run(declaration, DataDir(tmp_path / "data")))
+
+    def map_all(last: int | None = None, *, full: bool = False) -> dict[str, int]:
+        run = Run(declaration, DataDir(tmp_path / "data"), Scope(full=full))
+        [source] = declaration.sources
+        batches = stage_pages(run, (acquire(run, source, None),))
+        map_batches(run, batches, 1, last or batches.count, abilities(declaration.embed))
+        return {path.name: path.stat().st_ino for path in parts.glob("*.parquet")}
+
+    first = map_all(1)
+    assert len(first) == 1
+    every = map_all()
+    assert len(every) > 2
+    assert every.items() >= first.items()
+    (tmp_path / "notes" / "000.txt").unlink()
+    later = map_all()
+    assert len(later.items() & every.items()) >= len(every) - 2
+    assert len(later) <= len(every)
+    assert not map_all(full=True).keys() & later.keys(), "what is to be mapped anew is"
+
+
+def test_a_worker_with_another_model_or_other_code_is_refused(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    cluster.add_worker(ALMANAC_PROOF_FINGERPRINT="feedfacefeedface")
+    with pytest.raises(UsageError) as raised:
+        _run(declared, tmp_path / "data", cluster)
+    assert raised.value.exit_code == 2
+    assert str(raised.value.where).startswith("worker tcp://127.0.0.1:")
+    assert raised.value.message == f"the worker's embedder is feedfacefeedface, the run's is {INFO.fingerprint}"
+    with closing(Cluster(tmp_path)) as other:
+        package = tmp_path / "other" / "almanac"
+        for room in ("schemas", "core", "spiders", "transforms", "index", "query", "flows", "cli"):
+            shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
+        (package / "pyproject.toml").touch()
+        with (package / "transforms" / "clean.py").open("a") as code:
+            code.write("\nLATER = True\n")
+        other.add_worker(PYTHONPATH=str(package.parent))
+        with pytest.raises(UsageError) as raised:
+            _run(declared, tmp_path / "data", other)
+    assert "the worker's cleaning is" in raised.value.message
+    assert "the run's is" in raised.value.message
+
+
+def test_workers_with_a_gpu_embed_where_some_declare_one(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    with_gpu = cluster.add_worker("--resources", "GPU=1")
+    cluster.add_worker()
+    assert _run(declared, tmp_path / "data", cluster)["outcome"] == "published"
+    assert {worker for _, worker in cluster.embedded()} == {with_gpu}
+
+
+@pytest.mark.parametrize(("address", "told"), [("", "names no cluster"), ("127.0.0.1:8786", "no address"), ("local[0]", "no address"), ("local", "no address")])
+def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(declared: Path, tmp_path: Path, address: str, told: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        _run(declared, tmp_path / "data", address)
+    assert told in raised.value.message
+    assert "ALMANAC_DASK=tcp://HOST:PORT" in str(raised.value.hint)
+    assert not (tmp_path / "data").exists()
+
+
+def test_without_the_extra_the_error_names_it(declared: Path, tmp_path: Path) -> None:
+    with patch("almanac.flows.cluster.find_spec", lambda _: None), pytest.raises(UsageError) as raised:
+        _run(declared, tmp_path / "data", "local[2]")
+    assert "the extra 'dask'" in raised.value.message
+    assert "almanac[dask]" in str(raised.value.hint)
+
+
+def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Path) -> None:
+    with patch("almanac.flows.cluster._CONNECT_S", 1), pytest.raises(AlmanacError) as raised:
+        _run(declared, tmp_path / "data", f"tcp://127.0.0.1:{_port()}")
+    assert (raised.value.exit_code, raised.value.report["outcome"] if raised.value.report else None) == (7, "failed")
+
+
+def test_local_workers_do_the_batches_as_tasks_of_prefect(tmp_path: Path, prefect_home: Path, prefect_api: str) -> None:
+    """The command as a user starts it, with the bundled model."""
+    (tmp_path / "here.yaml").write_text(_DECLARATION.replace("name: many", "name: by-dask"))
+    _write_notes(tmp_path, 70)
+    almanac = Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": prefect_api, "ALMANAC_DASK": "local[2]"}, fresh=True)
+    done = almanac("run", str(tmp_path / "here.yaml"), "--json")
+    assert (done.code, done.json["outcome"]) == (0, "published"), done.stderr
+    assert "Traceback" not in done.stderr
+    plain = almanac("run", str(tmp_path / "here.yaml"), "--json", ENGINE="local")
+    assert plain.json["outcome"] == "unchanged"
+    query = "select task_run.name, task_run.state_type from task_run join flow_run on flow_run.id = flow_run_id where flow_run.name like 'by-dask%'"
+    deadline, tasks = time.monotonic() + PATIENCE_S, dict[str, str]()
+    while tasks.get("embed checkpoint 1") != "COMPLETED":
+        assert time.monotonic() < deadline, tasks
+        time.sleep(0.2)
+        with closing(sqlite3.connect(prefect_home / "prefect.db")) as database:
+            tasks = dict(database.execute(query).fetchall())
+    assert {name for name in tasks if name.startswith("map batch")} >= {"map batch 1"}
+    assert set(tasks.values()) == {"COMPLETED"}
