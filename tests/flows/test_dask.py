@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -195,7 +196,12 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path
 
 def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     cluster.add_worker()
-    killing = _meanwhile(lambda: (_when_embedding(cluster, 700), cluster.scheduler.kill())[1])
+
+    def kill() -> None:
+        _when_embedding(cluster, 700)
+        cluster.scheduler.kill()
+
+    killing = _meanwhile(kill)
     with pytest.raises(OperationalError) as raised:
         _run(declared, tmp_path / "data", cluster)
     killing.join()
@@ -220,7 +226,8 @@ def test_a_batch_is_mapped_once_also_by_a_later_run(declared: Path, tmp_path: Pa
         run = Run(declaration, DataDir(tmp_path / "data"), Scope(full=full))
         [source] = declaration.sources
         batches = stage_pages(run, (acquire(run, source, None),))
-        map_batches(run, batches, 1, last or batches.count, abilities(declaration.embed))
+        mapped = map_batches(run, batches, 1, last or batches.count, abilities(declaration.embed))
+        assert max(len(pickle.dumps(handle)) for handle in (run, batches, mapped)) < 64 << 10
         return {path.name: path.stat().st_ino for path in parts.glob("*.parquet")}
 
     first = map_all(1)
