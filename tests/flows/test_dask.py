@@ -34,6 +34,7 @@ from almanac.schemas.scope import Scope
 from tests.conftest import PATIENCE_S, ROOT, Almanac
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
+from tests.proof.base import TORTURE
 
 pytestmark = pytest.mark.slow
 _DECLARATION = """
@@ -194,6 +195,7 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path
     assert report["chunks"]["embedded"] == len(cluster.embedded()) - before
 
 
+@pytest.mark.skipif(not TORTURE, reason="takes half a minute: make torture")
 def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     cluster.add_worker()
 
@@ -263,6 +265,7 @@ def test_a_worker_with_another_model_or_other_code_is_refused(declared: Path, tm
     assert "the run's is" in raised.value.message
 
 
+@pytest.mark.skipif(not TORTURE, reason="takes half a minute: make torture")
 def test_workers_with_a_gpu_embed_where_some_declare_one(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     with_gpu = cluster.add_worker("--resources", "GPU=1")
     cluster.add_worker()
