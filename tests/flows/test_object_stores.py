@@ -56,8 +56,8 @@ class Machine:
             return carry_out(Run(load_declaration(self.kb), self.data.of("proof")), **options)
 
     def __call__(self, *arguments: str) -> int:
-        """The exit code of a command in this process."""
-        with small_and_here(self.place):
+        """The exit code of a command in this process, whose stdout stays as it is."""
+        with small_and_here(self.place), patch("almanac.cli.main.reserve_stdout"):
             return almanac([arguments[0], self.kb, *arguments[1:], "--data", self.data.place])
 
     def search(self, question: str, **options: Any) -> Any:

@@ -121,7 +121,7 @@ def test_a_mistake_in_a_declaration_that_is_taken_back_costs_no_page(base: Base,
     report = base.run()
     assert (report["outcome"], report["items"]["in"]) == ("no_records", 0)
     base.declared.write_text(declared)
-    monkeypatch.setattr("almanac.flows.pipeline.map.clean_extraction", lambda *_, **__: pytest.fail("a page is read again"))
+    monkeypatch.setattr("almanac.flows.pipeline.page_batches.clean_extraction", lambda *_, **__: pytest.fail("a page is read again"))
     assert base.run()["outcome"] == "unchanged"
 
 

@@ -92,7 +92,7 @@ def test_a_refresh_keeps_and_drops_what_a_full_run_does(press: Press, monkeypatc
         cleaned.extend(draft.url for draft in found.drafts)
         return mapped.clean_extraction(found, *more, **declared)
 
-    monkeypatch.setattr("almanac.flows.pipeline.map.clean_extraction", clean)
+    monkeypatch.setattr("almanac.flows.pipeline.page_batches.clean_extraction", clean)
     comments = {name: prose(f"comments of {name}", 5) for name in "abcd"}
     steps: list[tuple[dict[str, str | None], set[str], int]] = [
         ({"a": article(comments["a"]), "a2": article(comments["a"], menu="Print version")}, {"a"}, 0),
