@@ -81,11 +81,8 @@ def data(made: Path, tmp_path: Path) -> Iterator[DataDir]:
 
 
 def _holding(text: str, root: Path) -> list[str]:
-    """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, and rejects, some of which are of other pages.
-
-    HNSW writes its memory as it found it, so a builder in this process, which has read the text, may leave a bit of it there; a child never had it.
-    """
-    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl", "data_level0.bin")]
+    """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, and rejects, some of which are of other pages."""
+    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl", making.NEEDS_A_CHILD)]
     return [str(path.relative_to(root)) for path in files if text in _unpacked(path)]
 
 

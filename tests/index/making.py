@@ -11,6 +11,7 @@ import pytest
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
 from almanac.index.build.builder import build_version
+from almanac.index.build.child_process import run_child
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
@@ -24,8 +25,12 @@ from almanac.schemas.manifest import Counts, Manifest, Verdict
 from tests.index.conftest import INFO, HashEmbedder, derived
 from tests.index.embedding import embed_missing
 
+# HNSW writes uninitialised memory into this file, so a build in this process, which has read all texts, may leave a bit of any text there. A child has read
+# its own segment alone, and overwrites the memory that it frees.
+NEEDS_A_CHILD = "data_level0.bin"
 AT = "2026-01-01T00:00:00+00:00"
 Texts = Mapping[str, str]  # URL → text
+_STARTING = ("almanac.index.build.builder", "almanac.index.upkeep.export_chroma", "almanac.index.verify.verifier")
 
 
 def item(url: str, text: str) -> Item:
@@ -87,10 +92,16 @@ def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
 @contextmanager
 def without_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("almanac.index.build.builder.run_child", child_here)
+        for module in _STARTING:
+            patch.setattr(f"{module}.run_child", child_here)
         patch.setattr("almanac.index.build.child_process.Ahead.start", lambda *_: None)
-        # Chroma writes memory that was freed into its files, which a child overwrites before; no thread may put texts there meanwhile.
-        patch.setattr("almanac.index.build.builder._BESIDE", 0)
-        patch.setattr("almanac.index.upkeep.export_chroma.run_child", child_here)
-        patch.setattr("almanac.index.verify.verifier.run_child", child_here)
+        yield
+
+
+@contextmanager
+def with_children() -> Iterator[None]:
+    """Within `without_children`: steps in children after all, as a run takes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in _STARTING:
+            patch.setattr(f"{module}.run_child", run_child)
         yield

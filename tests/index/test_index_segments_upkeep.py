@@ -13,7 +13,7 @@ import pytest
 
 from almanac.cli.export import export_table
 from almanac.core.settings import DataDir
-from almanac.core.tables import CHUNKS, DOCUMENTS
+from almanac.core.tables import CHUNKS, DOCUMENTS, read_table
 from almanac.flows.pipeline import retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.flows.reporting.diff import compare_versions
@@ -306,9 +306,9 @@ def _forget(data: DataDir, version: str, *urls: str) -> UrlContent:
     return found
 
 
-def _bytes_of(data: DataDir) -> bytes:
-    """Everything below the index, tables as they are read."""
-    files = [path for path in data.index("shop").rglob("*") if path.is_file()]
+def _bytes_of(folder: Path, *, without: str = making.NEEDS_A_CHILD) -> bytes:
+    """Everything below a folder, tables as they are read."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != without]
     return b"".join(str(pq.read_table(path).to_pydict()).encode() if path.suffix == ".parquet" else path.read_bytes() for path in files)
 
 
@@ -331,7 +331,7 @@ def test_forgetting_makes_the_segments_that_never_had_the_page_once_for_all_vers
         assert _verified(data, version) == []
     assert [(use.chunks, use.deleted) for use in _manifest(data).segments] == [(3, 1), (4, 1), (4, 0), (2, 0)]
     assert [use.segment for use in _manifest(data).segments][1:] == before[1:]
-    content = _bytes_of(data)
+    content = _bytes_of(data.index("shop"))
     assert b"text of page 3" in content
     assert b"text of page 2" not in content
     assert not _forget(data, "v0002", url).items
@@ -344,8 +344,18 @@ def test_a_page_that_a_version_has_deleted_already_is_erased_from_its_segments_t
     assert _manifest(data).digest == digest, "it did not have the page"
     assert [(use.chunks, use.deleted) for use in _manifest(data).segments] == [(4, 1), (3, 0), (4, 0), (2, 0)]
     assert _verified(data) == _verified(data, "v0001") == []
-    assert b"text of page 7" not in _bytes_of(data)
+    assert b"text of page 7" not in _bytes_of(data.index("shop"))
     assert _left(data) == []
+
+
+def test_a_child_writes_no_text_of_other_segments_into_the_files_of_its_own(data: DataDir) -> None:
+    with making.with_children():
+        _forget(data, "v0002", "http://shop/7")
+    folder = _segment(data, 1)
+    own = set(read_table(folder / CHUNKS, ["text"]).column("text").to_pylist())
+    content = _bytes_of(folder, without="")
+    assert len(own) == 3 and all(text.encode() in content for text in own)
+    assert [text for text in [*FIRST.values(), *SECOND.values()] if text not in own and text.encode() in content] == []
 
 
 def test_segments_of_which_nothing_is_left_are_left_out_but_for_the_last(data: DataDir) -> None:
@@ -366,7 +376,7 @@ def test_a_segment_that_is_read_meanwhile_goes_as_soon_as_it_is_not(data: DataDi
     pin.close()
     discard_unfinished(data.index("shop"))
     assert _left(data) == []
-    assert b"text of page 7" not in _bytes_of(data)
+    assert b"text of page 7" not in _bytes_of(data.index("shop"))
 
 
 def test_urls_are_known_of_rows_that_every_version_has_deleted(data: DataDir) -> None:
