@@ -129,8 +129,8 @@ def _processor() -> Check:
 
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
     if has_bfloat16():
-        return Check("processor", "ok", f"{cores} cores with native bfloat16: embed.precision may be bfloat16")
-    return Check("processor", "note", f"{cores} cores without native bfloat16: embed.precision stays float32")
+        return Check("processor", "ok", f"{cores} cores with native bfloat16: texts are embedded in bfloat16")
+    return Check("processor", "note", f"{cores} cores without native bfloat16: texts are embedded in float32")
 
 
 def _models() -> Check:

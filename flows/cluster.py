@@ -91,9 +91,9 @@ class _Cluster:
         """As FanOut says."""
         if not spans:
             return
-        wanted = abilities(run.declaration.embed)
+        wanted = abilities(run.embed)
         with self._as_operational():
-            self._connect(run.declaration.embed, wanted, batches.table)
+            self._connect(run.embed, wanted, batches.table)
         waiting, running = list(reversed(spans)), dict[Any, _Given]()
         try:
             while waiting or running:

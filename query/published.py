@@ -14,6 +14,7 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
 from almanac.core.store.session import fetch
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
+from almanac.index.embedding.precision import resolve
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
@@ -121,6 +122,8 @@ class Embedders:
 
     def of(self, embed: Embed, data: DataDir) -> Embedder:
         """Embedder of a declaration. The first call for a declaration loads the model, which takes seconds; the others return the same object."""
+        # Whatever the precision of a version's vectors, questions and what is compared with them meanwhile are embedded in float32, by one model.
+        embed = embed if embed.provider != "local" else embed.model_copy(update={"precision": "float32"})
         declared = embed.model_dump_json()
         with self._lock:
             if declared not in self._loaded:
@@ -266,8 +269,8 @@ class PublishedIndex:
             NotFound: There is no such `version`.
             NothingPublished: No version is named or pinned, and none is live yet.
             EmbedderMismatch: The version was built with another embedder than the declared one.
-            DeclarationError: The folder of the declared embedder or reranker is unusable; this machine lacks the declared precision; the server of a declared
-                API redirects, or has no such address or model; or its vectors have another dimension than declared.
+            DeclarationError: The folder of the declared embedder or reranker is unusable; the server of a declared API redirects, or has no such address or
+                model; or its vectors have another dimension than declared.
             DamagedVersion: Files of the version are missing or unreadable, or the live pointer names a version that does not exist.
             CredentialRefused: MISTRAL_API_KEY is missing or malformed, or the server of the embedder or of `retrieve.expand` refuses it.
             Unreachable: The server of the embedder does not respond.
@@ -461,7 +464,7 @@ class PublishedIndex:
         return load_generator(self.declaration.generate, self._data)
 
     def _refuse_other_embedder(self, opened: OpenVersion) -> None:
-        built, declared = opened.manifest.embedder, describe_embedder(self.declaration.embed)
+        built, declared = opened.manifest.embedder, describe_embedder(resolve(self.declaration.embed, opened.manifest.embedder))
         if built.fingerprint != declared.fingerprint:
             opened.close()
             raise EmbedderMismatch(

@@ -26,6 +26,7 @@ class EmbedderInfo(_Stored):
     fingerprint: str
     query_prompt: str = ""  # prepended to each query
     document_prompt: str = ""  # prepended to each text
+    precision: Literal["float32", "bfloat16"] | None = None  # of a local model that embeds texts; part of the fingerprint. Questions are always in float32
 
 
 class Counts(_Stored):

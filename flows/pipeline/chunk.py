@@ -57,7 +57,7 @@ def _keep_tables(run: Run) -> None:
 
 def _count_truncated(run: Run, before: Live | None) -> int | None:
     """Chunks of which the embedder reads only the beginning. Where the live version's are counted, only what differs from it is looked at."""
-    embed = run.declaration.embed
+    embed = run.embed
     manifest = before.manifest if before is not None and before.manifest.embedder == run.embedder else None
     told = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
     known = told.chunks.truncated if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks else None

@@ -51,7 +51,7 @@ def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
 
     Tokens are counted where the cost of embedding is limited.
     """
-    table, embed = run.staging / "texts.parquet", run.declaration.embed
+    table, embed = run.staging / "texts.parquet", run.embed
     for note in run.staging.glob(_note_of(run, "*").name):  # of texts that were staged before, and whose vectors were damaged
         remove(note)
     restore_lost(run, tables, live)
@@ -75,7 +75,7 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
     The client of an API owns the retries: it knows which requests failed, and what the server asks for. This step is not tried again.
     """
     store, embedder = VectorStore(run.data.vectors, run.embedder), run.model()
-    counted = partial(count_tokens, run.declaration.embed)
+    counted = partial(count_tokens, run.embed)
     parts: list[EmbeddedPart] = []
     for number in range(first - 1, last):
         shown = partial(_count_on, on_progress, number * CHECKPOINT, texts.count)
@@ -96,12 +96,12 @@ def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping
 
     A checkpoint that is on disk is noted in the staging folder. Where a worker dies, the one that does its work again goes on after the last note.
     """
-    require_same_here(run.declaration.embed, wanted)
+    require_same_here(run.embed, wanted)
     store, done = VectorStore(run.data.vectors, run.embedder), 0
     for number in range(first, last + 1):
         note = _note_of(run, number)
         if not note.exists():
-            part = embed_checkpoint(texts.table, number - 1, model(run.declaration.embed, run.data), store)
+            part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
             write_file(note, str(part.embedded), synced=False)
             log.info("checkpoint", kb=run.kb, number=number, of=texts.checkpoints, texts=part.embedded, part=part.part.stem[:12] if part.part else "none")
         done += int(note.read_text())
@@ -132,7 +132,7 @@ def embedded_counts(run: Run, tables: Tables, texts: Texts, parts: Sequence[Embe
         cached=min(texts.cached, tables.total),
         truncated=tables.truncated,
         tokens=tokens,
-        cost=run.declaration.embed.cost(tokens),
+        cost=run.embed.cost(tokens),
     )
 
 

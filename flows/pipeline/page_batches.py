@@ -105,7 +105,7 @@ def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: M
 
     Raises UsageError where it has not.
     """
-    require_same_here(run.declaration.embed, wanted)
+    require_same_here(run.embed, wanted)
     pages = 0
     for number in range(first - 1, last):
         source, keys, rows = _read_batch(run, batches, number)

@@ -48,7 +48,7 @@ def _as_json(files: Iterable[Rejects]) -> list[dict[str, Any]]:
 
 def foresee(run: Run, surveyed: Survey) -> PlanResult:
     """The plan of a run after its survey, without the items that would be quarantined."""
-    embed = run.declaration.embed
+    embed = run.embed
     missing = _missing(run, surveyed.tables) if not is_live(run, surveyed) else np.zeros(0, dtype=np.int64)
     tokens = count_tokens(embed, _texts(surveyed.tables, missing)) if len(missing) else 0
     affordable = check_cost(embed, tokens)

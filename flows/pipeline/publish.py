@@ -55,7 +55,7 @@ def build(
     """
     parent = None if live is None or run.scope.full or in_full else live
     with ThreadPoolExecutor(1) as thread:
-        derived = thread.submit(derive, tables.chunks, run.declaration.embed)  # while children build
+        derived = thread.submit(derive, tables.chunks, run.embed)  # while children build
         if fits_one_segment(tables.chunks, run.declaration.index.segment):
             facts, segments = _built_alone(run, version, tables, parent, on_progress)
         else:

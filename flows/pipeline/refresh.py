@@ -236,7 +236,7 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tupl
 def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgress) -> Iterator[Embedded]:
     """Embeds in this process or by workers. An API is asked from here: it sets the pace, its key stays on one machine, and one process keeps to its limits."""
     spans = list(spans_of(run, texts.checkpoints))
-    if conduct.fan_out is None or run.declaration.embed.provider != "local":
+    if conduct.fan_out is None or run.embed.provider != "local":
         yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans)
         return
     done = 0
@@ -247,7 +247,7 @@ def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgre
 
 
 def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger) -> None:
-    check = check_cost(run.declaration.embed, texts.tokens) if texts.count else None
+    check = check_cost(run.embed, texts.tokens) if texts.count else None
     if check is None or check.ok:
         return
     ledger.note(Verdict(verdict="refused", checks=[*surveyed.verdict.checks, check]))

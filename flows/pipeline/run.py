@@ -11,10 +11,12 @@ from almanac.core.clock import utc_now
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.fingerprints import stages_of
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
-from almanac.index.versions.store import version_dir
+from almanac.index.embedding.precision import require_precision, resolve
+from almanac.index.versions.store import list_versions, version_dir
 from almanac.query.evaluation.golden import Golden, load_golden
 from almanac.query.evaluation.golden_calibration import is_to_be_fitted
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.manifest import EmbedderInfo
 from almanac.schemas.scope import Scope
 from almanac.spiders.store.raw import RawStore
@@ -82,13 +84,21 @@ class Run:
         return RawStore(stored) if self.scratch is None else RawStore(self.scratch / "raw" / source, below=stored)
 
     @cached_property
+    def embed(self) -> Embed:
+        """The declared embedder, its precision resolved to that of the newest version. Raises DeclarationError where this machine lacks it."""
+        newest = next(reversed(list_versions(self.index_dir)), None)
+        embed = resolve(self.declaration.embed, newest.embedder if newest is not None else None)
+        require_precision(embed)
+        return embed
+
+    @cached_property
     def embedder(self) -> EmbedderInfo:
-        """Identity of the declared embedder, without loading it. Raises DeclarationError if there is no such model."""
-        return describe_embedder(self.declaration.embed)
+        """Identity of the embedder, without loading it. Raises DeclarationError if there is no such model."""
+        return describe_embedder(self.embed)
 
     @cached_property
     def _model(self) -> Embedder:
-        return load_embedder(self.declaration.embed, self.data)
+        return load_embedder(self.embed, self.data)
 
     def model(self) -> Embedder:
         """The declared embedder, loaded once."""

@@ -17,6 +17,7 @@ from almanac.core.code_fingerprint import code_fingerprint
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.fingerprints import CLEANING, MAPPING
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
+from almanac.index.embedding.precision import require_precision
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, UsageError
 
@@ -52,6 +53,7 @@ def answer(embed: str, probe: str) -> dict[str, Any]:
 
 def _embedder(embed: Embed) -> str:
     try:
+        require_precision(embed)
         return describe_embedder(embed).fingerprint
     except AlmanacError as error:
         return f"none ({error.message})"

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from almanac.core.settings import DataDir
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import describe_embedder, find_model
+from almanac.index.embedding.precision import has_bfloat16, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
 from almanac.schemas.declaration.embed import Embed
@@ -60,16 +62,16 @@ def load_embedder(embed: Embed, data: DataDir | None = None) -> Embedder:
 
 
 class LocalEmbedder:
-    """A sentence-transformers model on this machine, on a GPU where available, in the declared precision. Safe to share among threads."""
+    """A sentence-transformers model on this machine, on a GPU where available. Safe to share among threads.
+
+    Documents are embedded in the declared precision, in float32 where this machine lacks bfloat16; queries in float32, so that they are alike everywhere.
+    """
 
     def __init__(self, embed: Embed) -> None:
-        self._info = describe_embedder(embed)
-        self._model = _load_model(embed)
-        found = self._model.get_embedding_dimension()
-        if found != self._info.dimension:
-            raise DeclarationError(
-                f"embed.model: '{embed.model}' declares dimension {self._info.dimension} and produces {found}", where=embed.model, hint="save the model again"
-            )
+        self._embed = resolve(embed)
+        self._info = describe_embedder(self._embed)
+        self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
+        self._documents = self._load(is_half=self._is_half)
         self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
 
     @property
@@ -81,16 +83,31 @@ class LocalEmbedder:
         return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(self._model.encode_document, self._info.document_prompt, texts)
+        return self._encode(self._documents, "encode_document", self._info.document_prompt, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(self._model.encode_query, self._info.query_prompt, texts)
+        with self._lock:
+            model = self._queries
+        return self._encode(model, "encode_query", self._info.query_prompt, texts)
 
-    def _encode(self, encode: Any, prompt: str, texts: Sequence[str]) -> Vectors:
+    @cached_property
+    def _queries(self) -> Any:
+        return self._load(is_half=False) if self._is_half else self._documents
+
+    def _load(self, *, is_half: bool) -> Any:
+        model = _load_model(self._embed, is_half=is_half)
+        found, name = model.get_embedding_dimension(), self._embed.model
+        if found != self._info.dimension:
+            raise DeclarationError(
+                f"embed.model: '{name}' declares dimension {self._info.dimension} and produces {found}", where=name, hint="save the model again"
+            )
+        return model
+
+    def _encode(self, model: Any, method: str, prompt: str, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self._info.dimension), dtype=np.float32)
         with self._lock:
-            order = self._longest_first(texts)
+            encode, order = getattr(model, method), _longest_first(model, texts)
             ordered = [texts[row] for row in order]
             requests = (ordered[begin : begin + _REQUEST] for begin in range(0, len(ordered), _REQUEST))
             told = {"prompt": prompt, "batch_size": _REQUEST, "normalize_embeddings": True, "show_progress_bar": False}
@@ -99,17 +116,18 @@ class LocalEmbedder:
         out[order] = checked_vectors(vectors, ordered, self._info)
         return out
 
-    def _longest_first(self, texts: Sequence[str]) -> npt.NDArray[np.intp]:
-        """Returns the order of texts, longest first in word pieces, that needs the least padding within requests.
 
-        `encode` itself sorts by characters, which leaves a quarter of the model's input as padding for mixed languages, and an eighth for English; sorted by
-        word pieces it is a hundredth. Counting word pieces takes a hundredth of the time of embedding.
-        """
-        if len(texts) <= _REQUEST:
-            return np.arange(len(texts))
-        slices = (list(texts[begin : begin + _TOKENISED]) for begin in range(0, len(texts), _TOKENISED))
-        lengths = np.concatenate([_word_pieces(self._model.preprocess(part), part) for part in slices])
-        return np.argsort(-lengths, kind="stable")
+def _longest_first(model: Any, texts: Sequence[str]) -> npt.NDArray[np.intp]:
+    """Returns the order of texts, longest first in word pieces, that needs the least padding within requests.
+
+    `encode` itself sorts by characters, which leaves a quarter of the model's input as padding for mixed languages, and an eighth for English; sorted by
+    word pieces it is a hundredth. Counting word pieces takes a hundredth of the time of embedding.
+    """
+    if len(texts) <= _REQUEST:
+        return np.arange(len(texts))
+    slices = (list(texts[begin : begin + _TOKENISED]) for begin in range(0, len(texts), _TOKENISED))
+    lengths = np.concatenate([_word_pieces(model.preprocess(part), part) for part in slices])
+    return np.argsort(-lengths, kind="stable")
 
 
 def _word_pieces(features: Any, texts: Sequence[str]) -> npt.NDArray[np.int64]:
@@ -154,7 +172,7 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
     return array
 
 
-def _load_model(embed: Embed) -> Any:
+def _load_model(embed: Embed, *, is_half: bool) -> Any:
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
@@ -177,7 +195,7 @@ def _load_model(embed: Embed) -> Any:
         )
     except Exception as error:  # transformers raises many unrelated types for a folder that it cannot read
         raise DeclarationError(f"embed.model: '{embed.model}' cannot be loaded: {error}", where=str(folder.path), hint="save the model again") from error
-    if embed.precision == "bfloat16":
+    if is_half:
         model[0].to(torch.bfloat16).register_forward_hook(_pool_in_single_precision)
     return model
 

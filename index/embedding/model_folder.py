@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from almanac.index.embedding.mistral_embedder import describe_mistral
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
-from almanac.index.embedding.precision import require_bfloat16
+from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.unpack import WEIGHTS
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
@@ -157,12 +157,11 @@ def prompts_of(embed: Embed) -> PromptPair:
 def describe_embedder(embed: Embed) -> EmbedderInfo:
     """Returns the same as `load_embedder(embed).info` without loading the model or sending a request: 0.1 s for 90 MB of weights.
 
-    Raises DeclarationError where the model cannot be read, or this machine does not support the declared precision.
+    `precision: auto` is resolved for this machine (`precision.resolve`). Raises DeclarationError where the model cannot be read.
     """
     if embed.provider == "mistral":
         return describe_mistral(embed)
-    if embed.precision == "bfloat16":
-        require_bfloat16()
+    precision = resolve(embed).precision
     folder, prompts = find_model(embed), prompts_of(embed)
     try:
         revision, dimension = folder.revision(), folder.dimension()
@@ -172,7 +171,7 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
             "dimension": dimension,
             "max_seq_length": folder.max_seq_length(),
             "normalise": True,
-            "precision": _PRECISIONS[embed.precision],
+            "precision": _PRECISIONS[precision],
             "settings": folder.settings(),
             **({"document_prompt": prompts.document} if prompts.document else {}),
         }
@@ -181,7 +180,7 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
     fingerprint = sha256(canonical_json(made_by))[:16]
     return EmbedderInfo(
         provider=embed.provider, model=embed.model, revision=revision, dimension=dimension, fingerprint=fingerprint,
-        query_prompt=prompts.query, document_prompt=prompts.document,
+        query_prompt=prompts.query, document_prompt=prompts.document, precision=precision,
     )  # fmt: skip
 
 

@@ -1,24 +1,51 @@
-"""Detects hardware support for bfloat16. Without native support it is emulated, and slower than float32."""
+"""The precision in which texts are embedded: bfloat16 where the hardware has it. Where it has not, it is emulated, and slower than float32."""
 
 import re
 from pathlib import Path
 
+import structlog
+
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
+from almanac.schemas.manifest import EmbedderInfo
+
+log = structlog.get_logger("almanac.index")
 
 _CPU = Path("/proc/cpuinfo")
 _GPU_DRIVER = Path("/proc/driver/nvidia/version")
 _NATIVE = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel from Cooper Lake and AMD from Zen 4; the last is Arm's
 
 
-def require_bfloat16() -> None:
-    """Raises DeclarationError, with the processor or GPU found, where bfloat16 is not native. Torch is imported only where a GPU driver is installed."""
+def resolve(embed: Embed, built: EmbedderInfo | None = None) -> Embed:
+    """Returns the embedder with `precision: auto` resolved: to that of a version's vectors, else to bfloat16 where this machine has it.
+
+    A knowledge base therefore keeps the precision of its first build, whichever machine refreshes it.
+    """
+    if embed.provider != "local" or embed.precision != "auto":
+        return embed
+    precision = built.precision if built is not None else None
+    return embed.model_copy(update={"precision": precision or ("bfloat16" if has_bfloat16() else "float32")})
+
+
+def require_precision(embed: Embed) -> None:
+    """Warns where this machine lacks bfloat16, the embedder is resolved to it, and `reuse: tolerant` is declared: then float32 stands in for it.
+
+    Raises DeclarationError, with the processor or GPU found, where `reuse` is exact.
+    """
+    if embed.precision != "bfloat16":
+        return
     name, is_native = _found()
-    if not is_native:
+    if is_native:
+        return
+    lacking = f"bfloat16 needs a processor with avx512_bf16, amx_bf16 or Arm's bf16, or a GPU of capability 8.0; found {name}"
+    if embed.reuse == "exact":
         raise DeclarationError(
-            f"bfloat16 needs a processor with avx512_bf16, amx_bf16 or Arm's bf16, or a GPU of capability 8.0; found {name}",
+            lacking,
             where="embed.precision",
-            hint="write precision: float32, which runs everywhere; its vectors are other ones, so the next run embeds everything anew",
+            hint="run on a machine that has it; or write reuse: tolerant, and this one embeds new texts in float32 beside the vectors that are there; "
+            "or precision: float32, which runs everywhere and embeds every text anew",
         )
+    log.warning("float32_for_bfloat16", found=name, effect="texts embedded here have a cosine of about .9999 to what bfloat16 gives")
 
 
 def has_bfloat16() -> bool:

@@ -13,6 +13,7 @@ from almanac.index.build.digest import digest_of
 from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment, unused_folder
 from almanac.index.composing.segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
+from almanac.index.embedding.precision import resolve
 from almanac.index.segments.store import hidden_folder, read_segment, segment_dir
 from almanac.index.segments.tables import VersionTables
 from almanac.index.upkeep.composition import TABLES, Deletions, read_deletions, recompose
@@ -169,7 +170,7 @@ def _derived_of(tables: VersionTables, manifest: Manifest, embed: Embed) -> Deri
 def _derived_anew(chunks: Path, manifest: Manifest, embed: Embed) -> Derived:
     """Parameters of search for what is left of a version. Those of its languages stay as they are where the declared embedder is another one, or gone."""
     try:
-        is_declared = describe_embedder(embed).fingerprint == manifest.embedder.fingerprint
+        is_declared = describe_embedder(resolve(embed, manifest.embedder)).fingerprint == manifest.embedder.fingerprint
     except AlmanacError:
         is_declared = False
     return derive(chunks, embed, known=None if is_declared else manifest.derived.language_fit)

@@ -38,8 +38,15 @@ class Embed(DeclaredModel):
         "or a sentence-transformers folder, with a slash (`./model`), relative to this file; "
         "mistral: the name that the server knows, `mistral-embed` by default",
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="local: bfloat16 is faster where the processor has it, and refused where it has not; vectors of the two are never mixed"
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="local: how texts are embedded. auto: in bfloat16, which is faster, where the processor has it when the knowledge base is first built, and "
+        "so from then on; another one embeds every text anew. Questions are embedded in float32",
+    )
+    reuse: Literal["exact", "tolerant"] = Field(
+        "exact",
+        description="local: what a machine without bfloat16 does with a knowledge base that was built in it. exact: its runs end with an error; tolerant: it "
+        "embeds new texts in float32 and keeps the other vectors (cosine of the two: .9999)",
     )
     prompts: Prompts = Field(
         Prompts(), description="what is put before questions and texts; for mistral, where a compatible server has a model that wants it: Mistral's own do not"
@@ -77,8 +84,8 @@ class Embed(DeclaredModel):
             if others := [name for name in self._of_mistral if getattr(self, name) is not None]:
                 raise ValueError(f"{others[0]} belongs to provider: mistral, and the provider is local")
             return self
-        if self.precision != "float32":
-            raise ValueError("precision belongs to provider: local, and the provider is mistral")
+        if other := "precision" if self.precision != "auto" else "reuse" if self.reuse != "exact" else None:
+            raise ValueError(f"{other} belongs to provider: local, and the provider is mistral")
         if self.dimension is None:
             raise ValueError(f"dimension is required: that of '{self.model}' is not known")
         if self.max_cost is not None and self.price_per_million is None:

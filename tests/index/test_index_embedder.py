@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
 from almanac.core.settings import installation
 from almanac.index.embedding import precision
 from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder, load_embedder
 from almanac.index.embedding.model_folder import ModelFolder
+from almanac.index.embedding.precision import require_precision, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
+from tests.index.conftest import INFO
 
 
 def model_folder(path: Path, **pooling: object) -> Path:
@@ -99,10 +102,11 @@ def pretend_processor(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) 
 
 def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_processor(monkeypatch, tmp_path, "model name\t: Some CPU\nflags\t\t: fpu avx512f avx512_bf16 sse\n")
-    single, half = describe_embedder(Embed()), describe_embedder(Embed(precision="bfloat16"))
+    single, half = describe_embedder(Embed(precision="float32")), describe_embedder(Embed(precision="bfloat16"))
     assert single.fingerprint == "e66a7194713b02af"  # vectors that lie on disk are of this one
     assert half.fingerprint != single.fingerprint
-    assert half.model_copy(update={"fingerprint": single.fingerprint}) == single
+    assert half.model_copy(update={"fingerprint": single.fingerprint, "precision": "float32"}) == single
+    assert describe_embedder(Embed()) == half, "auto"
     assert score_thresholds(half) == score_thresholds(single)
 
 
@@ -117,26 +121,41 @@ def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path
 def test_half_precision_is_refused_where_the_processor_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, found: str) -> None:
     pretend_processor(monkeypatch, tmp_path, cpuinfo)
     with pytest.raises(DeclarationError, match=found) as raised:
-        describe_embedder(Embed(precision="bfloat16"))
+        require_precision(Embed(precision="bfloat16"))
     assert raised.value.where == "embed.precision"
-    assert "float32" in (raised.value.hint or "")
-    describe_embedder(Embed())
+    assert all(way in (raised.value.hint or "") for way in ("reuse: tolerant", "precision: float32"))
+    with capture_logs() as logs:
+        require_precision(Embed(precision="bfloat16", reuse="tolerant"))
+    assert [(log["event"], log["log_level"]) for log in logs] == [("float32_for_bfloat16", "warning")]
+    assert describe_embedder(Embed()) == describe_embedder(Embed(precision="float32"))
+    require_precision(resolve(Embed()))
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_a_base_keeps_the_precision_of_its_first_build(has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_processor(monkeypatch, tmp_path, f"flags\t\t: fpu {'amx_bf16' if has else 'avx2'}\n")
+    single, half = describe_embedder(Embed(precision="float32")), describe_embedder(Embed(precision="bfloat16"))
+    assert resolve(Embed(), single).precision == "float32"
+    assert resolve(Embed(), half).precision == "bfloat16"
+    assert resolve(Embed(), None).precision == resolve(Embed(), INFO).precision == ("bfloat16" if has else "float32")
+    assert resolve(Embed(precision="float32"), half).precision == "float32", "what is declared counts"
 
 
 def test_half_precision_is_taken_from_arm_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_processor(monkeypatch, tmp_path, "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\n")
-    assert describe_embedder(Embed(precision="bfloat16")).dimension == 384
+    require_precision(Embed(precision="bfloat16"))
+    assert resolve(Embed()).precision == "bfloat16"
 
 
 @pytest.fixture(scope="module")
 def bundled() -> LocalEmbedder:
-    return LocalEmbedder(Embed())
+    return LocalEmbedder(Embed(precision="float32"))
 
 
 @pytest.mark.slow
 def test_bundled_model_makes_the_published_models_vectors(bundled: LocalEmbedder) -> None:
     embedder = bundled
-    assert embedder.info == describe_embedder(Embed())
+    assert embedder.info == describe_embedder(Embed(precision="float32"))
     texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby.", ""]
     vectors = embedder.embed_documents(texts)
     assert vectors.shape == (4, 384)
@@ -172,3 +191,12 @@ def test_half_precision_makes_nearly_the_same_vectors(bundled: LocalEmbedder) ->
     cosines = (vectors * bundled.embed_documents(texts)).sum(axis=1)
     assert cosines.min() >= 0.999
     assert not np.array_equal(vectors, bundled.embed_documents(texts)), "single precision under another name"
+    assert np.array_equal(half.embed_queries(texts[:5]), bundled.embed_queries(texts[:5])), "questions are alike everywhere"
+
+
+@pytest.mark.slow
+def test_single_precision_stands_in_where_that_is_tolerated(bundled: LocalEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_processor(monkeypatch, tmp_path, "flags\t\t: fpu avx2\n")
+    half = load_embedder(Embed(precision="bfloat16", reuse="tolerant"))
+    assert half.info.precision == "bfloat16", "its vectors join those of bfloat16"
+    assert np.array_equal(half.embed_documents(MIXED), bundled.embed_documents(MIXED))
