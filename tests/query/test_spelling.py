@@ -1,6 +1,6 @@
 """Misspelt words of a question, and what stands for them."""
 
-import time
+from collections import Counter
 from itertools import islice, product
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from almanac.index.lexical.analyzer import stored_tokens, tokens
 from almanac.query.retrieval.spelling import Respelt, Vocabulary, is_known, respell
+from tests.growth import assert_comparable
 
 _TEXTS = [
     "The vegetarian route runs each evening. Temperature: it charges from 0 to 40 degrees. The garden closes at six, the gardens at seven.",
@@ -116,10 +117,8 @@ def test_any_text_is_taken(question: str) -> None:
     assert found.replaced or found.text == question
 
 
-def test_the_nearest_of_two_hundred_thousand_words_is_found_in_milliseconds() -> None:
+def test_the_nearest_of_two_hundred_thousand_words_is_found_without_looking_at_each() -> None:
     letters = ["".join(of) for of in islice(product("abcdefgh", repeat=6), 200_000)]
     vocabulary = Vocabulary(lambda: [" ".join([*letters, "temperature"])])
     assert vocabulary.nearest("temparature", lambda *_: False) == "temperature"
-    begin = time.process_time()
-    vocabulary.nearest("temparature", lambda *_: False)
-    assert time.process_time() - begin < 0.2  # 10 to 30 ms here
+    assert_comparable(lambda find: find(), lambda: vocabulary.nearest("temparature", lambda *_: False), lambda: Counter(letters), times=5)
