@@ -4,7 +4,7 @@ import ast
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from importlib.metadata import packages_distributions
 from importlib.metadata import version as installed
@@ -27,18 +27,27 @@ def fingerprints() -> Fingerprints:
     """The fingerprint of each stage, found out anew."""
 
     def found() -> dict[str, str]:
-        code_fingerprint.cache_clear()
         subject._read.cache_clear()
-        return {name: code_fingerprint(*entries) for name, entries in _STAGES.items()}
+        return _of_what_is_read()
 
     return found
+
+
+def _of_what_is_read() -> dict[str, str]:
+    code_fingerprint.cache_clear()
+    return {name: code_fingerprint(*entries) for name, entries in _STAGES.items()}
+
+
+@pytest.fixture(scope="module")
+def before() -> dict[str, str]:
+    """The fingerprint of each stage before anything is changed: found out once, since reading all code takes a second."""
+    return _of_what_is_read()
 
 
 @pytest.fixture(autouse=True)
 def _leave_nothing_behind() -> object:
     yield
     code_fingerprint.cache_clear()
-    subject._read.cache_clear()
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
@@ -63,21 +72,20 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         *((library, set()) for library in ("pydantic", "structlog", "mistralai", "pyarrow", "prefect", "chromadb", "sentence-transformers", "torch", "httpx")),
     ],
 )
-def test_another_library_invalidates_the_stages_that_call_it(
-    fingerprints: Fingerprints, monkeypatch: pytest.MonkeyPatch, library: str, stages: set[str]
-) -> None:
-    before = fingerprints()
+def test_another_library_invalidates_the_stages_that_call_it(before: dict[str, str], monkeypatch: pytest.MonkeyPatch, library: str, stages: set[str]) -> None:
+    """The code stays as it was read: of libraries, only their versions are asked for anew."""
     monkeypatch.setattr(metadata, "version", lambda name: "999" if name == library else installed(name))
-    assert _changed(before, fingerprints()) == stages
+    assert _changed(before, _of_what_is_read()) == stages
 
 
 @pytest.fixture
-def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the code, which the fingerprints are made from."""
     for room in ("core", "schemas", "spiders", "transforms", "index"):
         shutil.copytree(installation() / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(subject, "installation", lambda: tmp_path)
-    return tmp_path
+    yield tmp_path
+    subject._read.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -97,18 +105,16 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_changed_code_invalidates_the_stages_that_run_it_and_changed_words_none(
-    fingerprints: Fingerprints, copy: Path, module: str, old: str, new: str, stages: set[str]
+    before: dict[str, str], fingerprints: Fingerprints, copy: Path, module: str, old: str, new: str, stages: set[str]
 ) -> None:
-    before = fingerprints()
     text = (copy / module).read_text(encoding="utf-8")
     (copy / module).write_text(text.replace(old, new, 1), encoding="utf-8")
     assert old in text, "the change changes something"
     assert _changed(before, fingerprints()) == stages
 
 
-def test_a_module_that_is_only_imported_for_types_does_not_count(fingerprints: Fingerprints, copy: Path) -> None:
+def test_a_module_that_is_only_imported_for_types_does_not_count(before: dict[str, str], fingerprints: Fingerprints, copy: Path) -> None:
     module = copy / "transforms" / "clean.py"
-    before = fingerprints()
     code_of_types = "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n    from almanac.index import reader\n"
     module.write_text(module.read_text() + code_of_types)
     fingerprints()
