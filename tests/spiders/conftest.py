@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from almanac.spiders.crawling.unknown_urls import made_up_names
+from tests.forked import forked_crawls
 
 
 @dataclass
@@ -38,6 +39,12 @@ class Site:
     def page(self, path: str, body: bytes | str = "", **keys: Any) -> None:
         """Serves `body` at `path`; `keys` are the other fields of an Answer."""
         self.answers[path] = Answer(body, **keys)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _forked_crawls() -> Iterator[None]:
+    with forked_crawls():
+        yield
 
 
 @pytest.fixture
