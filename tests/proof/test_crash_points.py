@@ -96,22 +96,22 @@ def _thinned_segments(stage: Stage, place: Path) -> None:
 
 
 SCENARIOS = {
-    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 8),
-    "refresh": Scenario("run", _changed, 10),
-    "full refresh": Scenario("run", _changed, 4, {"full": True}),
+    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 5),
+    "refresh": Scenario("run", _changed, 6),
+    "full refresh": Scenario("run", _changed, 3, {"full": True}),
     "kept": Scenario("run", _changed, 3, {"publish": False}),
     "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, again={"version": "v0001"}),
-    "prune": Scenario("prune", _expired, 6),
-    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 6, {"url": "n5.txt"}),
-    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 4, {"version": "v0001"}),
-    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 4, {"version": "v0002"}, data="production"),
+    "prune": Scenario("prune", _expired, 3),
+    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, {"url": "n5.txt"}),
+    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 3, {"version": "v0001"}),
+    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, {"version": "v0002"}, data="production"),
     "refresh of segments": Scenario("run", _changed_segments, 3),
     "refresh that merges": Scenario("run", _thinned_segments, 3),
     "prune of segments": Scenario("prune", _expired_segments, 2),
-    "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 4, {"url": "n5.txt"}),
+    "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"url": "n5.txt"}),
     "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 2, {"url": "n0.txt"}),
     "rebuild of segments": Scenario("rebuild", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"version": "v0002"}),
-    "compact": Scenario("compact", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 4),
+    "compact": Scenario("compact", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3),
     "promote of segments": Scenario("promote", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"version": "v0002"}, data="production"),
 }
 
