@@ -125,7 +125,7 @@ def test_no_bytes_are_refused(body: bytes, content_type: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("piece", "end", "count"),
-    [(b"a", b"\xe9", 2_500_000), (b"<!--", b"\xe9", 160_000), (b"<meta", b"\xe9", 100_000), ("Привет ".encode("cp1251"), b"", 160_000)],
+    [(b"a", b"\xe9", 1_000_000), (b"<!--", b"\xe9", 80_000), (b"<meta", b"\xe9", 50_000), ("Привет ".encode("cp1251"), b"", 80_000)],
 )
 def test_megabytes_take_linear_time(piece: bytes, end: bytes, count: int) -> None:
     assert_linear(lambda body: decode_markup(body, "text/html; charset=iso-8859-1"), lambda pieces: piece * pieces + end, count)

@@ -11,17 +11,17 @@ from almanac.spiders.selecting.selectors import element_text
 from tests.growth import assert_linear
 
 _HOSTILE: dict[str, tuple[Callable[[int], str], int]] = {
-    "divs": (lambda n: "<div>" * n + "INSIDE" + "</div>" * n, 16_000),
-    "inline": (lambda n: "<b>" * n + "INSIDE", 16_000),
+    "divs": (lambda n: "<div>" * n + "INSIDE" + "</div>" * n, 10_000),
+    "inline": (lambda n: "<b>" * n + "INSIDE", 10_000),
     "tables": (lambda n: "<table><tr><td>" * n + "INSIDE", 3_500),
     "lists": (lambda n: "<ul><li>item " * n + "INSIDE", 5_000),
-    "one attribute": (lambda n: '<p title="' + "x" * n + '">INSIDE', 4_000_000),
-    "many attributes": (lambda n: "<p " + " ".join(f"a{number}=1" for number in range(n)) + ">INSIDE", 100_000),
+    "one attribute": (lambda n: '<p title="' + "x" * n + '">INSIDE', 2_000_000),
+    "many attributes": (lambda n: "<p " + " ".join(f"a{number}=1" for number in range(n)) + ">INSIDE", 50_000),
     "empty tags": (lambda n: "<br>" * n + "INSIDE", 15_000),
-    "cells": (lambda n: "<table>" + ("<tr>" + "<td>c" * 20) * n + "</table>INSIDE", 1_000),
-    "closers": (lambda n: "</div></p></b>" * n + "INSIDE", 150_000),
-    "angles": (lambda n: "<" * n + " INSIDE", 800_000),
-    "ampersands": (lambda n: "&" * n + "INSIDE", 2_500_000),
+    "cells": (lambda n: "<table>" + ("<tr>" + "<td>c" * 20) * n + "</table>INSIDE", 600),
+    "closers": (lambda n: "</div></p></b>" * n + "INSIDE", 80_000),
+    "angles": (lambda n: "<" * n + " INSIDE", 400_000),
+    "ampersands": (lambda n: "&" * n + "INSIDE", 1_000_000),
     "one line": (lambda n: "word " * n + "INSIDE", 300_000),
 }
 
@@ -52,7 +52,7 @@ def test_text_of_broken_markup_is_kept(markup: str) -> None:
 
 @pytest.mark.parametrize(
     ("piece", "start", "count"),
-    [('<a b="', "", 200_000), ("<a b='", "<div>" * 3000, 200_000), ("<!--", "", 800_000), ("<script>", "", 400_000), ("<?php ", "", 400_000)],
+    [('<a b="', "", 50_000), ("<a b='", "<div>" * 3000, 50_000), ("<!--", "", 200_000), ("<script>", "", 100_000), ("<?php ", "", 100_000)],
 )
 def test_what_is_never_closed_takes_linear_time(piece: str, start: str, count: int) -> None:
     assert_linear(parse_markup, lambda pieces: start + piece * pieces, count)
