@@ -289,7 +289,8 @@ def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: 
         crawled(loopback_site, tmp_path)
 
 
-def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path) -> None:
+def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
     loopback_site.page("/", links(*(f"/{n}" for n in range(50))))
     pids: list[int] = []
 
