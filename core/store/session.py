@@ -5,8 +5,9 @@ For a data directory on local disk all of it does nothing. boto3 is imported by 
 
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from almanac.core.store.working_copy import AREAS, WorkingCopy
 from almanac.schemas.errors import AlmanacError, RunLocked, StoreAway
 
 _PUSH_EVERY_S = 30.0
+_LOOK_S = 0.5  # between two looks whether there are new vectors
 _log = structlog.get_logger("almanac.store")
 
 
@@ -41,13 +43,20 @@ class Session:
 
     @contextmanager
     def pushing(self, areas: tuple[str, ...]) -> Iterator[None]:
-        """Pushes areas every 30 s during the block and at its end. While the store is away, the block goes on: a later push has all of it."""
+        """Pushes areas during the block, every 30 s and as soon as there are new vectors, and at its end.
+
+        While the store is away, the block goes on: a later push has all of it.
+        """
         ended = threading.Event()
         errors: list[AlmanacError] = []
 
         def push_again() -> None:
-            while not ended.wait(_PUSH_EVERY_S) and not errors:
-                self._try(areas, errors)
+            vectors, pushed_at = self._vectors(areas), time.monotonic()
+            while not ended.wait(_LOOK_S) and not errors:
+                found = self._vectors(areas)
+                if found != vectors or time.monotonic() - pushed_at > _PUSH_EVERY_S:
+                    self._try(areas, errors)
+                    vectors, pushed_at = found, time.monotonic()
 
         thread = threading.Thread(target=push_again, name="push", daemon=True)
         thread.start()
@@ -60,6 +69,10 @@ class Session:
             self._try(areas, errors)
         if errors:
             raise errors[0]
+
+    def _vectors(self, areas: tuple[str, ...]) -> dict[str, int]:
+        """When each folder of vectors got its last part, if they are pushed. Embedding is dear: what a lost machine had not pushed is embedded again."""
+        return {folder.name: folder.stat().st_mtime_ns for folder in self._copy.root.glob("vectors/*/")} if "vectors" in areas else {}
 
     def _try(self, areas: tuple[str, ...], errors: list[AlmanacError]) -> None:
         try:
@@ -79,6 +92,15 @@ class Session:
                 return do(step, *arguments, **named)
 
         return carry_out
+
+    def pushing_during(self, fan_out: Callable[..., Iterator[Any]], pushed: dict[Callable[..., Any], tuple[str, ...]]) -> Callable[..., Iterator[Any]]:
+        """Returns `fan_out`, whose first argument is a step, with a push of those areas while workers do these steps."""
+
+        def share_out(step: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+            with self.pushing(pushed[step]) if step in pushed else nullcontext():
+                yield from fan_out(step, *arguments)
+
+        return share_out
 
     def remove_unneeded(self) -> None:
         """Removes old objects that CURRENT does not need."""

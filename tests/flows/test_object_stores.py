@@ -206,7 +206,8 @@ def test_a_run_that_was_killed_is_continued_elsewhere_and_embeds_one_checkpoint_
     assert len(noted(here.place / "embedded.txt")) == 2 * CHECKPOINT
     assert read_head(Objects(here.url), "proof").head.root
     report = there.run()  # the lock of a process that has died is taken over at once
-    assert (report["outcome"], report["chunks"]["embedded"]) == ("published", 10 - CHECKPOINT)
+    assert report["outcome"] == "published"
+    assert 10 - 2 * CHECKPOINT <= report["chunks"]["embedded"] <= 10 - CHECKPOINT, "the second one may have been pushed just before"
     _everything_is_there(here.url)
     whole.url += "-whole"
     assert whole.run()["version"] == report["version"]

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,26 @@ def test_readers_of_what_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
     with writing(local, "kb", "1") as session:
         assert session is None
     assert not local.root.exists()
+
+
+def test_new_vectors_are_pushed_at_once_also_those_that_workers_write(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", 3600.0)
+    here, objects, pushed = _machine(bucket, tmp_path, "here"), Objects(bucket.url), list[str]()
+
+    def by_workers(_step: object, parts: int) -> Iterator[int]:
+        for number in range(parts):
+            before, deadline = read_head(objects, "kb").head.root, time.monotonic() + PATIENCE_S
+            _put(here, **{f"vectors__f__{number}.parquet": str(number)})
+            while (root := read_head(objects, "kb").head.root) == before:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            pushed.append(root)
+            yield number
+
+    with writing(here, "kb", "1") as session:
+        assert session is not None
+        assert list(session.pushing_during(by_workers, {by_workers: ("vectors",)})(by_workers, 3)) == [0, 1, 2]
+    assert len(set(pushed)) == 3
+    there = _machine(bucket, tmp_path, "there")
+    with writing(there, "kb", "2"):
+        assert _files(there) == {f"vectors/f/{number}.parquet": str(number) for number in range(3)}
