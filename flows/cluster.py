@@ -1,8 +1,8 @@
 """Batches of a run on a Dask cluster, by Prefect's Dask task runner: each span of batches is a task in Prefect, and done by a worker.
 
 Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are given out as there are threads, so that a
-worker that dies takes no other batch with it than those that it was at. Dask gives these to another worker; one that ends four workers is given up, the
-number that the scheduler's `allowed-failures` sets. If the scheduler is lost, the run ends, and the next one goes on from the files that are written.
+worker that dies takes no other batch with it than the one that it was at. Dask gives that to another worker; where it ends three of them, so does the run,
+whatever the scheduler's `allowed-failures` says. If the scheduler is lost, the run ends, and the next one goes on from the files that are written.
 """
 
 import logging
@@ -12,7 +12,6 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,10 @@ from prefect.utilities.engine import collect_task_run_inputs_sync
 
 from almanac.core.settings import dask_cluster
 from almanac.flows.pipeline.embed import embed_batches
-from almanac.flows.pipeline.fan_out import FanOut, Span, span_name
+from almanac.flows.pipeline.fan_out import DEATHS, FanOut, Span, Unfinished, span_name
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.segments import make_segments_of
 from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, require_equal
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
@@ -36,11 +36,12 @@ from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 _VARIABLE = "ALMANAC_DASK"
 _CONNECT_S, _WORKERS_S = 20, 60
 _LOOK_S = 0.02  # between two looks at what has finished
+_READ_S = 1.0  # for a result, which is small
 _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _WANTS = {embed_batches: "GPU"}  # the resource that workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TASKS = {map_batches: "map batch", embed_batches: "embed checkpoint"}
+_TASKS = {map_batches: "map batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
 @contextmanager
@@ -85,29 +86,40 @@ class _Cluster:
         self._address = options.get("address") or f"local[{options['cluster_kwargs']['n_workers']}]"
         self._runner: Any = None
         self._workers: dict[str, Any] = {}
-        self._looked_at = 0.0
+        self._looked_at = self._had_one_at = 0.0
 
-    def fan_out(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], name: Callable[[int, int], str]) -> Iterator[Any]:
+    def fan_out(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
         """As FanOut says."""
         if not spans:
             return
         wanted = abilities(run.embed)
         with self._as_operational():
-            self._connect(run.embed, wanted, batches.table)
-        waiting, running = list(reversed(spans)), dict[Any, _Given]()
+            self._connect(run.embed, wanted, run.staging)
+        waiting, running = [(span, DEATHS) for span in reversed(spans)], dict[Any, _Given]()
         try:
             while waiting or running:
-                with self._as_operational():
-                    free = self._places(step) - len(running)
-                    for span in [waiting.pop() for _ in range(min(free, len(waiting)))]:
-                        given = self._give(step, run, batches, span, wanted)
-                        running[given.future] = given
                 finished = [future for future in running if future.status != "pending"]
                 for future in finished:
                     given = running.pop(future)
-                    with self._as_operational(partial(name, *given.span)):
-                        result = given.read()
+                    try:
+                        result = self._read(given)
+                    except TimeoutError:
+                        running[future] = given
+                        continue
+                    except _KilledError as killed:
+                        at = unfinished(*given.span)
+                        if at.deaths >= DEATHS:
+                            hint = f"the worker's log says how: often it lacked memory; {_AGAIN}"
+                            raise OperationalError(f"{at.name} ended {at.deaths} workers, one after the other", where=killed.worker, hint=hint) from killed
+                        waiting.append((given.span, DEATHS - at.deaths))  # they died at other batches of the span, or while it waited behind another
+                        self._looked_at = 0.0
+                        continue
                     yield result
+                with self._as_operational():
+                    free = self._places(step) - len(running)
+                    for span, deaths in [waiting.pop() for _ in range(min(free, len(waiting)))]:
+                        given = self._give(step, run, batches, span, wanted, deaths)
+                        running[given.future] = given
                 if not finished:
                     time.sleep(_LOOK_S)
         finally:
@@ -132,7 +144,10 @@ class _Cluster:
         self._runner = DaskTaskRunner(**self._options)
         self._runner.__enter__()
         client = self._runner.client
-        self._wait_for_a_worker()
+        client.register_plugin(_deaths_allowed(), name="almanac-deaths")
+        self._had_one_at = time.monotonic()
+        while not self._look():
+            time.sleep(_LOOK_S)
         for worker, has in client.run(answer, embed.model_dump_json(), str(probe), on_error="return").items():
             if isinstance(has, BaseException):
                 raise UsageError(f"the worker cannot say what it has: {type(has).__name__}: {has}", where=worker, hint=SAME)
@@ -141,66 +156,104 @@ class _Cluster:
                 raise OperationalError(f"the worker does not see {probe}", where=worker, hint=hint)
             require_equal(f"worker {worker}", has, wanted)
 
-    def _wait_for_a_worker(self) -> None:
-        deadline = time.monotonic() + _WORKERS_S
-        while not self._look():
-            if time.monotonic() > deadline:
-                hint = f"start one: dask worker {self._address} --nthreads 1; {_AGAIN}"
-                raise OperationalError(f"the Dask cluster has had no worker for {_WORKERS_S} s", where=self._address, hint=hint)
-            time.sleep(_LOOK_S)
-
     def _look(self) -> dict[str, Any]:
-        """The workers that there are now, by address."""
+        """The workers that there are now, by address. Raises OperationalError where there has been none for a minute."""
         self._workers = self._runner.client.scheduler_info(n_workers=-1)["workers"]
         self._looked_at = time.monotonic()
+        if self._workers:
+            self._had_one_at = self._looked_at
+        elif self._looked_at > self._had_one_at + _WORKERS_S:
+            hint = f"start one: dask worker {self._address} --nthreads 1; {_AGAIN}"
+            raise OperationalError(f"the Dask cluster has had no worker for {_WORKERS_S} s", where=self._address, hint=hint)
         return self._workers
 
     def _places(self, step: Callable[..., Any]) -> int:
         """How many spans workers can be at: as many as they have threads or, where some declare what the step wants, as many as they have of that."""
-        if time.monotonic() - self._looked_at > _LOOK_AGAIN_S and not self._look():
-            self._wait_for_a_worker()
+        if time.monotonic() - self._looked_at > _LOOK_AGAIN_S:
+            self._look()
         workers = self._workers.values()
         return int(sum(worker["resources"].get(_WANTS.get(step), 0) for worker in workers)) or sum(worker["nthreads"] for worker in workers)
 
-    def _give(self, step: Callable[..., Any], run: Run, batches: Any, span: Span, wanted: Abilities) -> "_Given":
+    def _give(self, step: Callable[..., Any], run: Run, batches: Any, span: Span, wanted: Abilities, deaths: int) -> "_Given":
         from dask.base import annotate
 
         wants = _WANTS.get(step)
         is_declared = any(worker["resources"].get(wants) for worker in self._workers.values())
-        with annotate(resources={wants: 1}) if is_declared else nullcontext():
+        with annotate(almanac_deaths=deaths), annotate(resources={wants: 1}) if is_declared else nullcontext():
             work = _Work(step, (run, batches, *span, wanted))
             if FlowRunContext.get() is None:  # Prefect is gone, and the run goes on
                 future = self._runner.client.submit(work.do, pure=False)
-                return _Given(span, future, future.result)
+                return _Given(span, future, _itself)
             name = span_name(_TASKS[step], span)
             carried = task(name=_TASKS[step], task_run_name=name, cache_policy=NO_CACHE, persist_result=False)(_do)
             taken = collect_task_run_inputs_sync(opaque(batches))
             given = self._runner.submit(carried, {"work": work}, dependencies={"work": taken})
-            return _Given(span, given.wrapped_future, given.result)
+            return _Given(span, given.wrapped_future, _result_of)
 
-    @contextmanager
-    def _as_operational(self, name: Callable[[], str] | None = None) -> Iterator[None]:
-        """Converts what Dask raises. `name` names the batch that is read."""
+    def _read(self, given: "_Given") -> Any:
+        """The result of a span that has ended.
+
+        Raises what the step raised, _KilledError where so many workers died that no other gets it, and TimeoutError where the worker that had the result died:
+        the span is done again as soon as there is a worker, which may be never.
+        """
         from distributed import KilledWorker
 
+        status = given.future.status
+        try:
+            result = given.future.result(timeout=_READ_S)
+        except KilledWorker as error:
+            raise _KilledError(f"worker {error.last_worker.address}") from error
+        except (Exception, CancelledError) as error:
+            if status == "error" or isinstance(error, TimeoutError):
+                raise
+            raise self._lost(error) from error  # then all futures are cancelled
+        return given.unwrapped(result)
+
+    @contextmanager
+    def _as_operational(self) -> Iterator[None]:
+        """Converts what a request to the cluster raises.
+
+        A broken connection shows in the request before the client's status says so.
+        """
         try:
             yield
-        except KilledWorker as error:
-            finding = f"{name() if name else 'a batch'} ended {error.allowed_failures + 1} workers, one after the other"
-            hint = f"the worker's log says how: often it lacked memory; {_AGAIN}"
-            raise OperationalError(finding, where=f"worker {error.last_worker.address}", hint=hint) from error
-        except CancelledError as error:  # what was given out, when the scheduler is gone
-            raise self._lost(error) from error
         except AlmanacError:
             raise
+        except (OSError, CancelledError) as error:
+            raise self._lost(error) from error
         except Exception as error:
             if self._runner is None or (self._runner._client is not None and self._runner._client.status == "running"):
-                raise  # of the step, or a defect
+                raise  # a defect
             raise self._lost(error) from error
 
     def _lost(self, error: BaseException) -> OperationalError:
         told = next(iter(str(error).splitlines()), "") or type(error).__name__
         return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=f"look after the scheduler, or start another; {_AGAIN}")
+
+
+class _KilledError(Exception):
+    """As many workers died while they had a span as may die."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(worker)
+        self.worker = worker
+
+
+def _deaths_allowed() -> Any:
+    """A plugin of the scheduler that gives a task up with the death that its annotation names. Other tasks have what `allowed-failures` says.
+
+    A local class travels by its code, so that the scheduler needs no Almanac.
+    """
+    from distributed import SchedulerPlugin
+
+    class DeathsAllowed(SchedulerPlugin):  # type: ignore[misc]
+        idempotent = True  # one for all runs
+
+        def update_graph(self, scheduler: Any, *, annotations: Any, **_: Any) -> None:
+            for key, deaths in annotations.get("almanac_deaths", {}).items():
+                scheduler.tasks[key].suspicious = scheduler.allowed_failures + 1 - deaths
+
+    return DeathsAllowed()
 
 
 class _Work:
@@ -217,13 +270,22 @@ def _do(work: _Work) -> Any:
     return work.do()
 
 
+def _itself(result: Any) -> Any:
+    return result
+
+
+def _result_of(state: Any) -> Any:
+    """What a task of Prefect returned; raises what it raised."""
+    return state.result(_sync=True)
+
+
 @dataclass(frozen=True)
 class _Given:
-    """A span that was given to the cluster: Dask's future, and what reads its result or raises its error."""
+    """A span that was given to the cluster: Dask's future, and what makes the step's result of the future's."""
 
     span: Span
     future: Any
-    read: Callable[[], Any]
+    unwrapped: Callable[[Any], Any]
 
 
 def _quieten() -> None:

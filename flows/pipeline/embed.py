@@ -11,6 +11,7 @@ import structlog
 from almanac.core.durable import remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches, read_table
+from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Tables, Texts, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
@@ -101,17 +102,18 @@ def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping
     for number in range(first, last + 1):
         note = _note_of(run, number)
         if not note.exists():
-            part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
-            write_file(note, str(part.embedded), synced=False)
+            with at_batch(run, "checkpoint", number):
+                part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
+                write_file(note, str(part.embedded), synced=False)
             log.info("checkpoint", kb=run.kb, number=number, of=texts.checkpoints, texts=part.embedded, part=part.part.stem[:12] if part.part else "none")
         done += int(note.read_text())
     return Embedded(done, None, None)
 
 
-def name_unembedded(run: Run, texts: Texts, first: int, last: int) -> str:
-    """Names the first checkpoint from `first` to `last` that is not on disk, the last one where all are."""
+def unembedded(run: Run, texts: Texts, first: int, last: int) -> Unfinished:
+    """The first checkpoint from `first` to `last` that is not on disk, the last one where all are."""
     number = next((number for number in range(first, last) if not _note_of(run, number).exists()), last)
-    return f"checkpoint {number} of {texts.checkpoints} of the texts to embed"
+    return Unfinished(f"checkpoint {number} of {texts.checkpoints} of the texts to embed", deaths_at(run, "checkpoint", number))
 
 
 def _note_of(run: Run, number: int | str) -> Path:

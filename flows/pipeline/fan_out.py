@@ -1,21 +1,54 @@
 """The batches of a run, shared out: over its tasks, and to workers of a cluster, without knowing which cluster: `flows/cluster.py` does it on Dask."""
 
+import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from almanac.core.durable import remove, write_file
 from almanac.flows.pipeline.run import Run
 
 _MOST_TASKS = 200  # of a run: Prefect keeps each, and its graph has to be read
 _OTHER_TASKS = 15  # at most, beside one for each source
+DEATHS = 3  # of workers at the same batch, which ends the run
 Span = tuple[int, int]  # first and last batch, numbered from 1
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The first batch of a span that is not done, the last one where all are: what errors call it, and how many workers have died at it in this run."""
+
+    name: str
+    deaths: int
+
+
+@contextmanager
+def at_batch(run: Run, what: str, number: int) -> Iterator[None]:
+    """Notes in the staging folder that a worker is at a batch. A note that is left tells of a worker that died there."""
+    note = run.staging / f"{_notes(what, number)}{secrets.token_hex(8)}"
+    write_file(note, "", synced=False)
+    try:
+        yield
+    finally:
+        remove(note, synced=False)
+
+
+def deaths_at(run: Run, what: str, number: int) -> int:
+    """How many workers have died at a batch in this run."""
+    return sum(1 for _ in run.staging.glob(f"{_notes(what, number)}*"))
+
+
+def _notes(what: str, number: int) -> str:
+    return f"at-{what}-{number}-"
 
 
 def spans_of(run: Run, batches: int) -> Iterator[Span]:
     """The batches of each task, first and last, from 1 on: one, or as many as keep a run below 200 tasks.
 
-    Where workers map pages, half of these tasks are theirs, and half embed.
+    Where workers do so, a third of these tasks map pages, a third embed, and a third make segments.
     """
-    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 2)
+    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 3)
     size = max(1, -(-batches // max(1, tasks)))
     yield from ((first + 1, min(first + size, batches)) for first in range(0, batches, size))
 
@@ -29,7 +62,7 @@ def span_name(what: str, span: Span) -> str:
 class FanOut(Protocol):
     """Calls a step for each span, in processes that share nothing with the run but the data directory."""
 
-    def __call__(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], name: Callable[[int, int], str]) -> Iterator[Any]:
+    def __call__(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
         """Yields the results of `step(run, batches, first, last, wanted)`, in the order in which they come; `wanted` is what `worker.abilities` gives here.
 
         Args:
@@ -37,8 +70,8 @@ class FanOut(Protocol):
             run: the run
             batches: the handle that the step takes
             spans: what is to be done
-            name: names the first unfinished batch of a span, for errors
+            unfinished: looks what is the first batch of a span that is not done
 
-        Raises UsageError where a worker has other code or models than the run, OperationalError where a batch ends the workers that it is given to, or
-        the cluster is gone; and what the step raises.
+        Raises UsageError where a worker has other code or models than the run, OperationalError where DEATHS workers die at the same batch, or the cluster
+        is gone; and what the step raises.
         """

@@ -17,6 +17,7 @@ from typing import Any
 
 from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
+from almanac.index.build.planner import Plan
 from almanac.index.segments.tables import VersionTables
 from almanac.schemas.items import Duplicate, Reject
 from almanac.schemas.manifest import Calibration, Check, Derived, Manifest, SegmentUse
@@ -92,11 +93,15 @@ class Pages:
 
 @dataclass(frozen=True)
 class PageBatches:
-    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where workers map them."""
+    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where workers map them.
+
+    `listed` are tables of all pages that may yield items, by source, where listing pages had to be read to find them.
+    """
 
     table: Path
     pages: int
     count: int
+    listed: tuple[tuple[str, Path], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,6 +223,25 @@ class Embedded:
 
 
 @dataclass(frozen=True)
+class PlannedSegments:
+    """A version of several segments: the JSON file of its Plan, and how many segments, of so many `chunks`, are new. Only where workers make them."""
+
+    plan: Path
+    count: int
+    chunks: int
+
+    def read(self) -> Plan:
+        return Plan.model_validate_json(self.plan.read_bytes())
+
+
+@dataclass(frozen=True)
+class MadeSegments:
+    """New segments that are in their places now, of so many chunks."""
+
+    chunks: int
+
+
+@dataclass(frozen=True)
 class Built:
     """A version directory without a manifest, how it was built, the parameters of search derived from its chunks, and its segments, if it is not one itself."""
 
@@ -248,4 +272,4 @@ class Measured:
         return None if self.live is None else Recall.model_validate_json(self.live.read_bytes())
 
 
-HANDLES = (Pages, PageBatches, MappedBatches, Items, Validated, Comparison, Tables, Texts, Embedded, Built, Verified, Measured)
+HANDLES = (Pages, PageBatches, MappedBatches, Items, Validated, Comparison, Tables, Texts, Embedded, PlannedSegments, MadeSegments, Built, Verified, Measured)

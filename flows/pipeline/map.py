@@ -12,14 +12,14 @@ import structlog
 from almanac.core.durable import move, remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, PageBatches, Pages, Rejects
-from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_table, parts_folder, rules_of
+from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_table, pages_of, parts_folder, rules_of
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
 from almanac.schemas.reports import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.spiders.mapping.diagnose import require_matches
-from almanac.spiders.mapping.pages import PageToMap, pages_to_map, stored_pages
+from almanac.spiders.mapping.pages import PageToMap
 from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
@@ -100,7 +100,7 @@ class _ItemMapper:
         matched: Counter[str] = Counter()
         found = 0
         texts, shared = SourceTexts(), SharedTexts() if source.yields == "documents" and source.body == "main" else None
-        works = pages_to_map(stored_pages(raw, pages.crawl), source, self._run.declaration.language)
+        works = pages_of(self._run, source, pages.crawl, {} if self._page_batches is None else dict(self._page_batches.listed))
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             texts.without_text += batch.without_text

@@ -10,18 +10,20 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 import structlog
 
 from almanac.core.durable import move, remove
-from almanac.core.tables import TableWriter, open_table
+from almanac.core.tables import TableWriter, open_table, read_batches
+from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
 from almanac.flows.pipeline.handles import MappedBatches, PageBatches, Pages
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.worker import require_same_here
-from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pages_to_map, stored_pages
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
@@ -29,6 +31,7 @@ from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_e
 log = structlog.get_logger("almanac.map")
 _PAGES = 64  # of a batch, on average: a second of work
 _MOST_PAGES = 4 * _PAGES
+_LISTED_ROWS = 1000
 _SCHEMA = pa.schema([("source", pa.string()), ("key", pa.string()), ("page", pa.binary())])
 
 
@@ -62,11 +65,14 @@ def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
 def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     """Stages the pages to map, in the order of the sources and of their pages. Parts that none of the batches needs are removed."""
     table, wanted, count = run.staging / "pages.parquet", set(), 0
+    listed: dict[str, Path] = {}
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for source in run.declaration.sources:
             crawl = next(one.crawl for one in pages if one.source == source.name)
             known = known_pages(run, source)
-            works = pages_to_map(stored_pages(run.raw(source.name), crawl), source, run.declaration.language)
+            if isinstance(source, SiteSource) and source.listing is not None:
+                listed[source.name] = _stage_listed(run, source, crawl)
+            works = pages_of(run, source, crawl, listed)
             for batch in _batches(work for work in works if not known.knows(work.key)):
                 keys = [work.key for work in batch]
                 writer.write(pa.Table.from_arrays([pa.array([source.name] * len(keys)), pa.array(keys), pa.array(map(_pickled, batch))], schema=_SCHEMA))
@@ -75,7 +81,25 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     for path in parts_folder(run).glob("*.parquet"):
         if path not in wanted:
             remove(path)
-    return PageBatches(table, writer.rows, count)
+    return PageBatches(table, writer.rows, count, tuple(listed.items()))
+
+
+def pages_of(run: Run, source: Source, crawl: str, listed: Mapping[str, Path]) -> Iterator[PageToMap]:
+    """The pages of a source that may yield items, in their order; those `listed` from the table that was made when its listing pages were read."""
+    if source.name not in listed:
+        yield from pages_to_map(stored_pages(run.raw(source.name), crawl), source, run.declaration.language)
+        return
+    for rows in read_batches(listed[source.name], ["page"], rows=_LISTED_ROWS):
+        yield from (_work(run, source, row) for row in rows.column(0).to_pylist())
+
+
+def _stage_listed(run: Run, source: Source, crawl: str) -> Path:
+    table, works = run.staging / f"listed-{source.name}.parquet", pages_of(run, source, crawl, {})
+    schema = pa.schema([("page", pa.binary())])
+    with TableWriter(table, schema, statistics=False) as writer:
+        while rows := [_pickled(work) for work in islice(works, _LISTED_ROWS)]:
+            writer.write(pa.Table.from_arrays([pa.array(rows, pa.binary())], schema=schema))
+    return table
 
 
 def _batches(works: Iterable[PageToMap]) -> Iterator[list[PageToMap]]:
@@ -113,14 +137,15 @@ def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: M
         part = _part(run, source, keys)
         if part.exists():
             continue
-        staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"  # not by process id, of which two machines may have the same
-        with MappedWriter(staged, rules_of(run, source)) as writer:
-            for row in rows:
-                work = _work(run, source, row)
-                for mapped in map_page(run, source, work):
-                    if mapped.whole:
-                        writer.add(work.key, mapped)
-        move(staged, part)
+        with at_batch(run, "pages", number + 1):
+            staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"  # not by process id, of which two machines may have the same
+            with MappedWriter(staged, rules_of(run, source)) as writer:
+                for row in rows:
+                    work = _work(run, source, row)
+                    for mapped in map_page(run, source, work):
+                        if mapped.whole:
+                            writer.add(work.key, mapped)
+            move(staged, part)
         log.info("mapped", kb=run.kb, source=source.name, batch=number + 1, of=batches.count, pages=len(keys), part=part.stem[:12])
     return MappedBatches(pages)
 
@@ -137,13 +162,14 @@ def _read_batch(run: Run, batches: PageBatches, number: int) -> tuple[Source, li
     return source, rows["key"], rows["page"]
 
 
-def name_unmapped(run: Run, batches: PageBatches, first: int, last: int) -> str:
-    """Names the first batch from `first` to `last` that has no part: its number, source and first page. The last one where all have."""
+def unmapped(run: Run, batches: PageBatches, first: int, last: int) -> Unfinished:
+    """The first batch from `first` to `last` that has no part, by its number, source and first page; the last one where all have."""
     for number in range(first - 1, last):
         source, keys, rows = _read_batch(run, batches, number)
         if not _part(run, source, keys).exists():
             break
-    return f"batch {number + 1} of {batches.count} of the pages to map: {len(rows)} of source '{source.name}', the first {pickle.loads(rows[0])[0].url}"
+    name = f"batch {number + 1} of {batches.count} of the pages to map: {len(rows)} of source '{source.name}', the first {pickle.loads(rows[0])[0].url}"
+    return Unfinished(name, deaths_at(run, "pages", number + 1))
 
 
 class MappedParts:

@@ -12,16 +12,15 @@ import structlog
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
 from almanac.core.progress import OnProgress, ignore
-from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, Tables, Texts, Verified
+from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, PlannedSegments, Tables, Texts, Verified
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.segments import left_to_make, plan_job
 from almanac.index.build.builder import build_version
 from almanac.index.build.delta import BuildFacts
 from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
-from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import fits_one_segment
-from almanac.index.build.segments import SegmentSpec
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
@@ -46,12 +45,14 @@ def build(
     _embedded: Sequence[Embedded],
     live: Live | None,
     on_progress: OnProgress = ignore,
+    planned: PlannedSegments | None = None,
     *,
     in_full: bool = False,
 ) -> Built:
     """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors.
 
-    What was embedded is taken for its order alone: by then, every text has its vector.
+    What was embedded is taken for its order alone: by then, every text has its vector. Of segments that were `planned`, those that are not in their places
+    are made.
     """
     parent = None if live is None or run.scope.full or in_full else live
     with ThreadPoolExecutor(1) as thread:
@@ -59,7 +60,7 @@ def build(
         if fits_one_segment(tables.chunks, run.declaration.index.segment):
             facts, segments = _built_alone(run, version, tables, parent, on_progress)
         else:
-            facts, segments = _built_of_segments(run, version, tables, parent, on_progress)
+            facts, segments = _built_of_segments(run, version, tables, parent, planned, on_progress)
         return Built(version, run.version_dir(version), facts, derived.result(), segments)
 
 
@@ -82,24 +83,10 @@ def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on
     return build_version(job, on_progress=on_progress), ()
 
 
-def _built_of_segments(run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress) -> _Parts:
-    job = PlanJob(
-        index_dir=run.index_dir,
-        version_dir=run.version_dir(version),
-        spec=_segments_of(run),
-        limit=run.declaration.index.segment,
-        chunks=tables.chunks,
-        records=tables.records,
-        documents=tables.documents,
-        parent=None if parent is None else parent.folder,
-    )
-    built = build_segmented(job, on_progress=on_progress)
+def _built_of_segments(run: Run, version: str, tables: Tables, parent: Live | None, planned: PlannedSegments | None, on_progress: OnProgress) -> _Parts:
+    plan = None if planned is None else left_to_make(run, planned)
+    built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress)
     return built.facts, built.segments
-
-
-def _segments_of(run: Run) -> SegmentSpec:
-    declared = run.declaration
-    return SegmentSpec(kb=run.kb, collection=declared.collection, language=declared.language, embedder=run.embedder, vectors_root=run.data.vectors)
 
 
 def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verified:

@@ -19,19 +19,20 @@ from almanac.flows.pipeline.embed import (
     embed_batches,
     embed_texts,
     embedded_counts,
-    name_unembedded,
     quarantine_refused,
     refused_again,
     restore_lost,
     stage_texts,
+    unembedded,
 )
 from almanac.flows.pipeline.fan_out import FanOut, spans_of
-from almanac.flows.pipeline.handles import Comparison, Embedded, Texts
+from almanac.flows.pipeline.handles import Comparison, Embedded, Live, PlannedSegments, Tables, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
 from almanac.flows.pipeline.question_vectors import question_key
 from almanac.flows.pipeline.retention import apply_retention, prune_raw
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.segments import make_segments_of, plan_segments, unmade
 from almanac.flows.pipeline.state import remember, vectors_as_confirmed
 from almanac.flows.pipeline.survey import Do, Survey, call_directly, cut, finished_before, is_live, judge_run, refused_before, survey
 from almanac.flows.pipeline.takedown import complete_takedowns
@@ -79,6 +80,8 @@ _PLAIN = Conduct()
 _PUSHED: dict[Callable[..., Any], tuple[str, ...]] = {
     acquire: ("raw",),
     embed_texts: ("vectors",),
+    embed_batches: ("vectors",),
+    make_segments_of: ("index",),
     build: ("index",),
     publish: ("vectors", "processed", "index"),
     publish_finished: ("vectors", "processed", "index"),
@@ -102,7 +105,8 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
     ledger = Ledger() if ledger is None else ledger
     with as_storage_error(run.data.root), writing(run.data, run.kb, run.run_id) as session, writer_lock(run.index_dir, run.run_id) as lease:
         if session is not None:
-            conduct = replace(conduct, do=session.pushing_after(conduct.do, _PUSHED))
+            fan_out = conduct.fan_out and session.pushing_during(conduct.fan_out, _PUSHED)
+            conduct = replace(conduct, do=session.pushing_after(conduct.do, _PUSHED), fan_out=fan_out)
         try:
             with as_storage_error(run.data.root):
                 concluded = _refresh(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)
@@ -240,7 +244,7 @@ def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgre
         yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans)
         return
     done = 0
-    for part in conduct.fan_out(embed_batches, run, texts, spans, partial(name_unembedded, run, texts)):
+    for part in conduct.fan_out(embed_batches, run, texts, spans, partial(unembedded, run, texts)):
         done += part.texts
         on_progress(done, texts.count)
         yield part
@@ -268,7 +272,8 @@ def _build_and_judge(
     do, live, pages, comparison, tables = conduct.do, surveyed.live, surveyed.pages, surveyed.comparison, surveyed.tables
     version, verdict, measured = next_version(run.index_dir), surveyed.verdict, None
     with ledger.stage("build", run.kb), conduct.show("build") as on_progress:
-        built = do(build, run, version, tables, texts, embedded, live, on_progress)
+        planned = None if conduct.fan_out is None else _segments_by_workers(run, do, version, tables, live, conduct.fan_out, on_progress)
+        built = do(build, run, version, tables, texts, embedded, live, on_progress, planned)
     with ledger.stage("verify", run.kb):
         verified = do(verify, run, built, tables, live)
     if run.golden:
@@ -286,6 +291,17 @@ def _build_and_judge(
         has_gone_live = do(publish, run, verified, measured, manifest, lease, go_live=is_passed and go_live)
     ledger.version = version
     return "live" if has_gone_live else "kept" if is_passed else "refused"
+
+
+def _segments_by_workers(run: Run, do: Do, version: str, tables: Tables, live: Live | None, fan_out: FanOut, on_progress: OnProgress) -> PlannedSegments | None:
+    """Has workers make the new segments of a version; a single one is left to this process, which has nothing else to do."""
+    planned: PlannedSegments | None = do(plan_segments, run, version, tables, live)
+    if planned is not None and planned.count > 1:
+        done = 0
+        for made in fan_out(make_segments_of, run, planned, list(spans_of(run, planned.count)), partial(unmade, run, planned)):
+            done += made.chunks
+            on_progress(done, planned.chunks)
+    return planned
 
 
 def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, finished: Manifest, ledger: Ledger, *, go_live: bool) -> _Fate:

@@ -18,7 +18,7 @@ from almanac.flows.pipeline.fan_out import FanOut, spans_of
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, PageBatches, Pages, Tables, Validated
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import map_pages
-from almanac.flows.pipeline.page_batches import map_batches, name_unmapped, stage_pages
+from almanac.flows.pipeline.page_batches import map_batches, stage_pages, unmapped
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
@@ -118,7 +118,7 @@ def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show
 def _map_by_workers(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:
     batches: PageBatches = do(stage_pages, run, pages)
     done = 0
-    for mapped in fan_out(map_batches, run, batches, list(spans_of(run, batches.count)), partial(name_unmapped, run, batches)):
+    for mapped in fan_out(map_batches, run, batches, list(spans_of(run, batches.count)), partial(unmapped, run, batches)):
         done += mapped.pages
         on_page(done, batches.pages)
     return batches

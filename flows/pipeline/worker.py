@@ -23,7 +23,7 @@ from almanac.schemas.errors import AlmanacError, UsageError
 
 # What mapping imports is part of its fingerprint. These compute vectors, or carry batches from one process to another.
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "numpy", "pyarrow", "pydantic", "prefect", "dask", "distributed", "cloudpickle")
-_BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.embed")
+_BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.embed", "flows.pipeline.segments")
 SEES = "sees"
 SAME = "install the same Almanac with its requirements.lock, and the same models, on every worker, and start the worker again"
 Abilities = dict[str, str]  # what a process has → its version or fingerprint
@@ -47,8 +47,8 @@ def _code() -> Abilities:
 
 
 def answer(embed: str, probe: str) -> dict[str, Any]:
-    """What a worker answers: its abilities, and whether it SEES a file of the run. `embed` is the JSON of the declared embedder."""
-    return {**abilities(Embed.model_validate_json(embed)), SEES: Path(probe).is_file()}
+    """What a worker answers: its abilities, and whether it SEES a folder of the run. `embed` is the JSON of the declared embedder."""
+    return {**abilities(Embed.model_validate_json(embed)), SEES: Path(probe).is_dir()}
 
 
 def _embedder(embed: Embed) -> str:

@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from almanac.core.clock import utc_now
-from almanac.core.durable import exchange, move
+from almanac.core.durable import exchange, move, remove
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.tables import CHUNKS, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.builder import build_version
 from almanac.index.build.child_process import Ahead
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
-from almanac.index.build.segments import SegmentSpec, StagedSegment
+from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact, unused_folder
 from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.store import segment_dir
 from almanac.index.vectors.exact import most_repeats
@@ -64,7 +64,9 @@ def make_segments(
             done[one.name] = rows
             on_progress(sum(done.values()), total)
 
-        _make(index_dir, spec, one, known_from, lease, report, ahead)
+        assert one.folder is not None
+        _make(index_dir, spec, one, one.folder, known_from, lease, report, ahead)
+        put_in_place(index_dir, one.name, one.folder)
 
     with ThreadPoolExecutor(max(1, min(len(new), len(os.sched_getaffinity(0))))) as threads:
         try:
@@ -76,32 +78,54 @@ def make_segments(
             raise
 
 
+def make_segment_in_own_folder(index_dir: Path, spec: SegmentSpec, one: StagedSegment, *, known_from: Sequence[str] = ()) -> None:
+    """Makes a staged segment, whose tables stay as they are: another process may do so at the same time. Arguments and errors as in `make_segments`."""
+    folder = unused_folder(index_dir, "made")
+    try:
+        _make(index_dir, spec, one, folder, known_from, None, ignore, None)
+        if not is_intact(index_dir, one.name):
+            put_in_place(index_dir, one.name, folder)
+    finally:
+        if folder.exists():
+            remove(folder)
+
+
 class _StoppedError(Exception):
     """Another segment could not be made, or the run was interrupted."""
 
 
 def _make(
-    index_dir: Path, spec: SegmentSpec, one: StagedSegment, known_from: Sequence[str], lease: Lease | None, on_progress: OnProgress, ahead: Ahead | None
+    index_dir: Path,
+    spec: SegmentSpec,
+    one: StagedSegment,
+    folder: Path,
+    known_from: Sequence[str],
+    lease: Lease | None,
+    on_progress: OnProgress,
+    ahead: Ahead | None,
 ) -> None:
+    """Builds, verifies and seals a staged segment in a folder, which is the staged one or another."""
     assert one.folder is not None
     job = BuildJob(
-        version_dir=one.folder,
+        version_dir=folder,
         kb=spec.kb,
         collection=spec.collection,
         language=spec.language,
         chunks=one.folder / CHUNKS,
+        records=one.folder / RECORDS,
+        documents=one.folder / DOCUMENTS,
         vectors_root=spec.vectors_root,
         embedder=spec.embedder,
         known_from=[segment_dir(index_dir, name) for name in known_from],
     )
     facts = build_version(job, on_progress=on_progress, ahead=ahead)
-    if problems := verify_version(one.folder, None, spec.vectors_root, spec.embedder, ahead=ahead):
+    if problems := verify_version(folder, None, spec.vectors_root, spec.embedder, ahead=ahead):
         raise DamagedVersion(
             f"a new segment differs from what was built in {len(problems)} places; first: {problems[0].kind} at {problems[0].where}",
-            where=str(one.folder),
+            where=str(folder),
             hint="what is published serves on; run again, and check the disk if it happens again",
         )
-    table = read_table(one.folder / CHUNKS, DIGESTED)
+    table = read_table(folder / CHUNKS, DIGESTED)
     segment = Segment(
         segment=one.name,
         kb=spec.kb,
@@ -115,8 +139,7 @@ def _make(
         created_at=utc_now(),
         files=[],
     )
-    seal(one.folder, segment, lease=lease)
-    put_in_place(index_dir, one.name, one.folder)
+    seal(folder, segment, lease=lease)
 
 
 def put_in_place(index_dir: Path, name: str, folder: Path) -> None:

@@ -7,7 +7,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.index.build.builder import BUILDER
 from almanac.index.build.child_process import Ahead
 from almanac.index.build.delta import BuildFacts, row_layout
-from almanac.index.build.planner import PlanJob, plan_version
+from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.composing.segments import make_segments
 from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
@@ -26,15 +26,16 @@ class SegmentedBuild(BaseModel):
     segments: tuple[SegmentUse, ...]
 
 
-def build_segmented(job: PlanJob, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> SegmentedBuild:
+def build_segmented(job: PlanJob, plan: Plan | None = None, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> SegmentedBuild:
     """Builds the version's folder, without a manifest, and puts its new segments in their places, sealed.
 
-    A kill leaves finished segments, which the next build of the same content finds. Raises as `make_segments`.
+    A kill leaves finished segments, which the next build of the same content finds. A `plan` of this job may have been made before. Raises as `make_segments`.
     """
     with Ahead() as ahead:
-        ahead.start(BUILDER)  # it imports Chroma while the version is planned
-        plan = plan_version(job)
-        if any(0 < one.counts.chunks <= _SOON for one in plan.staged):
+        if plan is None:
+            ahead.start(BUILDER)  # it imports Chroma while the version is planned
+            plan = plan_version(job)
+        if any(one.is_new and 0 < one.counts.chunks <= _SOON for one in plan.staged):
             ahead.start(VERIFIER)
         if plan.why_full:
             _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)

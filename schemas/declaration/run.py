@@ -12,6 +12,6 @@ class RunsOn(DeclaredModel):
 
     engine: Literal["local", "dask"] = Field(
         "local",
-        description="local: in the run's process; dask: pages are mapped, and texts embedded by a local model, on the workers of the Dask cluster that "
-        "`ALMANAC_DASK` names, `tcp://HOST:PORT` or `local[N]` for N processes on this machine",
+        description="local: in the run's process; dask: pages are mapped, texts embedded by a local model, and segments built on the workers of the Dask "
+        "cluster that `ALMANAC_DASK` names, `tcp://HOST:PORT` or `local[N]` for N processes on this machine",
     )

@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ class _Told(HashEmbedder):
     def embed_documents(self, texts: Any) -> Any:
         if any("poison" in text for text in texts):
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(_TEXT_S * len(texts))
+        time.sleep(float(os.environ.get("ALMANAC_PROOF_TEXT_S", _TEXT_S)) * len(texts))
         with Path(os.environ["ALMANAC_PROOF_EMBEDDED"]).open("a") as file:
             file.writelines(f"{sha256(text)} {os.getpid()}\n" for text in texts)
         return super().embed_documents(texts)
@@ -37,12 +39,24 @@ def info() -> EmbedderInfo:
     return INFO.model_copy(update={"fingerprint": other}) if other else INFO
 
 
-if __name__ == "__main__":
-    from distributed.cli.dask_worker import main
-
+@contextmanager
+def noting() -> Iterator[None]:
+    """Has this process embed with it."""
     with (
         patch("almanac.flows.pipeline.worker.load_embedder", lambda *_: _Told()),
         patch("almanac.flows.pipeline.worker.describe_embedder", lambda _: info()),
         patch("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO),
     ):
-        main([*sys.argv[1:], "--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard"])
+        yield
+
+
+def work(arguments: list[str]) -> None:
+    """Works until it is ended."""
+    from distributed.cli.dask_worker import main
+
+    with noting():
+        main([*arguments, "--no-nanny", "--nthreads", "1", "--host", "127.0.0.1", "--no-dashboard"])
+
+
+if __name__ == "__main__":
+    work(sys.argv[1:])

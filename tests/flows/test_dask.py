@@ -24,18 +24,23 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.cluster import fan_out_of
 from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.page_batches import map_batches, parts_folder, stage_pages
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.worker import abilities
+from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 from almanac.schemas.scope import Scope
+from almanac.spiders.mapping.pages import read_cards
 from tests.conftest import PATIENCE_S, ROOT, Almanac
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.proof.base import TORTURE
+from tests.spiders.conftest import Site, loopback_site
 
+__all__ = ["loopback_site"]
 pytestmark = pytest.mark.slow
 _DECLARATION = """
 name: many
@@ -47,13 +52,29 @@ run: {engine: "${ENGINE:-dask}"}
 """
 
 
+_LISTED = """
+name: listed
+sources:
+  - name: tours
+    kind: site
+    start_urls: ["{base}/list"]
+    match: '/t[0-9]+$'
+    listing: {{match: "/list", each: {{css: ".card"}}, link: {{css: "a"}}, fields: {{price: {{css: "b"}}}}}}
+    pagination: {{next: {{css: "a.next"}}}}
+    yields: records
+    fields: {{title: {{css: "h1", required: true}}, price: {{css: "i"}}, seen: {{css: "p"}}}}
+    politeness: {{allow_private: true, delay_s: 0, robots: false}}
+run: {{engine: dask}}
+"""
+
+
 def _port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
 
 class Cluster:
-    """A scheduler and its workers; a batch that ends two workers is given up."""
+    """A scheduler and its workers."""
 
     def __init__(self, folder: Path) -> None:
         self.address = f"tcp://127.0.0.1:{_port()}"
@@ -61,7 +82,7 @@ class Cluster:
         self._log = (folder / "dask.log").open("ab")
         port = self.address.rpartition(":")[2]
         arguments = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter"]
-        self.scheduler = self._start(arguments, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="1")
+        self.scheduler = self._start(arguments)
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def add_worker(self, *options: str, **environment: str) -> int:
@@ -186,13 +207,51 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path
     with pytest.raises(OperationalError) as raised:
         _run(declared, tmp_path / "data", cluster)
     assert raised.value.exit_code == 7
-    assert raised.value.message == "checkpoint 1 of 3 of the texts to embed ended 2 workers, one after the other"
+    assert raised.value.message == "checkpoint 1 of 3 of the texts to embed ended 3 workers, one after the other"
     assert "almanac run" in str(raised.value.hint)
     _write_notes(tmp_path, 150)
+    cluster.add_worker()
     before = len(cluster.embedded())
     report = _run(declared, tmp_path / "data", cluster)
     assert report["outcome"] == "published"
     assert report["chunks"]["embedded"] == len(cluster.embedded()) - before
+
+
+def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    declared.write_text(_DECLARATION + "index: {segment: 400}\n")
+    workers = {cluster.add_worker(), cluster.add_worker()}
+    folder, killed = DataDir(tmp_path / "dask").index("many") / "segments", list[int]()
+
+    def kill() -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not list(folder.glob(".made.*")):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        killed.append(cluster.workers[0].pid)
+        os.kill(killed[0], signal.SIGKILL)
+
+    killing = _meanwhile(kill)
+    with patch("almanac.index.composing.segments.build_version", side_effect=AssertionError("built by workers")):
+        report = _run(declared, tmp_path / "dask", cluster)
+    killing.join()
+    assert workers.issuperset(killed)
+    assert report["outcome"] == "published"
+    _run(declared, tmp_path / "plain")
+    assert _content(tmp_path / "dask") == _content(tmp_path / "plain")
+    sizes = [[use.chunks for use in read_manifest(DataDir(tmp_path / name).index("many"), "v0001").segments] for name in ("dask", "plain")]
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) > 1
+    assert (
+        verify_composition(
+            folder.parent,
+            folder.parent / "versions" / "v0001",
+            read_manifest(folder.parent, "v0001").segments,
+            DataDir(tmp_path / "dask").processed("many") / "chunks.parquet",
+            INFO,
+        )
+        == []
+    )
+    assert not [path.name for path in folder.iterdir() if path.name.startswith(".staged")]
 
 
 @pytest.mark.skipif(not TORTURE, reason="takes half a minute: make torture")
@@ -204,7 +263,8 @@ def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, 
         cluster.scheduler.kill()
 
     killing = _meanwhile(kill)
-    with pytest.raises(OperationalError) as raised:
+    # Who the workers are is asked all the time, so that the kill hits a request: its connection breaks before the client knows that the scheduler is gone.
+    with patch("almanac.flows.cluster._LOOK_AGAIN_S", 0.0), patch("almanac.flows.cluster._CONNECT_S", 2), pytest.raises(OperationalError) as raised:
         _run(declared, tmp_path / "data", cluster)
     killing.join()
     assert (raised.value.exit_code, raised.value.where) == (7, cluster.address)
@@ -242,6 +302,38 @@ def test_a_batch_is_mapped_once_also_by_a_later_run(declared: Path, tmp_path: Pa
     assert len(later.items() & every.items()) >= len(every) - 2
     assert len(later) <= len(every)
     assert not map_all(full=True).keys() & later.keys(), "what is to be mapped anew is"
+
+
+@pytest.mark.usefixtures("declared")
+def test_listing_pages_are_read_once_and_items_are_those_of_the_plain_engine(tmp_path: Path, loopback_site: Site) -> None:
+    """Cards are found when pages are staged; what workers and the run map after that has them from there."""
+    cards = [f"<div class=card><a href='/t{n}'>Tour {n}</a><b>{n} EUR</b></div>" for n in range(90)]
+    for number in range(3):
+        following = f"<a class=next href='/list?page={number + 1}'>next</a>" if number < 2 else ""
+        loopback_site.page(f"/list?page={number}" if number else "/list", "".join(cards[number::3]) + following)
+    for n in range(90):
+        loopback_site.page(f"/t{n}", f"<h1>Tour {n}</h1><p>What is seen on tour {n}.</p>")
+    path = tmp_path / "listed.yaml"
+    path.write_text(_LISTED.format(base=loopback_site.base))
+    declaration = load_declaration(str(path), "")
+    [source] = declaration.sources
+    items = {}
+    for engine in ("plain", "dask"):
+        run = Run(declaration, DataDir(tmp_path / engine))
+        pages = (acquire(run, source, None),)
+        with patch("almanac.spiders.mapping.pages.read_cards", wraps=read_cards) as read:
+            batches = stage_pages(run, pages) if engine == "dask" else None
+            if batches is not None:
+                map_batches(run, batches, 1, batches.count, abilities(declaration.embed))
+                with patch("almanac.flows.pipeline.map.map_page", side_effect=AssertionError("mapped by workers")):
+                    items[engine] = map_pages(run, pages, batches=batches)
+            else:
+                items[engine] = map_pages(run, pages)
+        assert read.call_count == 3, engine
+    rows = {engine: _rows(found.table) for engine, found in items.items()}
+    assert rows["dask"] == rows["plain"]
+    assert len(rows["plain"]) == 90
+    assert "7 EUR" in str(rows["plain"])
 
 
 def test_a_worker_with_another_model_or_other_code_is_refused(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
