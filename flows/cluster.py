@@ -246,7 +246,7 @@ def _deaths_allowed() -> Any:
     """
     from distributed import SchedulerPlugin
 
-    class DeathsAllowed(SchedulerPlugin):  # type: ignore[misc]
+    class DeathsAllowed(SchedulerPlugin):
         idempotent = True  # one for all runs
 
         def update_graph(self, scheduler: Any, *, annotations: Any, **_: Any) -> None:

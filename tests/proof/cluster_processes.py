@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -38,7 +38,8 @@ def _begin(what: str, log: str, environment: dict[str, str], arguments: tuple[st
     with Path(log).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    {"scheduler": _schedule, "worker": _work, "writer": _write}[what](*arguments)
+    begin: dict[str, Callable[..., None]] = {"scheduler": _schedule, "worker": _work, "writer": _write}
+    begin[what](*arguments)
 
 
 def _schedule(port: str) -> None:
