@@ -54,7 +54,7 @@ def make_segments_of(run: Run, planned: PlannedSegments, first: int, last: int, 
 
     Raises UsageError where it has not, and as `make_segments`.
     """
-    require_same_here(run.declaration.embed, wanted)
+    require_same_here(run.embed, wanted)
     plan, chunks = planned.read(), 0
     for number in range(first, last + 1):
         one = _new(plan)[number - 1]
