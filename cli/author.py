@@ -17,7 +17,7 @@ from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.declaration.urls import http_url
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
-from almanac.schemas.items import Item
+from almanac.schemas.items import Item, Reject
 
 
 def init(
@@ -119,6 +119,8 @@ def test_url(
             workspace = declaration.retrieve.workspace
             (prepared,) = prepare_items([item.draft], chosen, declaration.clean, language=declaration.language, workspace=workspace)
             item.text = prepared.text if isinstance(prepared, Item) else None
+            if isinstance(prepared, Reject) and workspace is not None and prepared.field == workspace.field:
+                report.rejects.append(prepared.as_json())
     if as_json:
         print_json({"kb": declaration.name, "source": chosen.name, **report.model_dump(mode="json")})
         return

@@ -30,6 +30,7 @@ from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: 
 from almanac.schemas.declaration.run import RunsOn
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
+from almanac.schemas.declaration.workspace import Workspace
 
 _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "The knowledge base": (Declaration, ""),
@@ -53,6 +54,7 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Retrieve": (Retrieve, "retrieve"),
     "Tags": (Tags, "retrieve.tags"),
     "Rerank": (Rerank, "retrieve.rerank"),
+    "Workspace": (Workspace, "retrieve.workspace"),
     "Generate": (Generate, "generate"),
     "Answer": (AnswerWords, "answer"),
     "Gate": (Gate, "gate"),

@@ -239,7 +239,8 @@ class PublishedIndex:
             floor: Minimum dense cosine, -1 to 1; hits below it are left out. Default: none. `retrieve.floor` and the embedder's calibrated threshold apply to
                 answers only.
             version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
-            workspace: Restricts the search to chunks whose `retrieve.workspace` field has this value, in addition to `where`. Default: no restriction.
+            workspace: Restricts the search to chunks whose `retrieve.workspace` field has exactly this value, in addition to `where`. Default: no
+                restriction; where `retrieve.workspace.required` is declared, it has to be given.
             parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the query.
             history: Earlier messages of the conversation, as in `ask`.
             explain: Whether the result contains the trace: the steps of the search with their durations in milliseconds.
@@ -265,7 +266,7 @@ class PublishedIndex:
 
         Raises:
             UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an unknown field or operator; `workspace` is
-                given and none is declared; `parts` has a name that the declared template lacks.
+                given and none is declared, or not given and required; `parts` has a name that the declared template lacks.
             NotFound: There is no such `version`.
             NothingPublished: No version is named or pinned, and none is live yet.
             EmbedderMismatch: The version was built with another embedder than the declared one.

@@ -252,7 +252,7 @@ def _workspace(request: Request, asked: str | None) -> str | None:
     held = _caller(request).workspace
     if held is not None and asked not in (None, held):
         raise ProblemDetails(403, "this key is held to another workspace", where="workspace", hint="leave workspace out: the key says which")
-    return held or asked
+    return asked if held is None else held
 
 
 def _described(index: PublishedIndex, version: str) -> KnowledgeBase:

@@ -30,15 +30,15 @@ class ApiKeys:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`.
+        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`. Spaces and line breaks around them are layout; a workspace is verbatim.
 
         Raises UsageError, with the number of the entry and never its text, for an empty key or workspace, a key that no header can carry, and a repeated key.
         """
         found: dict[bytes, Caller] = {}
-        entries = [entry.strip() for entry in text.split(",")] if text.strip() else []
+        entries = [entry.strip(_LAYOUT) for entry in text.split(",")] if text.strip() else []
         for number, entry in enumerate(entries, start=1):
-            key, colon, workspace = (part.strip() for part in entry.partition(":"))
-            if not key or (colon and not workspace):
+            key, colon, workspace = (part.strip(_LAYOUT) for part in entry.partition(":"))
+            if not key or (colon and not workspace.strip()):
                 raise UsageError(f"entry {number} has no {'workspace after its colon' if key else 'key'}", where="ALMANAC_API_KEYS", hint=_FORM)
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise UsageError(f"the key of entry {number} has characters that no header can carry", where="ALMANAC_API_KEYS", hint=_FORM)
@@ -62,6 +62,7 @@ class ApiKeys:
         return found if scheme.lower() == "bearer" else None
 
 
+_LAYOUT = " \t\r\n"
 _FORM = "write it like ALMANAC_API_KEYS='KEY,OTHER_KEY:WORKSPACE'; openssl rand -hex 24 makes a key"
 
 

@@ -59,7 +59,7 @@ def read_resource(catalog: Catalog, uri: str, workspace: str | None = None) -> d
 
     Raises:
         NotFound: The URI, the knowledge base, the document or the passage does not exist.
-        UsageError: The offset is not a whole number of at most nine digits, or a workspace is given and none is declared.
+        UsageError: The offset is not a whole number of at most nine digits, or errors as `Retriever.visible`.
         AlmanacError: The errors of `Catalog.index` and `PublishedIndex.reading`.
     """
     for template, read in ((_SOURCES, _sources), (_DOCUMENT, _document), (_PASSAGE, _passage)):

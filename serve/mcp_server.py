@@ -130,7 +130,7 @@ class KnowledgeServer(Server[Workers]):
         if context.request is None:  # stdio: there is no key
             return self._workspace
         caller: Caller = context.request.scope["state"]["caller"]
-        return self._workspace or caller.workspace
+        return caller.workspace if self._workspace is None else self._workspace
 
     def _indexes(self) -> list[PublishedIndex]:
         """Indexes of the published knowledge bases. One that cannot be opened is left out, with a warning in the log."""

@@ -14,13 +14,14 @@ UNIQUE_ID = "id: unique"  # what is declared of an id by declaring one
 class Deduplication:
     """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: two hashes of 16 bytes in dictionaries, its id and URL.
 
-    `right_address` returns the canonical URL that an item's page declares, or None.
+    `right_address` returns the canonical URL that an item's page declares, or None. Items of different workspaces, by the metadata field `workspace`, are
+    never equal: one tenant's copy is not to take the place of another's.
     """
 
-    def __init__(self, right_address: Callable[[Item], str | None] = lambda _: None) -> None:
+    def __init__(self, right_address: Callable[[Item], str | None] = lambda _: None, workspace: str | None = None) -> None:
         self.duplicates: list[Duplicate] = []
         self.rejects: list[Reject] = []
-        self._right_address = right_address
+        self._right_address, self._workspace = right_address, workspace
         self._by_content: dict[bytes, int] = {}  # number of the first item with that content
         self._by_key: dict[bytes, int] = {}  # and of the item with that source and id
         self._names = _Names()
@@ -33,7 +34,7 @@ class Deduplication:
         other's URL as canonical, it counts as a duplicate instead.
         """
         for item in items:
-            content = _content_of(item)
+            content = _content_of(item, self._workspace)
             key = digest_of_parts([item.source, item.document_id])
             number = self._by_key.get(key)
             first = None if number is None else self._names[number][0]
@@ -74,5 +75,6 @@ class _Names:
         return url.decode("utf-8", "surrogatepass"), document_id.decode("utf-8", "surrogatepass")
 
 
-def _content_of(item: Item) -> bytes:
-    return digest_of_parts([canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None])])
+def _content_of(item: Item, workspace: str | None) -> bytes:
+    belongs = [] if workspace is None else [item.metadata.get(workspace)]
+    return digest_of_parts([canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None, *belongs])])

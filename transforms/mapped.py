@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from almanac.core.digests import SortedDigests, digest_of, digests_in, digests_of
 from almanac.core.tables import TableWriter, open_table, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
+from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Extraction, Item, Reject
 from almanac.transforms.clean import Clean, clean_text
 from almanac.transforms.html.beside import blocks_beside, keeps_little
@@ -54,7 +55,7 @@ class Mapped:
         return zip(self.items, self.beside or [None] * len(self.items), strict=True)
 
 
-def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, language: str, workspace: str | None) -> Mapped:
+def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Mapped:
     """Cleans the drafts of an extraction; `clean`, `language` and `workspace` are those of `prepare_items`.
 
     An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document: crawls meet pages of pictures.
@@ -72,7 +73,7 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
         if isinstance(prepared, Item):
             mapped.items.append(prepared)
             mapped.beside += [beside] if draft.kind == "document" else []
-        elif may_be_empty:
+        elif may_be_empty and prepared.field == "text":
             mapped.without_text += 1
         else:
             mapped.rejects.append(prepared)

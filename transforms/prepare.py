@@ -5,26 +5,32 @@ from dataclasses import replace
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Draft, Item, Reject
 from almanac.transforms.clean import Clean, clean_text, clean_value
 from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.passages import passage_of
+from almanac.transforms.workspaces import misfit
 
 
-def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: str | None) -> Iterator[Item | Reject]:
-    """Yields an item for each draft, in order; a Reject if no text is left.
+def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Iterator[Item | Reject]:
+    """Yields an item for each draft, in order; a Reject if no text is left, or if its workspace is no name (`transforms.workspaces`).
 
     Args:
         drafts: Items as mapped.
         source: Their source.
         clean: How texts are cleaned.
         language: Declared language, a BCP 47 tag or `auto`: the notation of values in the passages of records.
-        workspace: Field that keeps workspaces apart, which no passage shows.
+        workspace: What keeps workspaces apart; no passage shows it.
     """
     for draft in drafts:
+        # An HTML parser has decoded entities already.
+        if workspace is not None and (reject := misfit(draft, source, workspace, clean, entities=draft.markup != "html")) is not None:
+            yield reject
+            continue
         item = _prepare(draft, source, clean)
         if item.kind == "record":
-            item = replace(item, passage=_passage(item, source, draft.language or language, workspace))
+            item = replace(item, passage=_passage(item, source, draft.language or language, workspace and workspace.field))
         if item.text.strip():
             yield item
         else:

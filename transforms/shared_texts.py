@@ -7,10 +7,12 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from almanac.core.digests import as_digests, digest_of_parts
+from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
 from almanac.schemas.reports import SharedText
 from almanac.transforms.sentences import sentences_of
@@ -41,11 +43,14 @@ class _Page:
 class SharedTexts:
     """The pages of one source, in three walks in the same order: `note` each, `settle` what is in question, and take what is left from `told_apart`.
 
+    Pages of different workspaces, by the metadata field `workspace`, are compared no more than those of different sources.
+
     Memory: a hash for each page; for pages whose main text is that of a different page, and then for the others too, a hash for each sentence.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, workspace: str | None = None) -> None:
         self.found: list[SharedText] = []
+        self._workspace = workspace
         self._count = 0
         self._numbers = array("q")  # of the pages with a main text; below, hashes of it, and of what is beside it
         self._texts = bytearray()
@@ -57,7 +62,7 @@ class SharedTexts:
         """Takes in a page."""
         if beside is not None:
             self._numbers.append(self._count)
-            self._texts += digest_of_parts([item.text], _DIGEST)
+            self._texts += digest_of_parts([item.text, self._belongs(item)], _DIGEST)
             self._beside += digest_of_parts(beside, _DIGEST)
         self._count += 1
 
@@ -69,7 +74,7 @@ class SharedTexts:
         in_question = {number for numbers in groups for number in numbers}
         every, read = array("Q"), dict[int, _Page]()
         for number, (item, beside) in enumerate(pages()):
-            main, other = sentences_of(item.text), sentences_of("\n".join(beside or ()))
+            main, other = self._sentences(item, item.text), self._sentences(item, "\n".join(beside or ()))
             every.extend(main.keys() | other.keys())
             if number in in_question:
                 left = {said: size for said, size in other.items() if said not in main}
@@ -102,9 +107,20 @@ class SharedTexts:
             if (equal := self._equals.get(number)) is not None:
                 drop(item, equal.url, equal.document_id)
             elif (own := self._own.get(number)) is not None:
-                yield replace(item, text=_joined(item.text, _own_blocks(beside or (), own)))
+                yield replace(item, text=_joined(item.text, _own_blocks(beside or (), own, partial(self._sentences, item))))
             else:
                 yield item
+
+    def _belongs(self, item: Item) -> str:
+        return "" if self._workspace is None else canonical_json(item.metadata.get(self._workspace))
+
+    def _sentences(self, item: Item, text: str) -> dict[int, int]:
+        """Hash of each sentence → its characters. In another workspace, the same sentence has another hash."""
+        found = sentences_of(text)
+        if self._workspace is None:
+            return found
+        own = int.from_bytes(digest_of_parts([self._belongs(item)], 8))
+        return {said ^ own: size for said, size in found.items()}
 
     def _settle_group(self, pages: list[_Page], standing: dict[int, int]) -> None:
         here = Counter(said for page in pages for said in page.said)
@@ -185,9 +201,9 @@ def _with_first_of_equals(kept: list[_Page], copies: dict[int, _Page], pages: li
     return {number: first[original.number] for number, original in every.items() if number not in chosen}
 
 
-def _own_blocks(beside: Sequence[str], own: frozenset[int]) -> list[str]:
+def _own_blocks(beside: Sequence[str], own: frozenset[int], sentences: Callable[[str], dict[int, int]]) -> list[str]:
     """The blocks with a sentence of the page's own, and headings directly above them, whoever else has them."""
-    chosen = [not own.isdisjoint(sentences_of(block)) for block in beside]
+    chosen = [not own.isdisjoint(sentences(block)) for block in beside]
     for place in range(len(beside) - 2, -1, -1):
         chosen[place] |= chosen[place + 1] and beside[place].startswith("#")
     return [block for block, is_own in zip(beside, chosen, strict=True) if is_own]

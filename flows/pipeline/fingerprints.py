@@ -33,7 +33,8 @@ def mapping_of(source: Source, language: str) -> str:
 
 def cleaning_of(declaration: Declaration) -> str:
     """How fields are cleaned, records shown and main text is found. The sources' own declarations, with labels, and the language are part of `mapping`."""
-    return short_hash([declaration.clean, declaration.retrieve.workspace, code_fingerprint(*CLEANING)])
+    workspace = declaration.retrieve.workspace
+    return short_hash([declaration.clean, workspace and workspace.model_dump(mode="json"), code_fingerprint(*CLEANING)])
 
 
 def chunker_of(declaration: Declaration, embedder: str) -> str:

@@ -54,7 +54,8 @@ class _ItemMapper:
         self._right: dict[tuple[str, str], str] = {}
         self._redirects: list[tuple[str, str, str]] = []
         self._staged: dict[Path, Path] = {}
-        self._deduplication = Deduplication(lambda item: self._right.get((item.source, item.url)))
+        self._workspace = run.declaration.retrieve.workspace and run.declaration.retrieve.workspace.field
+        self._deduplication = Deduplication(lambda item: self._right.get((item.source, item.url)), self._workspace)
         self._sources: list[MappedSource] = []
         self._rejects: list[Reject] = []
         self._forgotten_items = 0
@@ -99,7 +100,7 @@ class _ItemMapper:
         self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
         matched: Counter[str] = Counter()
         found = 0
-        texts, shared = SourceTexts(), SharedTexts() if source.yields == "documents" and source.body == "main" else None
+        texts, shared = SourceTexts(), SharedTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
         works = pages_of(self._run, source, pages.crawl, {} if self._page_batches is None else dict(self._page_batches.listed))
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found

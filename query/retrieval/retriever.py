@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from almanac.core.coded import Coded
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.index.embedding.subword_fertility import COVERED
@@ -141,6 +142,7 @@ class Retriever:
         self.languages = ContentLanguages(opened, declaration.embed)
         self.is_warm = False
         self._declaration, self._declared = declaration, declaration.retrieve
+        self._workspace_field = None if declaration.retrieve.workspace is None else declaration.retrieve.workspace.field
         self._embed_queries, self._reranker = embed_queries, reranker
         self._columns: dict[str, Column] = {}
         self._tags: dict[str | None, TagIndex] = {}  # by workspace, as `_tag_vectors`
@@ -241,7 +243,7 @@ class Retriever:
         return self._vocabularies[workspace]
 
     def _texts_in(self, workspace: str | None) -> Iterator[str]:
-        ids = self.visible(workspace)
+        ids = self._allowed(Request("", None, 1, "lexical", workspace=workspace))
         if (self.opened.manifest.counts.chunks if ids is None else len(ids)) > _READ_FOR_WORDS:
             ids = self.opened.chunk_set(self.opened.smallest(_READ_FOR_WORDS, ids))
         for batch in self.opened.batches(("title", "text", "passage"), ids):
@@ -293,15 +295,25 @@ class Retriever:
     def _passing(self, request: Request) -> ChunkSet:
         masks: list[Mask] = []
         size = self.opened.manifest.counts.chunks
+        column = self._column
         if request.workspace is not None:
-            if self._declared.workspace is None:
+            if self._workspace_field is None:
                 raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
-            masks.append(matching_rows({self._declared.workspace: {"$eq": request.workspace}}, self._column, size, [self._declared.workspace]))
+            if not request.workspace.strip():
+                raise UsageError("the workspace is blank", where="--workspace", hint="name one, or leave it out")
+            masks.append(matching_rows({self._workspace_field: {"$eq": request.workspace}}, self._column, size, [self._workspace_field]))
+            column = partial(self._column_for, request.workspace, size)
         if request.where is not None:
             declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
             names = sorted({*_ROW_FIELDS, *self.opened.metadata_keys, *declared})
-            masks.append(matching_rows(request.where, self._column, size, names))
+            masks.append(matching_rows(request.where, column, size, names))
         return self.opened.ids_where(np.logical_and.reduce(masks))
+
+    def _column_for(self, workspace: str, size: int, path: str) -> Column:
+        """A column as a workspace may see it: of the workspaces that share a chunk its own alone, or a filter would tell it with whom it shares."""
+        if path.partition(".")[0] != self._workspace_field:
+            return self._column(path)
+        return Column(Coded([([workspace if path == self._workspace_field else None], np.zeros(size, dtype=np.int32))]))
 
     def _column(self, path: str) -> Column:
         """The column of a field, or of a dotted path into one; built on first use and kept."""
@@ -388,22 +400,34 @@ class Retriever:
         self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.is_warm = True
 
+    def require_workspace(self, workspace: str | None) -> None:
+        """Raises UsageError where a caller names no workspace and the declaration requires one."""
+        declared = self._declared.workspace
+        if workspace is None and declared is not None and declared.required:
+            hint = "--workspace W, `workspace` of a request, or a key that is restricted to one"
+            raise UsageError(f"{self._declaration.name} answers within a workspace only, and none is named", where="--workspace", hint=hint)
+
     def visible(self, workspace: str | None) -> ChunkSet | None:
-        """Chunk ids of a workspace; None for no workspace, which means all chunks. Raises UsageError for a workspace where none is declared."""
+        """Chunk ids that a caller of a workspace may see; None for all chunks.
+
+        Raises UsageError for a workspace where none is declared, and for none where one is required.
+        """
+        self.require_workspace(workspace)
         return self._allowed(Request("", None, 1, "lexical", workspace=workspace))
 
     def metadata_for(self, workspace: str | None, metadata: dict[str, Any]) -> dict[str, Any]:
         """The metadata of a chunk as a caller of a workspace may see it: of the workspaces that share the chunk, their own alone. None sees all."""
-        field = self._declared.workspace
+        field = self._workspace_field
         return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
 
     def documents(self, workspace: str | None = None) -> "ListedDocuments":
         """Lists the documents and records of a workspace, or all, in the order of URL and title. The list is cached.
 
-        Raises UsageError for a workspace where none is declared.
+        Raises UsageError as `visible`.
         """
+        visible = self.visible(workspace)
         if workspace not in self._documents_in:
-            found = self.opened.table(("source", "document_id", "url", "title"), self.visible(workspace))
+            found = self.opened.table(("source", "document_id", "url", "title"), visible)
             found = found.group_by(["source", "document_id"], use_threads=False).aggregate([("url", "first"), ("title", "first"), ([], "count_all")])
             is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
             listed = {
@@ -415,7 +439,8 @@ class Retriever:
         return ListedDocuments(self._documents_in[workspace])
 
     def require_filter(self, request: Request) -> None:
-        """Raises UsageError for a filter or a workspace that `find` would refuse. The matching ids are cached for `find`."""
+        """Raises UsageError for a filter or a workspace that `find` would refuse, and for none where callers have to name one. The matching ids are cached."""
+        self.require_workspace(request.workspace)
         self._allowed(request)
 
     def evidence(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Evidence]:

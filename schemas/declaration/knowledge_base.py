@@ -79,6 +79,8 @@ class Declaration(DeclaredModel):
         if self.retrieve.expand and self.generate.provider == "extractive":
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
         refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names()])
+        for source in self.sources:
+            source.keep_apart(self.retrieve.workspace and self.retrieve.workspace.field)
         return self
 
     def _repeated_names(self) -> Iterator[Finding]:

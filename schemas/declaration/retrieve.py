@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from almanac.schemas.declaration.model import DeclaredModel, Share
 from almanac.schemas.declaration.template import Template
+from almanac.schemas.declaration.workspace import FieldOrWorkspace
 
 
 class Tags(DeclaredModel):
@@ -66,6 +67,8 @@ class Retrieve(DeclaredModel):
     neighbours: int = Field(0, ge=0, le=10, description="chunks before and after each hit that are returned with it")
     tags: Tags | None = Field(None, description="tags in the score; null: they play no part")
     rerank: Rerank | None = Field(None, description="a second look at the best candidates; null: none")
-    workspace: str | None = Field(
-        None, min_length=1, description="metadata field that keeps workspaces apart: a caller of one workspace sees nothing of another, whatever the filter"
+    workspace: FieldOrWorkspace | None = Field(
+        None,
+        description="metadata field that keeps workspaces apart: a caller of one workspace sees nothing of another, whatever the filter. The field's name, or "
+        "`{field: team, required: true}`",
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
@@ -50,6 +50,8 @@ class _Source(DeclaredModel):
     )
     body: Body = Field("main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template')
 
+    _workspace: str | None = PrivateAttr(None)
+
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
         findings = [] if self.takes_own_fields else list(self._unknown_names())
@@ -76,6 +78,15 @@ class _Source(DeclaredModel):
     def declared_fields(self) -> dict[str, FieldRule]:
         """Returns the declared fields of this source's items, in order. Fields that a file defines itself, such as columns, are not among them."""
         return dict(self.fields)
+
+    @property
+    def workspace(self) -> str | None:
+        """The field that keeps workspaces apart, which is read as it is written; None where the knowledge base keeps none."""
+        return self._workspace
+
+    def keep_apart(self, workspace: str | None) -> None:
+        """Sets `workspace`, which the knowledge base declares."""
+        self._workspace = workspace
 
     @property
     def takes_own_fields(self) -> bool:

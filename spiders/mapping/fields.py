@@ -10,7 +10,7 @@ from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find, why_hidden
 from almanac.spiders.selecting.patterns import TooSlow, first_group
-from almanac.spiders.selecting.selectors import markup_of, text_of
+from almanac.spiders.selecting.selectors import LAYOUT, markup_of, text_of
 from almanac.spiders.selecting.urls import spellings
 
 _REDUCING = frozenset({"first", "last", "count", "join"})
@@ -23,11 +23,16 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class FieldScope:
-    """Where a rule is evaluated: a part of a page (an element or JSON value; None for the whole page), the page, and the language."""
+    """Where a rule is evaluated: a part of a page (an element or JSON value; None for the whole page), the page, and the language.
+
+    `verbatim` names the field that keeps workspaces apart. Of its texts only the layout of markup is read off, as a browser does: any other white space that
+    reading would drop makes two names of one, which only cleaning can notice.
+    """
 
     node: Any
     content: Content
     language: str
+    verbatim: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
         return _read_nested(name, rule, scope)
     wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)
     try:
-        values, matched = _typed_values(rule, scope, wants_list)
+        values, matched = _typed_values(rule, scope, wants_list, name == scope.verbatim)
     except _BadValue as bad:
         broken = rule.conditions.get(bad.condition)
         return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name, breaks=broken)
@@ -108,26 +113,28 @@ class _BadValue(Exception):
         self.condition = condition
 
 
-def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> tuple[list[Any], bool]:
+def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: bool) -> tuple[list[Any], bool]:
     """Converted values in page order (only the first unless `wants_list`), and whether the rule found anything."""
-    found = _raw_values(rule, scope, wants_list)
+    found = _raw_values(rule, scope, wants_list, verbatim)
     if "count" in rule.process and "split" not in rule.process and rule.pattern is None:
         matches = list(found)  # counted elements may have no text, such as a star drawn by CSS
         return matches, bool(matches)
     values: list[Any] = []
     for raw in found:
-        values += _values_of(rule, raw, scope)
+        values += _values_of(rule, raw, scope, verbatim)
         if values and not wants_list:
             break
     return values, bool(values)
 
 
-def _values_of(rule: FieldRule, raw: Any, scope: FieldScope) -> list[Any]:
+def _values_of(rule: FieldRule, raw: Any, scope: FieldScope, verbatim: bool) -> list[Any]:
     """The values of one match: one, several with `split`, or none if the pattern or type finds nothing in it."""
     kept = _by_pattern(rule.pattern, raw)
     if _is_nothing(kept):
         return []
-    parts = [part.strip() for part in _SEPARATOR.split(str(kept))] if "split" in rule.process else [kept]
+    parts = [part.strip(LAYOUT if verbatim else None) for part in _SEPARATOR.split(str(kept))] if "split" in rule.process else [kept]
+    if verbatim and rule.type == "text":
+        return [part if isinstance(part, str) else _typed(part, rule, scope) for part in parts if not _is_nothing(part)]
     values = (_typed(part, rule, scope) for part in parts if not _is_nothing(part))
     return [value for value in values if not _is_nothing(value)]
 
@@ -139,7 +146,7 @@ def _typed(value: Any, rule: FieldRule, scope: FieldScope) -> Any:
         raise _BadValue(str(error), value, "type") from error
 
 
-def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterable[Any]:
+def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: bool = False) -> Iterable[Any]:
     """Texts, JSON values or (for type html) markup, unconverted, in page order."""
     if rule.const is not None:
         return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
@@ -152,7 +159,7 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool) -> Iterabl
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
         return (markup_of(match, hidden=rule.hidden, asked_for=True) for match in matches)
-    return (text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden) for match in matches)
+    return (text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim) for match in matches)
 
 
 def _by_pattern(pattern: str | None, raw: Any) -> Any:

@@ -116,7 +116,7 @@ class _Mapper:
         """The page's own readings, with the card's where the page's rule found nothing."""
         if self.source.takes_own_fields:
             return {name: FieldReading(value, _OWN, matched=True, field=name) for name, value in part.own.items()}
-        own = read_fields(self.source.fields, FieldScope(part.node, self.content, language))
+        own = read_fields(self.source.fields, FieldScope(part.node, self.content, language, self.source.workspace))
         readings = {}
         for name, rule in self.source.declared_fields().items():
             carried, read = self.card.get(name), own.get(name)

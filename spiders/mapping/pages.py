@@ -207,5 +207,5 @@ def read_cards(content: Content, policy: UrlPolicy, source: SiteSource, language
     rules = source.listing.fields if source.listing else {}
     spoken = language_of(content, language)
     for node, url in policy.cards(content):
-        readings: dict[str, FieldReading] = read_fields(rules, FieldScope(node, content, spoken))
+        readings: dict[str, FieldReading] = read_fields(rules, FieldScope(node, content, spoken, source.workspace))
         yield url, readings

@@ -31,6 +31,9 @@ _UNREAD = frozenset({"script", "style", "template"})
 # Scrapy's idiom for "all text inside". Taken node by node, the first match would be a fragment of the text.
 _WHOLE_TEXT_XPATH = re.compile(r"//text\(\)\s*$")
 _SPACES = re.compile(r"\s+")
+LAYOUT = " \t\n\f\r"
+"""The white space by which markup is laid out (HTML, ASCII whitespace)."""
+_LAYOUTS = re.compile(f"[{LAYOUT}]+")
 # Elements whose content is raw text to a parser, although serialised markup is escaped.
 _RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE)
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
@@ -99,23 +102,24 @@ def _compiled(expression: str) -> ParsedResult:
     return jmespath.compile(expression)
 
 
-def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden: bool = False) -> Any:
+def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden: bool = False, verbatim: bool = False) -> Any:
     """The text of a match, or of its attribute `attr`, with white space normalised; None if the attribute is missing.
 
     With `lines`, line breaks and block elements become line ends; with `hidden`, what no visitor sees is read too. JSON values are returned unchanged.
+    With `verbatim`, attributes are, too, and of a text only the layout of the markup is normalised: no-break and other wide spaces stay.
     """
     if not isinstance(found, parsel.Selector):
         return found
     if attr is not None:
         attributes = found.attrib if hasattr(found.root, "attrib") else {}
         value = attributes.get(attr)
-        return None if value is None else normal_space(value)
+        return value if value is None or verbatim else normal_space(value)
     if not hasattr(found.root, "iter"):
-        return normal_space(str(found.get()))
+        return _spaced(str(found.get()), verbatim)
     element = as_read(found.root, hidden=hidden)
     if element is None:
         return ""
-    return element_lines(element) if lines else element_text(element)
+    return element_lines(element, verbatim=verbatim) if lines else element_text(element, verbatim=verbatim)
 
 
 def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False) -> str:
@@ -142,22 +146,23 @@ def as_read(element: Any, *, hidden: bool = False) -> Any:
     return shown_copy(element, hidden=hidden, styled=dict.fromkeys(struck_by_sheet(element.getroottree().getroot()), STRUCK_STYLE))
 
 
-def element_text(element: Any) -> str:
+def element_text(element: Any, *, verbatim: bool = False) -> str:
     """All text inside an element, as `rewritten` writes it: inline elements join, block elements and line breaks separate, scripts and styles are left out.
 
-    An image gives its text only where there is no other.
+    An image gives its text only where there is no other. `verbatim` is as in `text_of`.
     """
     element = rewritten(element, images=False, asked_for=True)
     if not len(element) and element.tag not in _UNREAD:
-        return normal_space(element.text or "")
-    return normal_space("".join(_pieces(element, " ")))
+        return _spaced(element.text or "", verbatim)
+    return _spaced("".join(_pieces(element, " ")), verbatim)
 
 
-def element_lines(element: Any) -> str:
+def element_lines(element: Any, *, verbatim: bool = False) -> str:
     """The text of `element_text` with one line per block."""
     element = rewritten(element, images=False, asked_for=True)
-    blocks = "".join(piece if piece == "\0" else _SPACES.sub(" ", piece) for piece in _pieces(element, "\0"))
-    return "\n".join(line for block in blocks.split("\0") if (line := normal_space(block)))
+    runs = _LAYOUTS if verbatim else _SPACES
+    blocks = "".join(piece if piece == "\0" else runs.sub(" ", piece) for piece in _pieces(element, "\0"))
+    return "\n".join(line for block in blocks.split("\0") if (line := _spaced(block, verbatim)))
 
 
 def _pieces(element: Any, parting: str) -> Iterator[str]:
@@ -178,3 +183,7 @@ def _pieces(element: Any, parting: str) -> Iterator[str]:
 def normal_space(text: str) -> str:
     """The text with every run of white space, no-break spaces included, as one space, and none at the ends."""
     return " ".join(text.split())
+
+
+def _spaced(text: str, verbatim: bool) -> str:
+    return _LAYOUTS.sub(" ", text).strip(LAYOUT) if verbatim else normal_space(text)

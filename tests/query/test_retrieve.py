@@ -92,9 +92,46 @@ def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
     retriever = _retriever(opened, workspace="workspace")
     for where in (None, {"workspace": "research"}, {"$or": [{"workspace": "research"}, {"rank": {"$gte": 0}}]}, {"$not": {"workspace": "people"}}):
         assert set(_found(retriever, "model card ethics AI", k=9, workspace="people", where=where)) <= {"travel", "boats", "prix", "station"}
-    assert _found(retriever, "anything", k=9, workspace="nowhere") == []
+    for spelling in (
+        "nowhere",
+        "People",
+        "people ",
+        " people",
+        "people\u200b",
+        "ｐｅｏｐｌｅ",
+        "pe\u0301ople",
+        "['people']",
+        "%",
+        "*",
+        "people,research",
+        "0",
+        "None",
+    ):
+        assert _found(retriever, "anything", k=9, workspace=spelling) == []
+    for blank in ("", " ", "\u2003"):
+        with pytest.raises(UsageError, match="the workspace is blank"):
+            _found(retriever, "anything", workspace=blank)
     with pytest.raises(UsageError, match="no workspaces are declared"):
         _found(_retriever(opened), "anything", workspace="people")
+
+
+def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> None:
+    base, texts = Base(tmp_path), {"ours": "A shared kayak.", "mine": "A kayak of one team."}
+    rows = [
+        ChunkRow(name, "pages", f"http://wiki/{name}", name, "document", 0, 0, len(text), text, text, {"team": teams}, "2026-01-01T00:00:00+00:00")
+        for (name, text), teams in zip(texts.items(), (["people", "research"], "people"), strict=True)
+    ]
+    base.embed(rows)
+    build_version(base.job())
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
+    with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
+        retriever = _retriever(version, workspace="team")
+        foreign = ({"team": "research"}, {"team": {"$contains": "res"}}, {"team": {"$in": ["research"]}}, {"team.0": "research"}, {"$not": {"team": "people"}})
+        for where in foreign:
+            assert _found(retriever, "kayak", k=9, workspace="people", where=where) == []
+        for where in ({"team": "people"}, {"team": {"$ne": "research"}}, {"$not": {"team": "research"}}):
+            assert set(_found(retriever, "kayak", k=9, workspace="people", where=where)) == {"ours", "mine"}
+        assert _found(retriever, "kayak", k=9, where={"team": "research"}) == ["ours"]
 
 
 def test_a_filter_holds_on_both_sides(opened: OpenVersion) -> None:

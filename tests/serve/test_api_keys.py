@@ -114,7 +114,13 @@ def test_keys_are_read_from_one_text() -> None:
     assert "a1" not in repr(vars(keys)) + repr(first)
 
 
-@pytest.mark.parametrize("text", ["a,,b", ":people", "a:", "a,a:people", "clé", "a b"])
+def test_the_workspace_of_a_key_is_taken_as_it_is_written() -> None:
+    names = ["Alpha", "al\u200dpha", "alpha\u00a0", "alpha\u200b", "e\u0301", "é", "a:b", "ａ"]
+    keys = ApiKeys.of(",".join(f"key{number}: {name} " for number, name in enumerate(names)))
+    assert [caller.workspace for number in range(len(names)) if (caller := keys.caller(f"Bearer key{number}"))] == names
+
+
+@pytest.mark.parametrize("text", ["a,,b", ":people", "a:\u2003", "a:", "a,a:people", "clé", "a b"])
 def test_keys_that_cannot_be_meant_are_refused_without_being_shown(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         ApiKeys.of(text)

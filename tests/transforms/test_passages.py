@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from almanac.core.passage_parts import lay_out, parts_of
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Draft, Item
 from almanac.transforms.passages import BUDGET, label_of
 from almanac.transforms.prepare import prepare_items
@@ -20,7 +21,8 @@ def _passage(fields: dict[str, Any], rules: dict[str, Any] | None = None, *, lan
     whole = {"name": "s", "kind": "files", "glob": "x.jsonl", "yields": "records", "fields": declared, "text": "{name}", **source}
     declaration = Declaration.model_validate({"name": "kb", "sources": [whole]})
     draft = Draft("s", "record", "7", "http://x/7", "The junk", fields, None, "plain", "raw", "2026-01-01T00:00:00+00:00")
-    (item,) = prepare_items([draft], declaration.sources[0], "standard", language=language, workspace=workspace)
+    workspace_field = None if workspace is None else Workspace(field=workspace)
+    (item,) = prepare_items([draft], declaration.sources[0], "standard", language=language, workspace=workspace_field)
     assert isinstance(item, Item)
     return item.passage or ""
 
