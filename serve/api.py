@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from almanac.query.published import PublishedIndex
 from almanac.query.several import SeveralIndexes
-from almanac.schemas.errors import AlmanacError, UsageError
+from almanac.schemas.errors import AlmanacError
 from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import Caller
@@ -35,6 +35,7 @@ from almanac.serve.messages import (
 from almanac.serve.metrics import Metrics
 from almanac.serve.problems import ProblemDetails, problem_of
 from almanac.serve.settings import Settings
+from almanac.serve.visibility import View
 from almanac.serve.workers import Workers
 
 _T = TypeVar("_T")
@@ -156,11 +157,7 @@ class Api:
 
         def listed() -> KnowledgeBases:
             items = [_described(self._catalog.index(kb), version) for kb, version in self._visible(caller).items()]
-            try:
-                default = self._index(caller, None).declaration.name
-            except (UsageError, ProblemDetails):
-                default = None
-            return KnowledgeBases(items=items, default=default, max_input_chars=self._settings.max_input_chars)
+            return KnowledgeBases(items=items, default=self._view(caller).default(), max_input_chars=self._settings.max_input_chars)
 
         return await self._do(None, listed)
 
@@ -197,37 +194,18 @@ class Api:
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
     def _asked(self, caller: Caller, kb: str | list[str] | None) -> PublishedIndex | SeveralIndexes:
-        """What a request is put to: the index of a knowledge base, or those of several. Errors as `_index`."""
-        if isinstance(kb, list) and len(kb) > 1:
-            return SeveralIndexes([self._index(caller, one) for one in kb])
-        return self._index(caller, kb[0] if isinstance(kb, list) else kb)
+        """What a request is put to: the index of a knowledge base, or those of several. Errors as `View.index`."""
+        return self._view(caller).asked(kb if isinstance(kb, list) else [kb] if kb else [])
 
     def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
-        """The index of a knowledge base for a caller.
+        return self._view(caller).index(kb)
 
-        The key of a workspace gives access only to knowledge bases that declare workspaces; errors do not reveal any others. Raises ProblemDetails 404 or 422
-        for such a caller, and else the errors of `Catalog.index`.
-        """
-        if caller.workspace is None:
-            return self._catalog.index(kb)
-        visible = list(self._visible(caller))
-        wanted = kb or (visible[0] if len(visible) == 1 else self._catalog.default_name)
-        found = self._catalog.find(wanted) if wanted else None
-        if found is None or found.name not in visible:
-            finding = "there is no such knowledge base for this key" if kb else "the request names no knowledge base"
-            raise ProblemDetails(
-                404 if kb else 422, finding, kind="not-found" if kb else "usage-error", where="kb", hint=f"there are: {', '.join(visible) or 'none'}"
-            )
-        return self._catalog.index(found.name)
+    def _view(self, caller: Caller) -> View:
+        return View(self._catalog, caller.workspace)
 
     def _visible(self, caller: Caller) -> dict[str, str]:
         """Live versions of the knowledge bases that a caller may ask, by name."""
-        found = {}
-        for kb in self._catalog.names():
-            index = self._catalog.index(kb)
-            if caller.workspace is None or index.declaration.retrieve.workspace is not None:
-                found[kb] = index.live or ""
-        return found
+        return {index.declaration.name: index.live or "" for index in self._view(caller).indexes()}
 
     def _live_versions(self) -> dict[str, str]:
         return self._visible(Caller("metrics"))

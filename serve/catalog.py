@@ -13,7 +13,6 @@ from almanac.core.settings import DataDir, Project, environment, index_name
 from almanac.core.store.session import fetch
 from almanac.query.naming import SHOWN, choices, choose_default, find_named
 from almanac.query.published import Embedders, PublishedIndex, live_version, readable_version
-from almanac.query.several import SeveralIndexes
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
@@ -148,12 +147,6 @@ class Catalog:
             if declared.index is None:
                 declared.index = PublishedIndex(found, self.data, embedders=self._embedders)
             return declared.index
-
-    def asked(self, kbs: Sequence[str]) -> PublishedIndex | SeveralIndexes:
-        """What a request is put to: the index of the one knowledge base that it names, those of several, or the default one. Errors as `index`."""
-        if len(kbs) > 1:
-            return SeveralIndexes([self.index(kb) for kb in kbs])
-        return self.index(kbs[0] if kbs else None)
 
     def keep_up(self) -> list[str]:
         """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.

@@ -10,7 +10,7 @@ from mcp_types import Resource, ResourceTemplate
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NotFound, UsageError
-from almanac.serve.catalog import Catalog
+from almanac.serve.visibility import View
 
 PAGE = 100  # documents, or passages of a document, in one response
 JSON = "application/json"
@@ -46,13 +46,12 @@ def sources_resource(declaration: Declaration) -> Resource:
     )  # fmt: skip
 
 
-def read_resource(catalog: Catalog, uri: str, workspace: str | None = None) -> dict[str, Any]:
+def read_resource(view: View, uri: str) -> dict[str, Any]:
     """Reads a resource from the live version of a knowledge base.
 
     Args:
-        catalog: The knowledge bases.
+        view: The knowledge bases, as the caller sees them.
         uri: URI of the resource, matching one of `TEMPLATES`.
-        workspace: Workspace whose chunks are visible. Default: all.
 
     Returns:
         The resource as a JSON object, with `kb` and `version`.
@@ -60,15 +59,15 @@ def read_resource(catalog: Catalog, uri: str, workspace: str | None = None) -> d
     Raises:
         NotFound: The URI, the knowledge base, the document or the passage does not exist.
         UsageError: The offset is not a whole number of at most nine digits, or errors as `Retriever.visible`.
-        AlmanacError: The errors of `Catalog.index` and `PublishedIndex.reading`.
+        AlmanacError: The errors of `View.index` and `PublishedIndex.reading`.
     """
     for template, read in ((_SOURCES, _sources), (_DOCUMENT, _document), (_PASSAGE, _passage)):
         found = template.match(uri)
         if found is not None:
             named = {name: str(value) for name, value in found.items()}
-            with catalog.index(named["kb"]).reading() as retriever:
+            with view.index(named["kb"]).reading() as retriever:
                 about = {"kb": named["kb"], "version": retriever.opened.manifest.version}
-                return about | read(retriever, named, workspace)
+                return about | read(retriever, named, view.workspace)
     raise NotFound(f"no resource has the address {uri[:200]!r}", hint=f"addresses look like {', '.join(str(one.uri_template) for one in TEMPLATES)}")
 
 

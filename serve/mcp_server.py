@@ -33,9 +33,7 @@ from mcp_types import (
 )
 from starlette.types import ASGIApp
 
-from almanac.query.published import PublishedIndex
-from almanac.schemas.errors import AlmanacError, UsageError
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.errors import AlmanacError
 from almanac.serve.bodies import BodyLimits
 from almanac.serve.catalog import Catalog
 from almanac.serve.guard import Guard
@@ -60,6 +58,7 @@ from almanac.serve.mcp_tools import (
 )
 from almanac.serve.problems import ProblemDetails, problem_of
 from almanac.serve.settings import Settings
+from almanac.serve.visibility import View
 from almanac.serve.workers import Workers
 
 _LOOK_EVERY_S = 5.0  # seconds between two checks for changes, to notify subscribed clients
@@ -78,7 +77,7 @@ class KnowledgeServer(Server[Workers]):
         catalog: The knowledge bases.
         settings: Limits of requests.
         version: Version of the server, as reported to clients.
-        workspace: Workspace of all requests. Default: over HTTP that of the caller's key, else none.
+        workspace: Workspace that all requests are held to. Default: over HTTP that of the caller's key, else none.
         is_ahead: Whether to load models and open versions before the first question, which takes some hundred MB even if none is ever asked.
     """
 
@@ -107,73 +106,59 @@ class KnowledgeServer(Server[Workers]):
             self._loop.call_soon_threadsafe(self._listeners.close)
 
     async def _list_tools(self, context: _Context, _: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=await _worked(context, self._tools))
+        return ListToolsResult(tools=await _worked(context, partial(self._tools, self._view_of(context))))
 
     async def _call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
-        call = partial(self._call, params.name, params.arguments, self._workspace_of(context))
+        call = partial(self._call, params.name, params.arguments, self._view_of(context))
         try:
             return await _in_thread(context.lifespan_context, call)
         except ProblemDetails as problem:
             return as_failure(problem)
 
     async def _list_resources(self, context: _Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
-        return ListResourcesResult(resources=await _worked(context, lambda: [sources_resource(one.declaration) for one in self._indexes()]))
+        view = self._view_of(context)
+        return ListResourcesResult(resources=await _worked(context, lambda: [sources_resource(one.declaration) for one in view.indexes()]))
 
     async def _list_templates(self, _: _Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
     async def _read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        found = await _worked(context, partial(read_resource, self._catalog, params.uri, self._workspace_of(context)))
+        found = await _worked(context, partial(read_resource, self._view_of(context), params.uri))
         return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(found, ensure_ascii=False))])
 
-    def _workspace_of(self, context: _Context) -> str | None:
-        if context.request is None:  # stdio: there is no key
-            return self._workspace
-        caller: Caller = context.request.scope["state"]["caller"]
-        return caller.workspace if self._workspace is None else self._workspace
+    def _view_of(self, context: _Context) -> View:
+        workspace = self._workspace
+        if context.request is not None and workspace is None:  # over stdio there is no key
+            caller: Caller = context.request.scope["state"]["caller"]
+            workspace = caller.workspace
+        return View(self._catalog, workspace)
 
-    def _indexes(self) -> list[PublishedIndex]:
-        """Indexes of the published knowledge bases. One that cannot be opened is left out, with a warning in the log."""
-        found = []
-        for name in self._catalog.names():
-            try:
-                found.append(self._catalog.index(name))
-            except AlmanacError as error:
-                _log.warning("kb_left_out", kb=name, error=str(error))
-        return found
-
-    def _tools(self) -> list[Tool]:
-        indexes, longest = self._indexes(), self._settings.max_input_chars
+    def _tools(self, view: View) -> list[Tool]:
+        indexes, longest = view.indexes(), self._settings.max_input_chars
         if not indexes:
             return []
-        searches = [search_tool(index.declaration, _live(index), max_chars=longest) for index in indexes]
-        declarations, default = {index.declaration.name: index.declaration for index in indexes}, self._default()
+        searches = [search_tool(index.declaration, view.held(index), max_chars=longest) for index in indexes]
+        declarations, default = {index.declaration.name: index.declaration for index in indexes}, view.default()
         if len(indexes) > 1:
             searches.append(search_several_tool(declarations, default, max_chars=longest))
         return [*searches, ask_tool(declarations, default, max_chars=longest)]
 
-    def _default(self) -> str | None:
-        try:
-            return self._catalog.default()
-        except UsageError:
-            return None
-
-    def _call(self, name: str, arguments: dict[str, Any] | None, workspace: str | None) -> CallToolResult:
-        longest = self._settings.max_input_chars
+    def _call(self, name: str, arguments: dict[str, Any] | None, view: View) -> CallToolResult:
+        longest, workspace = self._settings.max_input_chars, view.workspace
         if name == "ask":
             asked = read_arguments(AskArguments, arguments)
             require_length("question", asked.question, longest)
             require_length("history", "".join(one.content for one in asked.history), longest)
             history = [one.model_dump() for one in asked.history]
-            return as_result(self._catalog.asked(asked.kb).ask(asked.question, mode=asked.mode, history=history, workspace=workspace))
-        searches = {search_name(kb): kb for kb in self._catalog.names()}
+            return as_result(view.asked(asked.kb).ask(asked.question, mode=asked.mode, history=history, workspace=workspace))
+        searches = {search_name(index.declaration.name): index for index in view.indexes()}
         if name == SEARCH_SEVERAL and len(searches) > 1:
             several = read_arguments(SearchSeveralArguments, arguments)
             require_length("query", several.query, longest)
-            return as_result(search_results(self._catalog.asked(several.kb).search(several.query, k=several.max_results, workspace=workspace)))
+            return as_result(search_results(view.asked(several.kb).search(several.query, k=several.max_results, workspace=workspace)))
         if name not in searches:
             raise MCPError(INVALID_PARAMS, f"no tool {name[:80]!r}\n→ there are: {', '.join([*searches, 'ask'])}")
-        index = self._catalog.index(searches[name])
+        index = searches[name]
         wanted = read_arguments(SearchArguments, arguments, max_results=usual_results(index.declaration))
         require_length("query", wanted.query, longest)
         return as_result(search_results(index.search(wanted.query, k=wanted.max_results, workspace=workspace)))
@@ -196,7 +181,7 @@ class KnowledgeServer(Server[Workers]):
             with suppress(ProblemDetails):  # already logged; the next check may succeed
                 if self._is_ahead:
                     await _in_thread(workers, self._catalog.keep_up)
-                now = await _in_thread(workers, self._tools)
+                now = await _in_thread(workers, partial(self._tools, View(self._catalog, self._workspace)))
                 if before is not None and now != before:
                     await self._bus.publish(ToolsListChanged())
                     await self._bus.publish(ResourcesListChanged())
@@ -247,13 +232,3 @@ async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
     except Exception as error:
         _log.error("request_failed", exc_info=error)
         raise ProblemDetails(500, "the request failed by a defect of this server", hint="its log says more; please report it") from error
-
-
-def _live(index: PublishedIndex) -> Manifest | None:
-    """Manifest of the live version; None, with a warning in the log, where it cannot be read. A search raises the error."""
-    try:
-        with index.reading() as retriever:
-            return retriever.opened.manifest
-    except AlmanacError as error:
-        _log.warning("kb_unreadable", kb=index.declaration.name, error=str(error))
-        return None

@@ -10,11 +10,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from almanac.query.answering.language import language_name
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
-from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import Answer, Confidence, SearchResult
 from almanac.serve.mcp_resources import passage_uri
 from almanac.serve.messages import Message
 from almanac.serve.problems import ProblemDetails
+from almanac.serve.visibility import Held
 
 SEARCH_SEVERAL = "search"
 MAX_RESULTS = 50  # more would fill an agent's context
@@ -96,8 +96,8 @@ def search_name(kb: str) -> str:
     return f"search_{kb}_knowledge"
 
 
-def search_tool(declaration: Declaration, live: Manifest | None, *, max_chars: int) -> Tool:
-    """Search tool of one knowledge base. `live` is the manifest of its live version, None where it cannot be read; `max_chars` limits the query."""
+def search_tool(declaration: Declaration, live: Held | None, *, max_chars: int) -> Tool:
+    """Search tool of one knowledge base. `live` is what its live version holds for the caller, None where it cannot be read; `max_chars` limits the query."""
     schema = SearchArguments.model_json_schema()
     schema["properties"]["query"]["maxLength"] = max_chars
     schema["properties"]["max_results"]["default"] = usual_results(declaration)
@@ -229,13 +229,13 @@ def _language(declaration: Declaration) -> str:
     return "several languages" if declaration.language == "auto" else language_name(declaration.language)
 
 
-def _search_prompt(declaration: Declaration, live: Manifest | None) -> str:
-    sources = ", ".join(source.name for source in declaration.sources)
+def _search_prompt(declaration: Declaration, live: Held | None) -> str:
+    sources = ", ".join(live.sources if live else ()) or "none"
     return _SEARCH_PROMPT.format(title=_title(declaration), holds=_holds(live), sources=sources, language=_language(declaration), k=usual_results(declaration))
 
 
-def _holds(live: Manifest | None) -> str:
-    kinds = [(live.counts.documents, "documents"), (live.counts.records, "records")] if live else []
+def _holds(live: Held | None) -> str:
+    kinds = [(live.documents, "documents"), (live.records, "records")] if live else []
     return " and ".join(f"{number:,} {kind}" for number, kind in kinds if number) or "documents"
 
 

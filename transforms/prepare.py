@@ -30,7 +30,7 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, lang
             continue
         item = _prepare(draft, source, clean)
         if item.kind == "record":
-            item = replace(item, passage=_passage(item, source, draft.language or language, workspace and workspace.field))
+            item = replace(item, passage=_passage(item, source, draft.language or language, workspace.field if workspace else None))
         if item.text.strip():
             yield item
         else:

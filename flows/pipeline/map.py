@@ -54,7 +54,8 @@ class _ItemMapper:
         self._right: dict[tuple[str, str], str] = {}
         self._redirects: list[tuple[str, str, str]] = []
         self._staged: dict[Path, Path] = {}
-        self._workspace = run.declaration.retrieve.workspace and run.declaration.retrieve.workspace.field
+        workspace = run.declaration.retrieve.workspace
+        self._workspace = None if workspace is None else workspace.field
         self._deduplication = Deduplication(lambda item: self._right.get((item.source, item.url)), self._workspace)
         self._sources: list[MappedSource] = []
         self._rejects: list[Reject] = []

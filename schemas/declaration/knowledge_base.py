@@ -80,7 +80,7 @@ class Declaration(DeclaredModel):
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
         refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names()])
         for source in self.sources:
-            source.keep_apart(self.retrieve.workspace and self.retrieve.workspace.field)
+            source.keep_apart(self.retrieve.workspace.field if self.retrieve.workspace else None)
         return self
 
     def _repeated_names(self) -> Iterator[Finding]:

@@ -39,8 +39,8 @@ class Bases:
     def __init__(self, folder: Path, mistral: LoopbackMistral) -> None:
         self.folder, self.mistral, self.data = folder, mistral, folder / "data"
         self.write(NOTES)
-        self.notes = self._declare("notes", retrieve={"k": 3, "floor": 0.15, "workspace": "team"}, gate={"max_lost": None})
-        self.guide = self._declare("guide", retrieve={"floor": 0.15, "confident": 0.4}, generate={"provider": "mistral", "server_url": mistral.url})
+        self.notes = self.declare("notes", retrieve={"k": 3, "floor": 0.15, "workspace": "team"}, gate={"max_lost": None})
+        self.guide = self.declare("guide", retrieve={"floor": 0.15, "confident": 0.4}, generate={"provider": "mistral", "server_url": mistral.url})
 
     def write(self, notes: list[tuple[str, str, str]]) -> None:
         lines = [
@@ -56,7 +56,7 @@ class Bases:
         assert report["outcome"] == "published", report
         return str(report["version"])
 
-    def _declare(self, name: str, **parts: Any) -> str:
+    def declare(self, name: str, **parts: Any) -> str:
         fields = {field: {"json": field, "required": True} for field in ("title", "team", "text", "url")}
         source = {"name": "records", "kind": "files", "glob": "notes.jsonl", "yields": "records", "title": "{title}", "fields": fields, "text": "{text}"}
         embed = {"provider": "mistral", "model": "mistral-embed", "server_url": self.mistral.url, "same_as": "https://api.mistral.ai"}

@@ -138,7 +138,7 @@ def test_an_agent_is_told_how_often_a_result_answers_and_never_its_rank_score() 
 
 
 @contextmanager
-def _listening(server: KnowledgeServer, **set_to: Any) -> Iterator[str]:
+def listening(server: KnowledgeServer, **set_to: Any) -> Iterator[str]:
     """The address of a server over streamable HTTP."""
     running = uvicorn.Server(uvicorn.Config(http_app(server, Settings(**set_to)), port=0, log_config=None))
     thread = threading.Thread(target=running.run)
@@ -152,7 +152,7 @@ def _listening(server: KnowledgeServer, **set_to: Any) -> Iterator[str]:
 
 @pytest.fixture
 def address(server: KnowledgeServer) -> Iterator[str]:
-    with _listening(server) as address:
+    with listening(server) as address:
         yield address
 
 
@@ -363,7 +363,7 @@ async def test_an_address_that_leads_nowhere_is_refused(server: KnowledgeServer,
 
 
 async def test_over_http_a_key_is_needed_and_holds_its_owner_to_a_workspace(server: KnowledgeServer) -> None:
-    with _listening(server, api_keys="key-of-all,key-of-a:a") as address:
+    with listening(server, api_keys="key-of-all,key-of-a:a") as address:
         async with httpx.AsyncClient() as client:
             assert (await client.post(address, json={})).status_code == 401
         seen = {}
