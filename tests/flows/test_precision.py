@@ -1,5 +1,6 @@
 """The precision of a knowledge base: that of its first build, on whichever machine a run, a check or a reader comes to it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ DECLARED = "name: shop\nsources: [{name: pages, kind: files, glob: pages/*.md}]\
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> DataDir:
+def data(tmp_path: Path) -> Iterator[DataDir]:
     """`shop`, which another machine has built in bfloat16; this one has none."""
     (tmp_path / "cpuinfo").write_text("model name\t: Old Xeon\nflags\t\t: fpu avx2\n")
     with pytest.MonkeyPatch.context() as patch:
