@@ -7,19 +7,26 @@ removed, so that no reader sees half of it. `watched` reports each moment at whi
 import ctypes
 import errno
 import os
+import re
+import secrets
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
+
+from almanac.core.machine import machine_id
 
 Moment = Literal["before", "middle", "after"]
 Watcher = Callable[[Moment, str, Path], None]
 
 _watcher: Watcher | None = None
 REMOVED = ".*.removed"  # glob of folders whose removal was interrupted
-TEMPORARY = ".*.tmp"  # glob of files that are being written: .NAME.PID.tmp
+TEMPORARY = ".*.tmp"  # glob of files that are being written: .NAME.PID-MACHINE-NUMBER.tmp
+_WRITTEN_BY = re.compile(r"\.(?P<pid>\d+)(?:-(?P<machine>[0-9a-f]+)-[0-9a-f]+)?\.tmp$")
+_FOREIGN_S = 86_400.0
 _EXCHANGE = 2  # renameat2's RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
 
@@ -52,7 +59,7 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
         synced: Whether to sync file and folder; without it, a power failure may undo the write.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(path)
     _reached("before", "write", path)
     try:
         with temporary.open("wb") as file:
@@ -70,6 +77,11 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
     if synced:
         sync_folder(path.parent)
     _reached("after", "write", path)
+
+
+def temporary_beside(path: Path) -> Path:
+    """Returns a hidden name beside a file that no other process has, also of other machines and containers that share the folder; `sweep` knows it."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{machine_id()}-{secrets.token_hex(4)}.tmp")
 
 
 def append(file: IO[bytes], line: bytes) -> None:
@@ -150,15 +162,27 @@ def is_removed(path: Path) -> bool:
 
 
 def sweep(temporaries: Iterable[Path]) -> int:
-    """Removes temporary files whose writing process has died; returns the bytes freed. Call it with `folder.glob(TEMPORARY)`."""
+    """Removes temporary files whose writing process has died; returns the bytes freed. Call it with `folder.glob(TEMPORARY)`.
+
+    Of a process of another machine or container that cannot be known: its files go a day after their last change.
+    """
     freed = 0
     for path in temporaries:
-        pid = path.suffixes[-2][1:] if len(path.suffixes) > 1 else ""
-        if pid.isdecimal() and not _lives(int(pid)):
-            with suppress(FileNotFoundError):  # renamed to its final name meanwhile
-                freed += path.stat().st_size
+        with suppress(FileNotFoundError):  # renamed to its final name meanwhile
+            found = path.stat()
+            if _is_left(path, found.st_mtime):
+                freed += found.st_size
                 remove(path)
     return freed
+
+
+def _is_left(path: Path, changed_at: float) -> bool:
+    written_by = _WRITTEN_BY.search(path.name)
+    if written_by is None:
+        return False
+    if written_by["machine"] == machine_id():
+        return not _lives(int(written_by["pid"]))
+    return time.time() - changed_at > _FOREIGN_S
 
 
 def _lives(pid: int) -> bool:

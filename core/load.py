@@ -141,7 +141,7 @@ def _finding(detail: ErrorDetails, declared: Any) -> str:
         return f"{at}: is required"
     message = detail["msg"].removeprefix("Value error, ")
     is_secret = kind == "secret" or not _SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
-    shown = "" if isinstance(found, dict | list) or kind == "not_supported_yet" or is_secret else f"; found {found!r}"
+    shown = "" if isinstance(found, dict | list) or is_secret else f"; found {found!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
 
 

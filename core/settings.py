@@ -190,7 +190,7 @@ class DataDir:
             self.root.mkdir(parents=True, exist_ok=True)
             probe = self.root / f".writable-{os.getpid()}"
             probe.touch()
-            probe.unlink()
+            probe.unlink(missing_ok=True)  # a container that shares the folder may have the same process id
         except OSError as error:
             raise StorageError(
                 f"the data directory cannot be written: {error.strerror}",

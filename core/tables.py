@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from almanac.core.digests import RowNumbers
-from almanac.core.durable import move, write_file
+from almanac.core.durable import move, temporary_beside, write_file
 from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import ChunkRow, Item
@@ -58,7 +58,7 @@ class TableWriter:
     def __init__(self, path: Path, schema: pa.Schema, *, statistics: bool = True) -> None:
         """`statistics`: whether the footer, which is read as a whole, has the least and the greatest value of each row group."""
         self._path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        self._temporary = temporary_beside(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", write_page_checksum=True, write_statistics=statistics)
         self.rows = 0

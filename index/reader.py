@@ -22,13 +22,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from almanac.core.coded import Coded
+from almanac.core.pins import Pin
 from almanac.core.stamps import untouched, write_stamps
 from almanac.core.tables import CHUNKS
 from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.segments.deleted import DELETED, deleted_rows, deleted_terms_file
-from almanac.index.segments.pins import Pin
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.vectors.exact import exact_cosines, nearest

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.clock import utc_now
 from almanac.core.lifetime import process_start
+from almanac.core.machine import machine_id
 from almanac.core.store.objects import Objects, require_conditional_writes
 from almanac.schemas.errors import AlmanacError, RunLocked, StorageError
 
@@ -51,6 +52,7 @@ class _Lock(BaseModel):
     token: int
     holder: str
     host: str
+    machine: str
     pid: int
     process_start: str | None
     since: str
@@ -168,7 +170,8 @@ def writing(objects: Objects, kb: str, holder: str) -> Iterator[Writer]:
 def _take(objects: Objects, kb: str, holder: str) -> Writer:
     key = _key(kb, "LOCK")
     pid, nonce = os.getpid(), secrets.token_hex(8)
-    mine = _Lock(token=1, holder=holder, host=socket.gethostname(), pid=pid, process_start=process_start(pid), since=utc_now(), nonce=nonce)
+    where: dict[str, Any] = {"host": socket.gethostname(), "machine": machine_id(), "pid": pid, "process_start": process_start(pid)}
+    mine = _Lock(token=1, holder=holder, since=utc_now(), nonce=nonce, **where)
     found = objects.read(key)
     etag = None
     if found is not None:
@@ -220,5 +223,5 @@ def _locked(objects: Objects, kb: str, lock: _Lock | None, age_s: float) -> RunL
 
 
 def _is_dead(lock: _Lock) -> bool:
-    """Whether the holder is a process of this machine that has ended; of another machine that cannot be known."""
-    return lock.host == socket.gethostname() and process_start(lock.pid) != lock.process_start
+    """Whether the holder is a process of this machine that has ended; of another machine or container that cannot be known."""
+    return lock.machine == machine_id() and process_start(lock.pid) != lock.process_start

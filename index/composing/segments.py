@@ -11,6 +11,7 @@ from pathlib import Path
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import exchange, move, remove
+from almanac.core.pins import remove_unless_pinned
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.builder import build_version
@@ -18,7 +19,6 @@ from almanac.index.build.child_process import Ahead
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact, unused_folder
-from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.store import segment_dir
 from almanac.index.vectors.exact import most_repeats
 from almanac.index.verify.verifier import verify_version

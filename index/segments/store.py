@@ -11,7 +11,7 @@ import structlog
 from pydantic import ValidationError
 
 from almanac.core.durable import move, remove
-from almanac.index.segments.pins import remove_unless_pinned
+from almanac.core.pins import remove_unless_pinned
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import FORMAT, Manifest, Segment
 

@@ -1,6 +1,5 @@
 """Export of a version to one stock Chroma directory, which any `chromadb` opens, whatever segments the version consists of."""
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -10,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 
-from almanac.core.durable import move, remove, sweep
+from almanac.core.durable import move, remove, sweep, temporary_beside
 from almanac.core.tables import CHUNKS, read_batches
 from almanac.core.verified import verified_file
 from almanac.index.build.child_process import Message, run_child, serve_parent
@@ -48,7 +47,7 @@ def export_chroma(index_dir: Path, version: str, out: Path) -> ExportedChroma:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError("that is not an empty directory", where=str(out), hint="--out names one that is new or empty")
     manifest = read_manifest(index_dir, version)
-    folder, beside = version_dir(index_dir, version), out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    folder, beside = version_dir(index_dir, version), temporary_beside(out)
     with as_storage_error(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         sweep(out.parent.glob(f".{out.name}.*.tmp"))  # of exports that were killed

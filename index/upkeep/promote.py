@@ -8,12 +8,12 @@ import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, remove, sweep
+from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.build.segments import is_intact, unused_folder
 from almanac.index.chroma.copy import copy_chroma, copy_lexical, copy_listed
 from almanac.index.composing.segments import put_in_place
-from almanac.index.segments.pins import Pin
 from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.upkeep.url_content import find_in_version

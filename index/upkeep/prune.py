@@ -10,9 +10,9 @@ import pyarrow as pa
 import structlog
 
 from almanac.core.digests import Digests, DigestSet, digests_of
+from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
-from almanac.index.segments.pins import remove_unless_pinned
 from almanac.index.segments.store import remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused

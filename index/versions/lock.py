@@ -21,6 +21,7 @@ from typing import Any
 from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, sweep, write_file
 from almanac.core.lifetime import process_start
+from almanac.core.machine import machine_id
 from almanac.schemas.errors import RunLocked
 
 _LOCK = "LOCK"
@@ -64,6 +65,7 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
         sweep(index_dir.glob(TEMPORARY))  # left by writers that died
         since = utc_now()
         entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": process_start(os.getpid())}
+        entry["machine"] = machine_id()
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
         lease = Lease(index_dir, descriptor, entry)
         try:
@@ -87,7 +89,7 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     told = _read_holder(index_dir)
-    alive = told is not None and (told["host"] != socket.gethostname() or process_start(told["pid"]) == told["process_start"])
+    alive = told is not None and (told.get("machine") != machine_id() or process_start(told["pid"]) == told["process_start"])
     return {key: told[key] if told and alive else None for key in _KEYS}
 
 

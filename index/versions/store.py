@@ -11,9 +11,9 @@ import structlog
 from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
+from almanac.core.pins import Pin, remove_unless_pinned
 from almanac.core.stamps import altered_file
 from almanac.index.chroma.rows import CHROMA
-from almanac.index.segments.pins import Pin, remove_unless_pinned
 from almanac.index.segments.store import discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.publications import publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished

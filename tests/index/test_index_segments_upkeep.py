@@ -22,7 +22,7 @@ from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import deleted_file, deleted_terms_file
-from almanac.index.segments.pins import Pin
+from almanac.core.pins import Pin
 from almanac.index.segments.rows import BY_ID, ROWS
 from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
 from almanac.index.segments.tables import VersionTables

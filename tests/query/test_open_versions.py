@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from almanac.core.settings import DataDir
-from almanac.index.segments.pins import alone_with
+from almanac.core.pins import alone_with
 from almanac.index.versions.store import point_to
 from almanac.query import open_index
 from almanac.query.open_versions import VersionPool

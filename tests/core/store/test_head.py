@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from almanac.core.lifetime import process_start
+from almanac.core.machine import machine_id
 from almanac.core.store.head import holder_of, read_head, writing
 from almanac.core.store.objects import Objects
 from almanac.schemas.errors import RunLocked, StorageError
@@ -56,14 +57,14 @@ def test_a_lock_expires_by_the_clock_of_the_store_and_a_dead_process_of_this_mac
     ended.wait()
     with writing(objects, "kb", "first"):
         pass
-    _alter_lock(objects, released=False, host="elsewhere", pid=1)
-    with pytest.raises(RunLocked, match="on elsewhere") as locked, writing(objects, "kb", "second"):
+    _alter_lock(objects, released=False, host=socket.gethostname(), machine="a container of the same name", pid=1)
+    with pytest.raises(RunLocked, match="being written by first") as locked, writing(objects, "kb", "second"):
         pass
     assert "its lock expires in" in str(locked.value.hint)
-    _alter_lock(objects, released=False, host=socket.gethostname(), pid=os.getpid(), process_start=process_start(os.getpid()))
+    _alter_lock(objects, released=False, machine=machine_id(), pid=os.getpid(), process_start=process_start(os.getpid()))
     with pytest.raises(RunLocked), writing(objects, "kb", "third"):
         pass
-    _alter_lock(objects, released=False, host=socket.gethostname(), pid=ended.pid, process_start="1")
+    _alter_lock(objects, released=False, pid=ended.pid, process_start="1")
     with writing(objects, "kb", "fourth") as fourth:
         assert fourth.token == 2
 
