@@ -78,8 +78,6 @@ def declaration_reference() -> str:
     for title, (model, place) in _SECTIONS.items():
         lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), cleandoc(model.__doc__ or ""), ""]
         lines += ["| key | values | default | meaning |", "|---|---|---|---|", *_rows(model)]
-        if planned := [f"`{key}`" + (f" ({', '.join(values)})" if values else "") for key, values in model.planned.items()]:
-            lines += ["", f"Not supported yet: {', '.join(planned)}."]
         if model is Expectation:
             lines += ["", *_named_expectations()]
     return "\n".join(lines) + "\n"

@@ -1,10 +1,10 @@
-"""Base class of all models of a declaration: strict and frozen, with explicit errors for planned features."""
+"""Base class of all models of a declaration: strict and frozen, with errors that name the keys that there are."""
 
 import math
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -12,13 +12,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class DeclaredModel(BaseModel):
-    """Base of a declaration's models. Unknown keys are errors, as are keys and values listed in `planned`.
-
-    `planned` maps a key to those of its values that are not supported yet; an empty tuple stands for the whole key.
-    """
+    """Base of a declaration's models. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True)  # the input may hold a secret
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     @classmethod
     def declared_keys(cls) -> dict[str, FieldInfo]:
@@ -28,23 +24,14 @@ class DeclaredModel(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _refuse_strange_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Reports planned keys, and unknown ones with those that there are, together with all other errors of the model."""
-        if not isinstance(data, dict):
-            return handler(data)
-        refused = [key for key, values in cls.planned.items() if key in data and _asks_for(data[key], values)]
-        supported = {key: value for key, value in data.items() if key not in refused and cls.planned.get(key) != ()}
-        errors = [_not_yet(key, data[key], cls.planned[key]) for key in refused]
+        """Reports unknown keys with those that there are, together with all other errors of the model."""
         try:
-            model = handler(supported)
+            return handler(data)
         except ValidationError as error:
-            # A required key with a planned value was removed before validation: it is not missing, only unsupported.
-            found = [e for e in error.errors() if not (e["type"] == "missing" and e["loc"][-1:] in [(key,) for key in refused])]
-            if not errors and not any(_is_unknown_key(e) for e in found):
+            found = error.errors()
+            if not any(_is_unknown_key(e) for e in found):
                 raise
-            errors += [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]
-        if errors:
-            raise ValidationError.from_exception_data(cls.__name__, errors)
-        return model
+            raise ValidationError.from_exception_data(cls.__name__, [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]) from None
 
 
 class Finding(NamedTuple):
@@ -68,16 +55,6 @@ def refuse(model: type[BaseModel], findings: Sequence[Finding]) -> None:
 def _error_of(found: Finding) -> InitErrorDetails:
     kind = PydanticCustomError("value_error", "{finding}", {"finding": found.finding, "first": found.first})
     return InitErrorDetails(type=kind, loc=found.keys, input=found.value)
-
-
-def _asks_for(found: Any, planned: tuple[str, ...]) -> bool:
-    """Whether a planned feature is requested; an empty value of a planned key requests nothing."""
-    return found in planned if planned else found not in (None, [], {})
-
-
-def _not_yet(key: str, found: Any, planned: tuple[str, ...]) -> InitErrorDetails:
-    what = f"{key}: {found}" if planned else key
-    return InitErrorDetails(type=PydanticCustomError("not_supported_yet", "'{what}' is not supported yet", {"what": what}), loc=(key,), input=found)
 
 
 def _is_unknown_key(error: Any) -> bool:

@@ -1,6 +1,6 @@
 """The sections `index` and `retention` of a declaration."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -9,8 +9,6 @@ from almanac.schemas.declaration.model import DeclaredModel
 
 class Index(DeclaredModel):
     """Where versions are stored."""
-
-    planned: ClassVar[dict[str, tuple[str, ...]]] = {"backend": ("server",)}
 
     backend: Literal["local"] = Field("local", description="local: Chroma directories in the data directory")
     collection: str | None = Field(

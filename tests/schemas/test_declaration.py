@@ -36,7 +36,7 @@ def test_the_examples_are_valid(kb: str) -> None:
     [
         (f"name: Big\nsources: [{_SITE}}}]\n", 1, "name: String should match pattern"),
         (f"name: kb\nsources:\n  - {_SITE}, yeilds: records}}\n", 3, "sources[0].yeilds: unknown key"),
-        (f"name: kb\nsources: [{_SITE}}}]\nindex: {{backend: server}}\n", 3, "index.backend: 'backend: server' is not supported yet"),
+        (f"name: kb\nsources: [{_SITE}}}]\nindex: {{backend: server}}\n", 3, "index.backend: Input should be 'local'"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: 'h1['}}}}}}\n", 3, "not a CSS selector"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
         (f"name: kb\nsources:\n  - {_SITE}, id: '{{code}}'}}\n", 3, "id: no field 'code'"),
@@ -67,7 +67,7 @@ def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
     assert all(key in caught.value.message for key in ("name:", "language:", "extra: unknown key"))
 
 
-def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
+def test_a_value_that_is_wrong_hides_nothing_else(tmp_path: Path) -> None:
     site = f"{_SITE}, fields: {{a: {{css: h1, requird: true}}}}}}"
     text = f"name: kb\nsources:\n  - {site}\nindex: {{backend: server, collection: '-'}}\n"
     with pytest.raises(DeclarationError) as caught:
@@ -75,7 +75,7 @@ def test_what_is_not_supported_yet_hides_nothing_else(tmp_path: Path) -> None:
     findings = [line.strip(" -") for line in caught.value.message.splitlines()[1:]]
     assert findings == [
         "line 3: sources[0].fields.a.requird: unknown key; did you mean required?",
-        "line 4: index.backend: 'backend: server' is not supported yet",
+        "line 4: index.backend: Input should be 'local'; found 'server'",
         "line 4: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; found '-'",
     ]
 
