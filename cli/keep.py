@@ -9,8 +9,8 @@ import typer
 from almanac.cli.options import KB, BeforeArgument, Data, Env, Json, VersionArgument
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
-from almanac.core.settings import DataDir
 from almanac.core.pins import alone_with
+from almanac.core.settings import DataDir
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publish import publish as move_pointer

@@ -13,6 +13,7 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.clock import age_of
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
+from almanac.core.store.readers import last_reached, version_here
 from almanac.core.store.session import holder_in_store, listing
 from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
@@ -35,8 +36,8 @@ from almanac.flows.reporting.tables import (
 )
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import lock_holder, require_free
-from almanac.schemas.errors import NoRecords
-from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, RunReport, Status
+from almanac.schemas.errors import NoRecords, StoreAway
+from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, RunReport, Status, StoreStatus
 from almanac.schemas.scope import Scope
 
 _SHOWN = 50
@@ -193,10 +194,22 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
 
     declaration = load_declaration(kb, env)
     folder, name = DataDir.locate(data), declaration.name
-    with listing(folder, name) as listed:
-        last, current = last_run(listed, name), stored.current_version(listed.index(name))
+    store = None
+    try:
+        with listing(folder, name) as listed:
+            last, current = last_run(listed, name), stored.current_version(listed.index(name))
+        running = holder_in_store(folder, name) if folder.url else lock_holder(folder.index(name))
+        if folder.url:
+            store = StoreStatus(url=folder.url, away=False, cached=version_here(folder, name))
+    except StoreAway:
+        current = version_here(folder, name)
+        if current is None:
+            raise
+        last = running = None
+        store = StoreStatus(url=folder.url, away=True, away_since=last_reached(folder, name), cached=current)
     upcoming, stale = _schedule(declaration.schedule, last)
-    running = holder_in_store(folder, name) if folder.url else lock_holder(folder.index(name))
+    if store is not None and store.away:
+        stale = None
     result = Status(
         kb=name,
         env=declaration.env,
@@ -205,6 +218,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         running=running,
         stale=stale,
         next_scheduled=upcoming,
+        store=store,
     )
     if as_json:
         print_json(result)
@@ -213,11 +227,19 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         ("environment", result.env),
         ("current", result.current),
         ("last run", f"{last.outcome.replace('_', ' ')}, {last.finished_at}" if last else None),
-        ("running", f"{running['holder']}, pid {running['pid']} on {running['host']}, since {running['since']}" if running else "no"),
+        (
+            "running",
+            f"{running['holder']}, pid {running['pid']} on {running['host']}, since {running['since']}" if running else None if store and store.away else "no",
+        ),
         ("stale", {True: "yes", False: "no", None: None}[stale]),
         ("next scheduled", upcoming),
+        *([("store", _say_store(store)), ("cached here", store.cached)] if store is not None else []),
     ]
     print_table(declaration.name, ("", "value"), rows)
+
+
+def _say_store(store: StoreStatus) -> str:
+    return f"{store.url} is away, and answered last at {store.away_since}: this is what the cache has" if store.away else store.url
 
 
 def _schedule(cron: str | None, last: RunReport | None) -> tuple[str | None, bool | None]:

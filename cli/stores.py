@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any
 
+from almanac.cli.output import say
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.core.store.layout import AREAS
 from almanac.core.store.session import fetch, listing, writing
-from almanac.core.store.working_copy import AREAS
 
 _BUILT = ("vectors", "processed", "index")
 _WRITES: dict[str, tuple[str, ...]] = {
@@ -50,7 +51,7 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
             elif name in _READS:
                 fetch(data, kb, *_READS[name](given))
             else:
-                session = held.enter_context(writing(data, kb, name, _WRITES[name]))
+                session = held.enter_context(writing(data, kb, name, _WRITES[name], erases=name == "forget"))
             if target is not None:
                 held.enter_context(writing(target, kb, name, _BUILT))
                 given["to"] = str(target.of(kb).root)
@@ -58,6 +59,8 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
             if name == "prune" and session is not None:
                 session.push()
                 session.remove_unneeded()
-            return result
+        if session is not None and session.swept is not None and not given.get("as_json"):
+            say(f"removed from {data.url}: {session.swept.objects:,} objects that nothing needs any more, {session.swept.bytes:,} bytes")
+        return result
 
     return run_on_copy

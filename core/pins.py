@@ -58,3 +58,11 @@ def remove_unless_pinned(folder: Path) -> bool:
         if alone:
             remove(folder)
         return alone
+
+
+def hidden_folder(folder: Path) -> Path:
+    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer, or by the next fetch from a store."""
+    number = 1
+    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
+        number += 1
+    return found

@@ -200,6 +200,7 @@ class DataDir:
 
 
 CACHE = "ALMANAC_CACHE"
+_CACHE_GB = "ALMANAC_CACHE_GB"
 
 
 def model_cache() -> Path:
@@ -218,6 +219,18 @@ def _cache() -> Path:
     except RuntimeError as error:  # this user has no home directory
         raise UsageError("there is no home directory to keep models and working copies in", where=CACHE, hint=f"choose a folder with {CACHE}=DIR") from error
     return caches / "almanac"
+
+
+def cache_bytes() -> int:
+    """Returns the bytes that versions and segments fetched from object stores may take: ALMANAC_CACHE_GB, default 50, in 10^9 bytes. Raises UsageError."""
+    text = os.environ.get(_CACHE_GB, "").strip() or "50"
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1.0
+    if not 0 <= size < 1e9:
+        raise UsageError(f"must be a number of gigabytes; found {text!r}", where=_CACHE_GB, hint=f"{_CACHE_GB}=50, or 0.5")
+    return int(size * 1e9)
 
 
 def environment(option: str | None = None) -> tuple[str, str]:

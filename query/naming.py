@@ -7,7 +7,7 @@ import structlog
 from almanac.core.load import load_declaration
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
-from almanac.core.store.session import live_in_store
+from almanac.core.store.readers import live_in_store
 from almanac.index.versions.store import current_version
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NothingPublished, UsageError

@@ -4,11 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from cachetools import Cache, LRUCache
 
-from almanac.index.versions.store import resolve_version
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import NotFound
 
@@ -51,17 +49,18 @@ class _Named(LRUCache[str, _Open]):
 class VersionPool:
     """Pool of open versions of one knowledge base. Safe to share among threads.
 
-    When another version becomes live, the next request opens it, and the former one closes after its last request. A version requested by name stays open for
-    further requests, until `close_idle` or a third such version closes it.
+    When another version becomes live, the next request opens it, and the former one closes after its last request; after `hold`, requests go on with the one
+    that is open until `switch`. A version requested by name stays open for further requests, until `close_idle` or a third such version closes it.
 
     Args:
-        folder: Index folder of the knowledge base.
-        open_version: Opens the version of a name. It is called under the pool's lock, so that no version is opened twice.
+        resolve: Gives the version to read for the name that a request has, or None, as `resolve_version` does.
+        open_version: Opens the version of a name. Requests call it under the pool's lock, so that no version is opened twice.
         pinned: Version for requests that name none. Default: the live version.
     """
 
-    def __init__(self, folder: Path, open_version: Callable[[str], Retriever], pinned: str | None = None) -> None:
-        self._folder, self._open_version, self._pinned = folder, open_version, pinned
+    def __init__(self, resolve: Callable[[str | None], str], open_version: Callable[[str], Retriever], pinned: str | None = None) -> None:
+        self._resolve, self._open_version, self._pinned = resolve, open_version, pinned
+        self._is_held = False
         self._usual: _Open | None = None  # for requests that name no version
         self._named = _Named(_NAMED)
         self._lock = threading.Lock()
@@ -81,6 +80,40 @@ class VersionPool:
                 opened.used_at = time.monotonic()
                 opened.close_if_unused()
 
+    def hold(self) -> None:
+        """From now on, requests that name no version read the one that is open for them, whatever becomes live, until `switch`."""
+        self._is_held = True
+
+    def switch(self, warm: Callable[[Retriever], None]) -> None:
+        """Opens and warms what is live by now, while requests go on, and only then gives it to those that begin. Does nothing where none has asked yet.
+
+        Raises the errors of `reading` and of `warm`; requests stay with what they had.
+        """
+        before = self._usual
+        if before is None:
+            return
+        name = self._resolve(self._pinned)
+        if before.name == name and before.retriever.opened.is_in_place:
+            return
+        opened = _Open(name, self._open_version(name))
+        try:
+            warm(opened.retriever)
+        except BaseException:
+            opened.retire()
+            raise
+        with self._lock:
+            if self._usual is before:
+                self._usual = opened
+                before.retire()
+            else:  # closed meanwhile
+                opened.retire()
+
+    @property
+    def usual(self) -> str | None:
+        """Name of the version that is open for requests that name none; None where none is."""
+        opened = self._usual
+        return opened.name if opened is not None else None
+
     def close_idle(self, idle_s: float = 0.0) -> None:
         """Closes versions requested by name and unused for at least `idle_s` seconds; the one that requests without a name read stays open."""
         with self._lock:
@@ -99,13 +132,21 @@ class VersionPool:
 
     def _take(self, version: str | None) -> _Open:
         while True:
-            name = resolve_version(self._folder, version or self._pinned)
+            if self._is_held and version is None and (held := self._take_held()):
+                return held
+            name = self._resolve(version or self._pinned)
             try:
                 with self._lock:
                     return self._share(name, is_usual=version is None)
             except NotFound:  # pruned between the two steps; try again if another version is live by now
-                if version or self._pinned or resolve_version(self._folder) == name:
+                if version or self._pinned or self._resolve(None) == name:
                     raise
+
+    def _take_held(self) -> _Open | None:
+        with self._lock:
+            if self._usual is not None:
+                self._usual.users += 1
+            return self._usual
 
     def _share(self, name: str, *, is_usual: bool) -> _Open:
         found = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)

@@ -5,14 +5,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
-from almanac.core.store.session import fetch
+from almanac.core.store.readers import StoreReader, StoreState, version_here
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import resolve
 from almanac.index.reader import OpenVersion
@@ -32,7 +32,7 @@ from almanac.query.retrieval.retriever import SEARCH_MODES, Request, Retriever, 
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import EmbedderMismatch, UsageError
+from almanac.schemas.errors import AlmanacError, EmbedderMismatch, UsageError
 from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
 
 _IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
@@ -68,10 +68,10 @@ def open_index(
     Args:
         kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of INDEX_NAME, else the only one of the project
             that is published.
-        data: Data directory, or `s3://bucket/prefix`, of which the version is fetched into the user's cache now, and no later one. Default: ALMANAC_DATA, else
-            `data/` of the project.
+        data: Data directory, or `s3://bucket/prefix`: what is published there is fetched into the user's cache, now and, by a thread, whenever it changes, and
+            answers while the store is away. Default: ALMANAC_DATA, else `data/` of the project.
         version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads the version that is live when it
-            starts.
+            starts; of a store, the last one that was fetched, opened and warmed.
         env: Environment whose overlay is applied. Default: ALMANAC_ENV; an empty string applies none.
         project: Project folder. Default: ALMANAC_PROJECT, else the nearest folder with a declaration in its `knowledge/`, from the current one upwards to the
             home directory, else the current folder.
@@ -86,7 +86,7 @@ def open_index(
         DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no cross-encoder.
         UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file, `env` cannot be the name of an
             environment, a path names the home directory of an unknown user, or the project folder is the one in which Almanac is installed.
-        StorageError: The object store does not answer, or refuses.
+        StorageError: The object store refuses, or does not answer and the cache has no whole version.
         DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer names a version that does not exist.
             The manifest of the live version is read by the first request.
     """
@@ -95,15 +95,24 @@ def open_index(
     folder = DataDir.locate(data, found)
     named = str(default_of_project(found, folder, env).path) if kb is None else kb
     declaration = load_declaration(named, env, found)
-    fetch(folder, declaration.name, [version])
+    find_reranker(declaration)  # fails here and not with the first request, after other models have been loaded
     index = PublishedIndex(declaration, folder, version, embedders=embedders)
-    find_reranker(index.declaration)  # fails here and not with the first request, after other models have been loaded
-    resolve_version(index.folder, version)
+    try:
+        index.follow()
+        index.resolve(version)
+    except AlmanacError:
+        index.close()
+        raise
     return index
 
 
 def live_version(data: DataDir, name: str) -> str | None:
-    """Live version of a knowledge base; None before the first one. Raises DamagedVersion where the live pointer names a version that does not exist."""
+    """Live version of a knowledge base, of a store as the cache knows it; None before the first one.
+
+    Raises DamagedVersion where the live pointer names a version that does not exist.
+    """
+    if data.url:
+        return version_here(data, name)
     return current_version(data.index(name))
 
 
@@ -138,7 +147,8 @@ class PublishedIndex:
 
     Args:
         declaration: The validated declaration. It sets the defaults of every request.
-        data: Data directory with the published versions. Of an object store: what was fetched before.
+        data: Data directory with the published versions. Of an object store, versions are fetched as they are asked for, and after `follow` as they are
+            published.
         version: Pinned version. Default: each request reads the version that is live when it starts.
         embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
     """
@@ -146,9 +156,10 @@ class PublishedIndex:
     def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None) -> None:
         self.declaration = declaration
         self.folder = data.index(declaration.name)
-        self._data = data
+        self._data, self._pinned = data, version
         self._embedders = embedders or Embedders()
-        self._pool = VersionPool(self.folder, self._open, version)
+        self._reader = StoreReader(data, declaration.name, version) if data.url else None
+        self._pool = VersionPool(self.resolve, self._open, version)
 
     def __enter__(self) -> "PublishedIndex":
         return self
@@ -157,8 +168,37 @@ class PublishedIndex:
         self.close()
 
     def close(self) -> None:
-        """Closes the open versions; a version with running requests closes after the last of them. A later request opens its version again."""
+        """Closes the open versions; a version with running requests closes after the last of them. A later request opens its version again.
+
+        A store is not followed any more.
+        """
+        if self._reader is not None:
+            self._reader.close()
         self._pool.close()
+
+    def follow(self, *, now: bool = True) -> None:
+        """Keeps up with an object store: fetches what is published there, opens and warms it, then gives it to requests. Does nothing for a local directory.
+
+        Without `now`, everything is done by the thread that follows; with it, what is published now is fetched by this call, which raises the errors of
+        `open_index` about a store.
+        """
+        if self._reader is not None:
+            if now:
+                self._reader.begin()
+            self._pool.hold()
+            self._reader.follow(partial(self._pool.switch, self._warm))
+
+    @property
+    def store(self) -> StoreState | None:
+        """Whether the object store can be reached, and whether what is published there is answered from; None for a local directory."""
+        return self._reader.state() if self._reader is not None else None
+
+    def resolve(self, version: str | None = None) -> str:
+        """The name of the version that a request would read, after a check that it is there; of a store, it is fetched where the cache lacks it.
+
+        Raises NotFound, NothingPublished or DamagedVersion, and StorageError where it has to be fetched and cannot be.
+        """
+        return resolve_version(self.folder, version) if self._reader is None else self._reader.resolve(version)
 
     @property
     def title(self) -> str:
@@ -200,12 +240,20 @@ class PublishedIndex:
         """
         with self.reading() as retriever:
             if not retriever.is_warm:
-                retriever.warm(self.embedder.info.dimension)
+                self._warm(retriever)
         self._pool.close_idle(_IDLE_S)
+
+    def _warm(self, retriever: Retriever) -> None:
+        retriever.warm(self.embedder.info.dimension)
 
     @property
     def live(self) -> str | None:
-        """Version that is live now, whatever version is pinned; None before the first one. Raises DamagedVersion as `live_version` does."""
+        """Version that is live now, whatever version is pinned; None before the first one. Raises DamagedVersion as `live_version` does.
+
+        Of a store, the version that requests are answered from, where they name none.
+        """
+        if self._reader is not None:
+            return (None if self._pinned else self._pool.usual) or self._reader.version
         return current_version(self.folder)
 
     def versions(self) -> Versions:

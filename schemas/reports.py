@@ -514,8 +514,25 @@ class Versions(BaseModel):
     versions: list[VersionRow]
 
 
+class StoreStatus(BaseModel):
+    """State of an object store, and of this machine's cache.
+
+    `away_since` is when the store answered last, ISO 8601, while it does not answer. `cached` is the version that readers of this cache answer from, which is
+    behind where `current` is another.
+    """
+
+    url: str
+    away: bool
+    away_since: str | None = None
+    cached: str | None = None
+
+
 class Status(BaseModel):
-    """State of a knowledge base. `running` is the current writer; `stale` and `next_scheduled` are None without a schedule."""
+    """State of a knowledge base. `running` is the current writer; `stale` and `next_scheduled` are None without a schedule.
+
+    While an object store is away, `current` is what the cache has, and `last_run`, `running` and `stale` are not known: None. `store` is None for a local
+    directory.
+    """
 
     kb: str
     env: str | None = None
@@ -524,6 +541,7 @@ class Status(BaseModel):
     running: dict[str, Any] | None
     stale: bool | None
     next_scheduled: str | None
+    store: StoreStatus | None = None
 
 
 class Problem(BaseModel):

@@ -51,7 +51,7 @@ class Api:
 
     def __init__(self, catalog: Catalog, settings: Settings, workers: Workers) -> None:
         self._catalog, self._settings, self._workers = catalog, settings, workers
-        self.metrics = Metrics(lambda: workers.in_flight, self._live_versions)
+        self.metrics = Metrics(lambda: workers.in_flight, self._live_versions, catalog.stores)
         self.is_warm = False
         self.router = APIRouter()
         route = self.router.add_api_route
@@ -62,8 +62,14 @@ class Api:
         route("/api/sources", self.sources, response_model=SourcesPage, summary="The documents that can be found")
         route("/api/kbs", self.kbs, response_model=KnowledgeBases, summary="The knowledge bases that can be asked")
         route("/api/versions", self.versions, response_model=Versions, summary="The versions that are kept, newest first")
-        route("/health", self.health, response_model=Health, summary="Whether the server is alive")
-        route("/ready", self.ready, response_model=Ready, summary="Whether the first question would find an index open and its model loaded")
+        route("/health", self.health, response_model=Health, response_model_exclude_none=True, summary="Whether the server is alive")
+        route(
+            "/ready",
+            self.ready,
+            response_model=Ready,
+            response_model_exclude_none=True,
+            summary="Whether the first question would find an index open and its model loaded",
+        )
         route("/metrics", self.prometheus, response_class=Response, summary="Metrics for Prometheus")
 
     async def chat(self, asked: ChatRequest, request: Request) -> Any:
@@ -166,14 +172,18 @@ class Api:
         return await self._do(asked.kb, lambda: self._index(caller, asked.kb).versions())
 
     async def health(self) -> Health:
-        return Health()
+        stores = await asyncio.to_thread(self._catalog.stores)  # not in the queue of the workers
+        away = [state.away_since for state in stores.values() if state.away_since]
+        return Health(store_away_since=min(away, default=None))
 
     async def ready(self, request: Request) -> Ready:
         versions = await asyncio.to_thread(self._visible, _caller(request))  # not in the queue of the workers
         if not self.is_warm or not versions:
             finding = "the model is being loaded" if versions else "no knowledge base is published"
             raise ProblemDetails(503, finding, kind="not-ready", headers={"Retry-After": "2"})
-        return Ready(versions=versions)
+        stores = await asyncio.to_thread(self._catalog.stores)
+        behind = {kb: state.behind for kb, state in stores.items() if kb in versions and state.behind}
+        return Ready(versions=versions, behind=behind or None)
 
     async def prometheus(self, request: Request) -> Response:
         _free(request)

@@ -10,7 +10,7 @@ import structlog
 from almanac.core.load import find_declaration, load_declaration
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
-from almanac.core.store.session import fetch
+from almanac.core.store.readers import StoreState
 from almanac.query.naming import SHOWN, choices, choose_default, find_named
 from almanac.query.published import Embedders, PublishedIndex, live_version, readable_version
 from almanac.schemas.declaration import Declaration
@@ -39,7 +39,7 @@ class Catalog:
     Declaration files are read again when they change; while one is invalid, its last valid state applies.
 
     Args:
-        data: Data directory with the published versions. Of an object store, those that are live are fetched now, and no later ones.
+        data: Data directory with the published versions. Of an object store, those that are live are fetched now, and later ones as they are published.
         names: Names or paths of declarations. Default: all of the project, including those added later. Only bases with a published version can be asked.
         env: Environment whose overlay is applied to the bases that have one. Default: ALMANAC_ENV.
         default: Knowledge base for requests that name none. Default: INDEX_NAME, else the only published one.
@@ -49,6 +49,7 @@ class Catalog:
         NotFound: There is no such project folder, no declaration of one of the `names`, or no overlay of the environment.
         UsageError: The project folder is the one in which Almanac is installed, or one of the `names` is an overlay file.
         DeclarationError: The declaration of one of the `names` is invalid.
+        StorageError: The object store refuses, or does not answer, and the cache has no version of any knowledge base.
     """
 
     def __init__(
@@ -63,20 +64,28 @@ class Catalog:
         self._embedders = Embedders()
         self._told: dict[str, str] = {}  # by name: the last logged reason why a base cannot be asked
         self._lock = threading.RLock()
+        self._begun: list[AlmanacError] | None = []  # errors of a store while the catalog is made; None afterwards
         for path in self.paths() if names is not None else ():
             self._read(path)
             if error := self._declared[path].error:
                 raise error
         if self.data.url:
-            self._fetch()
+            self._require_versions()
+        self._begun = None
         if self._env and not any(self._env in overlays_of(path) for path in self.paths()):
             raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
 
-    def _fetch(self) -> None:
-        """Fetches what is live in an object store now."""
-        for one in self._declarations():
-            fetch(self.data, one.name)
-        _log.warning("fetched_once", data=self.data.url, finding="versions that are published from now on are not seen", next="start again to serve them")
+    def _require_versions(self) -> None:
+        """Fetches what is live in an object store now. Raises its error where nothing can be asked."""
+        if not self.names() and self._begun:
+            self.close()
+            raise self._begun[0]
+
+    def stores(self) -> dict[str, StoreState]:
+        """How each knowledge base stands to its object store, by name; empty for a local directory."""
+        with self._lock:
+            indexes = [declared.index for declared in self._declared.values() if declared.index is not None]
+        return {index.declaration.name: state for index in indexes if (state := index.store) is not None}
 
     def names(self) -> list[str]:
         """Names of the knowledge bases that have a published version now, sorted."""
@@ -222,6 +231,22 @@ class Catalog:
         if known.declaration is None or declaration.sha256 != known.declaration.sha256:
             self._close(known)
             known.declaration = declaration
+            if self.data.url:
+                known.index = self._followed(declaration)
+
+    def _followed(self, declaration: Declaration) -> PublishedIndex:
+        """The index of a knowledge base in an object store. While the catalog is made, it has what is published; one that is declared later gets it soon."""
+        index = PublishedIndex(declaration, self.data, embedders=self._embedders)
+        if self._begun is not None:
+            try:
+                index.follow()
+                return index
+            except AlmanacError as error:
+                error.about(declaration.handle)
+                self._begun.append(error)
+                self._tell(declaration.name, error)
+        index.follow(now=False)
+        return index
 
     def _close(self, declared: _Declared) -> None:
         if declared.index is not None:

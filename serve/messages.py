@@ -184,12 +184,18 @@ class KnowledgeBases(BaseModel):
 
 
 class Health(BaseModel):
+    """`store_away_since` is when the object store answered last, ISO 8601, while it does not answer; else it is left out."""
+
     status: Literal["ok"] = "ok"
+    store_away_since: str | None = None
 
 
 class Ready(BaseModel):
+    """`versions` are answered from, by knowledge base. `behind` has those that are published in an object store and are not answered from yet."""
+
     status: Literal["ready"] = "ready"
     versions: dict[str, str]
+    behind: dict[str, str] | None = None
 
 
 class ProblemDocument(BaseModel):

@@ -7,11 +7,13 @@ from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from almanac.core.clock import age_of
+from almanac.core.store.readers import StoreState
 from almanac.schemas.reports import Answer
 from almanac.serve.problems import ProblemDetails
 
@@ -29,13 +31,14 @@ _log = structlog.get_logger("almanac.serve")
 class Metrics:
     """Metrics of one server, in a registry of its own. `text` gives them in the format of Prometheus."""
 
-    def __init__(self, in_flight: Callable[[], int], live_versions: Callable[[], dict[str, str]]) -> None:
+    def __init__(self, in_flight: Callable[[], int], live_versions: Callable[[], dict[str, str]], stores: Callable[[], dict[str, StoreState]]) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter("almanac_requests", "Requests.", ["route", "method", "status"], registry=self.registry)
         self.seconds = Histogram("almanac_request_seconds", "Seconds until a response was complete.", ["route"], buckets=_BUCKETS, registry=self.registry)
         self.answers = Counter("almanac_answers", "Answers to questions.", ["kb", "pathway", "answered"], registry=self.registry)
         Gauge("almanac_requests_in_flight", "Requests that wait or are worked on.", registry=self.registry).set_function(in_flight)
         self.registry.register(_LiveVersions(live_versions))
+        self.registry.register(_Stores(stores))
 
     def count_answer(self, answer: Answer) -> None:
         self.answers.labels(answer.kb, answer.pathway, str(answer.answered).lower()).inc()
@@ -53,6 +56,24 @@ class _LiveVersions(Collector):
         for kb, version in self._live_versions().items():
             family.add_metric([kb], {"version": version})
         yield family
+
+
+class _Stores(Collector):
+    """Of knowledge bases in an object store: for how long it has been away, and what is published there and not answered from yet."""
+
+    def __init__(self, stores: Callable[[], dict[str, StoreState]]) -> None:
+        self._stores = stores
+
+    def collect(self) -> Iterator[Metric]:
+        away = GaugeMetricFamily("almanac_store_away_seconds", "Seconds since the object store answered last; 0 while it answers.", labels=["kb"])
+        behind = InfoMetricFamily("almanac_version_behind", "A version that is published in the object store and not answered from yet.", labels=["kb"])
+        for kb, state in self._stores().items():
+            age = age_of(state.away_since) if state.away_since else None
+            away.add_metric([kb], age.total_seconds() if age else 0.0)
+            if state.behind:
+                behind.add_metric([kb], {"version": state.behind})
+        yield away
+        yield behind
 
 
 class Observed:

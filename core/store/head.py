@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from almanac.core.clock import utc_now
 from almanac.core.lifetime import process_start
 from almanac.core.machine import machine_id
-from almanac.core.store.objects import Objects, require_conditional_writes
+from almanac.core.store.objects import Found, Objects, require_conditional_writes
 from almanac.schemas.errors import AlmanacError, RunLocked, StorageError
 
 _RENEW_S = 20.0
@@ -31,7 +31,8 @@ _log = structlog.get_logger("almanac.store")
 class Head(BaseModel):
     """CURRENT: the root tree (empty before the first push), the live version with the trees of its folder and segments, and who wrote it.
 
-    `nonce` makes each content unique: by it a writer knows its own write again when the reply was lost.
+    `nonce` makes each content unique: by it a writer knows its own write again when the reply was lost. `erases`: since a takedown began, unneeded objects have
+    not been removed yet, and the writer who ends next has to.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +45,7 @@ class Head(BaseModel):
     token: int = 0
     at: str = ""
     nonce: str = ""
+    erases: bool = False
 
 
 class _Lock(BaseModel):
@@ -70,10 +72,17 @@ class Seen:
 
 def read_head(objects: Objects, kb: str) -> Seen:
     """Returns CURRENT of a knowledge base. Raises StorageError where it cannot be read or has another format."""
-    key = _key(kb, "CURRENT")
-    found = objects.read(key)
-    if found is None:
-        return Seen(Head(), None)
+    found = objects.read(head_key(kb))
+    return parse_head(objects, kb, found) if found is not None else Seen(Head(), None)
+
+
+def head_key(kb: str) -> str:
+    return _key(kb, "CURRENT")
+
+
+def parse_head(objects: Objects, kb: str, found: Found) -> Seen:
+    """Returns CURRENT of what was read. Raises StorageError where it is none, or has another format."""
+    key = head_key(kb)
     try:
         head = Head.model_validate_json(found.content)
     except ValidationError as error:
@@ -99,15 +108,15 @@ class Writer:
     def token(self) -> int:
         return self._lock.token
 
-    def claim(self) -> None:
-        """Enters the token in CURRENT, so that no writer before this one can move it."""
+    def claim(self, *, erases: bool) -> None:
+        """Enters the token in CURRENT, so that no writer before this one can move it; with `erases`, also that unneeded objects are to be removed."""
         while True:
             self.seen = read_head(self._objects, self._kb)
             if self.seen.head.token > self.token:
                 raise self.lost()
             if self.seen.etag is None:  # the first write to this store
                 require_conditional_writes(self._objects, f"heads/{self._kb}", secrets.token_hex(8))
-            if self._move(self.seen.head):
+            if self._move(self.seen.head.model_copy(update={"erases": erases or self.seen.head.erases})):
                 return
 
     def point_to(self, head: Head) -> None:
@@ -115,9 +124,14 @@ class Writer:
         if self._lost or not self._move(head):
             raise self.lost()
 
+    def require_held(self) -> None:
+        """Raises RunLocked where another writer took over."""
+        if self._lost or read_head(self._objects, self._kb).etag != self.seen.etag:
+            raise self.lost()
+
     def _move(self, head: Head) -> bool:
         written = head.model_copy(update={"token": self.token, "at": utc_now(), "nonce": secrets.token_hex(8)})
-        etag = self._objects.write(_key(self._kb, "CURRENT"), written.model_dump_json(indent=1).encode(), replacing=self.seen.etag)
+        etag = self._objects.write(head_key(self._kb), written.model_dump_json(indent=1).encode(), replacing=self.seen.etag)
         if etag is not None:
             self.seen = Seen(written, etag)
         return etag is not None
@@ -156,12 +170,12 @@ class Writer:
 
 
 @contextmanager
-def writing(objects: Objects, kb: str, holder: str) -> Iterator[Writer]:
+def writing(objects: Objects, kb: str, holder: str, *, erases: bool = False) -> Iterator[Writer]:
     """Takes the lock of a knowledge base in a store, and CURRENT with it, for the duration of the block. Raises RunLocked where another writer has it."""
     writer = _take(objects, kb, holder)
     threading.Thread(target=writer.renew_until_ended, name="renew-lock", daemon=True).start()
     try:
-        writer.claim()
+        writer.claim(erases=erases)
         yield writer
     finally:
         writer.release()

@@ -20,12 +20,13 @@ from almanac.schemas.errors import AlmanacError, CredentialRefused, NotFound, St
 
 _URL = re.compile(r"s3://(?P<bucket>[^/]+)(?:/(?P<prefix>.*?))?/*")
 PART = 16 << 20  # bytes; what is larger is uploaded in parts of this size
-_CONNECT_S, _READ_S = 10, 60
-_TRIES = 4
+_CONNECT_S, _READ_S, _TRIES = 10, 60, 4
+_BRIEF_CONNECT_S, _BRIEF_READ_S, _BRIEF_TRIES = 3, 10, 2
 WORKERS = 16  # requests at the same time
 _NO_ETAG = f'"{"0" * 32}"'
 _REFUSED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
+_UNCHANGED = {"NotModified", "304"}
 _FORBIDDEN = {"AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
 
 
@@ -47,24 +48,28 @@ class Objects:
 
     Raises, from every method: StoreAway where the store does not answer, NotFound for an unknown bucket, CredentialRefused without the right to do it,
     UsageError where the store does not know conditional writes, StorageError for any other refusal.
+
+    Args:
+        url: `s3://bucket/prefix`.
+        is_brief: Whether a store that does not answer is soon taken for away, by somebody who can do without and asks again.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, is_brief: bool = False) -> None:
         found = _URL.fullmatch(url)
         if found is None:
             raise UsageError("is no place in an object store", where=url, hint="s3://BUCKET/PREFIX")
         self.url, self._bucket = url, found["bucket"]
         self._prefix = f"{found['prefix']}/" if found["prefix"] else ""
         with self._told(""):
-            self._client = _client()
+            self._client = _client(is_brief=is_brief)
 
-    def read(self, key: str) -> Found | None:
-        """Returns an object, None where there is none."""
+    def read(self, key: str, *, unless: str | None = None) -> Found | None:
+        """Returns an object; None where there is none, or where it still has the ETag `unless`."""
         try:
             with self._told(key):
-                reply = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
+                reply = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **({"IfNoneMatch": unless} if unless else {}))
                 return Found(reply["Body"].read(), reply["ETag"], _age(reply, reply["LastModified"]))
-        except _Absent:
+        except (_Absent, _Unchanged):
             return None
 
     def read_content(self, key: str, sha256: str) -> bytes:
@@ -208,6 +213,8 @@ class Objects:
         where, finding = self._place(key), f"the object store refuses: {error}"
         if code == "NoSuchBucket":
             return NotFound(f"no such bucket: {self._bucket}", where=where, hint="make it, or check --data and AWS_ENDPOINT_URL")
+        if code in _UNCHANGED or status == 304:
+            return _Unchanged(key)
         if code in _REFUSED or status in (409, 412):
             return _Refused(key)
         if code in _FORBIDDEN or status in (401, 403):
@@ -225,6 +232,10 @@ class _Absent(Exception):
     """There is no such object."""
 
 
+class _Unchanged(Exception):
+    """The object has the content that the reader knows."""
+
+
 class _Refused(Exception):
     """The condition of a write does not hold."""
 
@@ -240,14 +251,14 @@ def _age(reply: Any, modified: datetime) -> float:
 _making = threading.Lock()  # boto3's session is not for several threads
 
 
-def _client() -> Any:
+def _client(*, is_brief: bool) -> Any:
     import boto3
     from botocore.config import Config
 
     config = Config(
-        retries={"mode": "standard", "total_max_attempts": _TRIES},
-        connect_timeout=_CONNECT_S,
-        read_timeout=_READ_S,
+        retries={"mode": "standard", "total_max_attempts": _BRIEF_TRIES if is_brief else _TRIES},
+        connect_timeout=_BRIEF_CONNECT_S if is_brief else _CONNECT_S,
+        read_timeout=_BRIEF_READ_S if is_brief else _READ_S,
         max_pool_connections=2 * WORKERS,
         # Not every S3-compatible store knows the newer checksums; content is compared with its SHA-256 anyway.
         request_checksum_calculation="when_required",

@@ -1,4 +1,6 @@
-"""What a command does with an object store: a writer takes the lock, checks out, and pushes; a reader fetches what it needs, once, at its start.
+"""What a command does with an object store: one that writes takes the lock, checks out, and pushes; one that reads fetches what it needs at its start.
+
+What stays open, and answers also while the store is away, reads through `readers.py`.
 
 For a data directory on local disk all of it does nothing. boto3 is imported by `Objects`, when a store is opened.
 """
@@ -13,33 +15,42 @@ from typing import Any
 
 import structlog
 
-from almanac.core.settings import DataDir
+from almanac.core.settings import DataDir, cache_bytes
+from almanac.core.store.checking_out import check_out, list_into
+from almanac.core.store.fetching import fetch_versions, note_published
 from almanac.core.store.head import Writer, holder_of, locked_by, read_head
 from almanac.core.store.head import writing as take_lock
+from almanac.core.store.layout import AREAS, is_whole
 from almanac.core.store.objects import Objects
-from almanac.core.store.working_copy import AREAS, WorkingCopy
+from almanac.core.store.pushing import note_pushed, upload
+from almanac.core.store.sweeping import Swept, sweep_objects
+from almanac.core.store.working_copy import WorkingCopy
 from almanac.schemas.errors import AlmanacError, RunLocked, StoreAway
 
 _PUSH_EVERY_S = 30.0
 _LOOK_S = 0.5  # between two looks whether there are new vectors
+_DAY_S = 86_400.0
 _log = structlog.get_logger("almanac.store")
 
 
 class Session:
-    """A writer's hold on a store: `push` publishes what the working copy has."""
+    """A writer's hold on a store: `push` publishes what the working copy has. `swept` is what was removed at its end, because of a takedown."""
 
     def __init__(self, copy: WorkingCopy, writer: Writer, areas: tuple[str, ...]) -> None:
         self._copy, self._writer, self._areas = copy, writer, areas
         self._one_at_a_time = threading.Lock()
+        self.swept: Swept | None = None
 
     def push(self, areas: Iterable[str] | None = None) -> None:
         """Pushes areas, default: all that were checked out. Raises RunLocked where another writer took over, StoreAway and other StorageErrors."""
         areas = self._areas if areas is None else tuple(areas)
         with self._one_at_a_time:
-            head = self._copy.write(self._writer.seen.head, areas)
+            head = upload(self._copy, self._writer.seen.head, areas)
             if head is not self._writer.seen.head:
                 self._writer.point_to(head)
-            self._copy.note_pushed(head, areas)
+            note_pushed(self._copy, head, areas)
+            if "index" in areas and head.version and is_whole(self._copy.root, self._copy.kb, head.version):
+                note_published(self._copy.root, head)
 
     @contextmanager
     def pushing(self, areas: tuple[str, ...]) -> Iterator[None]:
@@ -102,19 +113,30 @@ class Session:
 
         return share_out
 
+    def end(self) -> None:
+        """Pushes for the last time. After a takedown, also one of a writer before that was cut off, removes all objects that CURRENT does not need any more."""
+        self.push()
+        if self._writer.seen.head.erases:
+            self.swept = self._sweep(0.0)
+            self._writer.point_to(self._writer.seen.head.model_copy(update={"erases": False}))
+
     def remove_unneeded(self) -> None:
-        """Removes old objects that CURRENT does not need."""
-        count, size = self._copy.remove_unneeded(self._writer.seen.head)
-        if count:
-            _log.info("objects_removed", objects=count, bytes=size)
+        """Removes objects that CURRENT does not need, if they are older than a day: whoever reads what was published a moment ago may be fetching them."""
+        self._sweep(_DAY_S)
+
+    def _sweep(self, older_than_s: float) -> Swept:
+        swept = sweep_objects(self._copy, self._writer.seen.head, self._writer.require_held, older_than_s=older_than_s)
+        if swept.objects:
+            _log.info("objects_removed", kb=self._copy.kb, objects=swept.objects, bytes=swept.bytes)
+        return swept
 
 
 @contextmanager
-def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS) -> Iterator[Session | None]:
+def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS, *, erases: bool = False) -> Iterator[Session | None]:
     """Takes the lock of a knowledge base in a store, checks areas out, and pushes them at the end of the block, also after an error.
 
-    Gives None for a local directory. Raises RunLocked where another writer has the lock, or took over meanwhile. An AlmanacError of the block, or an
-    interruption, goes before one of the push.
+    With `erases`, objects that nothing needs any more are removed at the end, however young. Gives None for a local directory. Raises RunLocked where another
+    writer has the lock, or took over meanwhile. An AlmanacError of the block, or an interruption, goes before one of the push.
     """
     if not data.url:
         yield None
@@ -123,15 +145,15 @@ def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS)
     with _opened(data, kb) as (objects, copy), copy.for_writing() as is_alone:
         if not is_alone:
             raise locked_by(objects, kb)
-        with take_lock(objects, kb, holder) as writer:
+        with take_lock(objects, kb, holder, erases=erases) as writer:
             with copy.checking_out():
-                copy.check_out(writer.seen.head, areas)
+                check_out(copy, writer.seen.head, areas)
             session = Session(copy, writer, areas)
             try:
                 yield session
             except (AlmanacError, KeyboardInterrupt) as error:
                 try:
-                    session.push()
+                    session.end()
                 except AlmanacError as left:
                     if not isinstance(error, RunLocked):
                         _log.warning("not_pushed", kb=kb, error=left.message, next="the next command of this machine pushes it")
@@ -139,7 +161,7 @@ def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS)
             except BaseException:
                 session.push()
                 raise
-            session.push()
+            session.end()
 
 
 def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = ()) -> None:
@@ -153,15 +175,8 @@ def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), area
     with _opened(data, kb) as (objects, copy), copy.checking_out() as has_writer:
         head = read_head(objects, kb).head
         if not has_writer:
-            copy.check_out(head, areas)
-        copy.fetch_versions(head, versions, additive=has_writer)
-
-
-def live_in_store(data: DataDir, kb: str) -> str | None:
-    """Returns the live version by CURRENT of a store; None before the first one."""
-
-    with _opened(data, kb) as (objects, _):
-        return read_head(objects, kb).head.version
+            check_out(copy, head, areas)
+        fetch_versions(copy, head, versions, additive=has_writer, limit=cache_bytes())
 
 
 @contextmanager
@@ -173,7 +188,7 @@ def listing(data: DataDir, kb: str) -> Iterator[DataDir]:
 
     with tempfile.TemporaryDirectory(prefix="almanac-listing-") as folder:
         with _opened(data, kb) as (objects, copy):
-            copy.list_into(read_head(objects, kb).head, Path(folder))
+            list_into(copy, read_head(objects, kb).head, Path(folder))
         yield DataDir(Path(folder))
 
 

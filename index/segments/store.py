@@ -11,7 +11,7 @@ import structlog
 from pydantic import ValidationError
 
 from almanac.core.durable import move, remove
-from almanac.core.pins import remove_unless_pinned
+from almanac.core.pins import hidden_folder, remove_unless_pinned
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import FORMAT, Manifest, Segment
 
@@ -81,14 +81,6 @@ def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[
             elif at_once:
                 move(folder, hidden_folder(folder))
     return gone, freed
-
-
-def hidden_folder(folder: Path) -> Path:
-    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer."""
-    number = 1
-    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
-        number += 1
-    return found
 
 
 def _named(index_dir: Path, versions: str) -> set[str] | None:

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from almanac.core.durable import exchange, remove
-from almanac.core.pins import remove_unless_pinned
+from almanac.core.pins import hidden_folder, remove_unless_pinned
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.segments import write_deletions
 from almanac.index.segments.deleted import DELETED, deleted_rows
-from almanac.index.segments.store import hidden_folder
 from almanac.index.segments.tables import VersionTables
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.verify.verifier import verify_whole

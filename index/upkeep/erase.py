@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from almanac.core.durable import remove
+from almanac.core.pins import hidden_folder
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableWriter, batches_of, read_table
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
@@ -14,7 +15,7 @@ from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_
 from almanac.index.composing.segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.embedding.precision import resolve
-from almanac.index.segments.store import hidden_folder, read_segment, segment_dir
+from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.segments.tables import VersionTables
 from almanac.index.upkeep.composition import TABLES, Deletions, read_deletions, recompose
 from almanac.index.upkeep.rebuild import replace_version, require_tables

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from almanac.cli.export import export_table
+from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, read_table
 from almanac.flows.pipeline import retention
@@ -22,7 +23,6 @@ from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import deleted_file, deleted_terms_file
-from almanac.core.pins import Pin
 from almanac.index.segments.rows import BY_ID, ROWS
 from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
 from almanac.index.segments.tables import VersionTables

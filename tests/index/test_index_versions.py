@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import installation
 from almanac.core.tables import chunks_table
 from almanac.index.build.digest import digest_of
-from almanac.core.pins import remove_unless_pinned
 from almanac.index.versions.lock import lock_holder, writer_lock
 from almanac.index.versions.publish import finish_version, publish, publish_after, rollback
 from almanac.index.versions.store import (

@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -109,3 +109,44 @@ def without_conditions(endpoint: str) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class Wire:
+    """Passes connections on to a server until it is cut; those that there are end with it. `mend` makes it whole again, at the same address."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._to = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
+        self._open: set[socket.socket] = set()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._is_cut = False
+        Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for one in list(self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listening.accept()
+            if self._is_cut:
+                client.close()
+                continue
+            server = socket.create_connection(self._to)
+            self._open |= {client, server}
+            for source, target in ((client, server), (server, client)):
+                Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while content := source.recv(1 << 16):
+                target.sendall(content)
+        for one in (source, target):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            self._open.discard(one)

@@ -2,19 +2,19 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from almanac.core.settings import DataDir
 from almanac.core.pins import alone_with
+from almanac.core.settings import DataDir
 from almanac.index.versions.store import point_to
 from almanac.query import open_index
 from almanac.query.open_versions import VersionPool
 from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import DamagedVersion
 from tests.index.small_models import save_embedder
 from tests.query.small_base import SmallBase
 
@@ -112,11 +112,48 @@ def test_of_the_versions_asked_for_by_name_the_one_that_waits_longest_makes_room
         opened.append(name)
         return SimpleNamespace(opened=SimpleNamespace(is_in_place=True, close=lambda: closed.append(name)))
 
-    with patch("almanac.query.open_versions.resolve_version", lambda _, version=None: version or "live"):
-        pool = VersionPool(Path("index"), open_version)
-        for name in (None, "a", "b", "a", "c", "a", None):
-            with pool.reading(name):
-                pool.close_idle(idle_s=1000.0)
-        assert (opened, closed) == (["live", "a", "b", "c"], ["b"])
-        pool.close()
+    pool = VersionPool(lambda version: version or "live", open_version)
+    for name in (None, "a", "b", "a", "c", "a", None):
+        with pool.reading(name):
+            pool.close_idle(idle_s=1000.0)
+    assert (opened, closed) == (["live", "a", "b", "c"], ["b"])
+    pool.close()
     assert sorted(closed) == ["a", "b", "c", "live"]
+
+
+def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_warm() -> None:
+    live, opened, closed = ["a"], list[str](), list[str]()
+
+    def open_version(name: str) -> Any:
+        opened.append(name)
+        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, close=lambda: closed.append(name)))
+
+    pool = VersionPool(lambda version: version or live[-1], open_version)
+
+    def warm(retriever: Any) -> None:
+        with pool.reading() as asked:
+            assert asked.name == "a"  # type: ignore[attr-defined]
+        if retriever.name == "broken":
+            raise DamagedVersion("it is damaged")
+
+    pool.hold()
+    pool.switch(warm)
+    assert opened == []  # nobody has asked yet
+    with pool.reading() as before:
+        live.append("broken")
+        with pytest.raises(DamagedVersion):
+            pool.switch(warm)
+        assert (pool.usual, closed) == ("a", ["broken"])
+        live.append("b")
+        with pool.reading() as still:
+            assert still is before
+        pool.switch(warm)
+        with pool.reading() as after:
+            assert (after.name, closed) == ("b", ["broken"])  # type: ignore[attr-defined]
+    assert closed == ["broken", "a"]  # with its last request
+    after.opened.is_in_place = False  # type: ignore[misc]  # a takedown made it anew under its name
+    with patch.object(pool, "_open_version", lambda name: open_version(f"{name} anew")):
+        pool.switch(lambda _: None)
+    with pool.reading() as anew:
+        assert anew.name == "b anew"  # type: ignore[attr-defined]
+    pool.close()

@@ -1,0 +1,81 @@
+"""What a working copy remembers in `.copy.sqlite`: hashes of files by size and time, objects of trees, sealed folders, and the tree of each area.
+
+It may be lost: then files are hashed again, trees fetched, and areas compared with what is in the store. Processes that share a working copy share it.
+"""
+
+import sqlite3
+import threading
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from almanac.schemas.hashing import file_sha256
+
+NOTES = ".copy.sqlite"
+
+
+class Notes:
+    """The database in `path`. Safe to share among threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+        self._database.executescript(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+            "CREATE TABLE IF NOT EXISTS files(path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha256 TEXT) WITHOUT ROWID;"
+            "CREATE TABLE IF NOT EXISTS trees(sha256 TEXT PRIMARY KEY, content BLOB) WITHOUT ROWID;"
+            "CREATE TABLE IF NOT EXISTS sealed(path TEXT PRIMARY KEY, sha256 TEXT) WITHOUT ROWID;"
+            "CREATE TABLE IF NOT EXISTS areas(name TEXT PRIMARY KEY, tree TEXT) WITHOUT ROWID;"
+        )
+
+    def close(self) -> None:
+        self._database.close()
+
+    def sha256(self, root: Path, path: PurePosixPath) -> str:
+        """The hash of a file, read again if size or time of change are others. Raises FileNotFoundError."""
+        found = (root / path).stat()
+        row = self._get("SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?", str(path), found.st_size, found.st_mtime_ns)
+        if row is not None:
+            return str(row)
+        sha256 = file_sha256(root / path)
+        self._put("files", str(path), found.st_size, found.st_mtime_ns, sha256)
+        return sha256
+
+    def note_file(self, root: Path, path: PurePosixPath, sha256: str) -> None:
+        found = (root / path).stat()
+        self._put("files", str(path), found.st_size, found.st_mtime_ns, sha256)
+
+    def tree(self, sha256: str) -> bytes | None:
+        content: bytes | None = self._get("SELECT content FROM trees WHERE sha256 = ?", sha256)
+        return content
+
+    def note_tree(self, sha256: str, content: bytes) -> None:
+        self._put("trees", sha256, content)
+
+    def keep_trees(self, needed: set[str]) -> None:
+        """Forgets the objects of all other trees."""
+        with self._lock:
+            known = [sha256 for (sha256,) in self._database.execute("SELECT sha256 FROM trees")]
+            self._database.executemany("DELETE FROM trees WHERE sha256 = ?", [(sha256,) for sha256 in known if sha256 not in needed])
+
+    def sealed(self, path: PurePosixPath) -> str | None:
+        sha256: str | None = self._get("SELECT sha256 FROM sealed WHERE path = ?", str(path))
+        return sha256
+
+    def note_sealed(self, path: PurePosixPath, sha256: str) -> None:
+        self._put("sealed", str(path), sha256)
+
+    def checked_out(self, area: str) -> str:
+        """The tree that an area was made from last, empty before the first time."""
+        return str(self._get("SELECT tree FROM areas WHERE name = ?", area) or "")
+
+    def note_checked_out(self, area: str, tree: str) -> None:
+        self._put("areas", area, tree)
+
+    def _get(self, query: str, *values: object) -> Any:
+        with self._lock:
+            row = self._database.execute(query, values).fetchone()
+        return row[0] if row else None
+
+    def _put(self, table: str, *values: object) -> None:
+        with self._lock:
+            self._database.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(values))})", values)
