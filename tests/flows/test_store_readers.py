@@ -164,7 +164,7 @@ def test_while_the_store_is_away_the_cache_answers_also_those_who_begin_then(mac
             catalog = Catalog(reader.data, [reader.kb])  # as `serve` begins
             assert catalog.index("proof").search("amber").version == "v0001"
             since = catalog.stores()["proof"].away_since
-            with TestClient(create_app(catalog, Settings())) as client:
+            with TestClient(create_app(catalog, Settings()), base_url="http://127.0.0.1:8080") as client:
                 assert client.get("/health").json() == {"status": "ok", "store_away_since": since}
                 assert re.search(r'almanac_store_away_seconds{kb="proof"} \d', client.get("/metrics").text)
         with pytest.raises(StoreAway), _reading(machine("fresh")):
@@ -174,8 +174,7 @@ def test_while_the_store_is_away_the_cache_answers_also_those_who_begin_then(mac
         with pytest.raises(StoreAway):
             index.search("amber", version="v0009")
         monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
-        second = Machine(writer.place, writer.cache, writer.url)
-        _publish(second, 2)
+        _publish(writer, 2)
         os.environ["ALMANAC_CACHE"] = str(reader.cache)
         assert index.search("amber").version == "v0001"
         monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)

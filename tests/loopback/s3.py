@@ -150,3 +150,4 @@ class Wire:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             self._open.discard(one)
+        source.close()  # and the thread of the other direction closes `target`
