@@ -5,7 +5,7 @@ Counted are the working copies in which nobody of this machine writes the index.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -47,7 +47,7 @@ def make_room(copy: WorkingCopy, incoming: int, wanted: set[Path], limit: int) -
                 total -= folder.bytes
                 _log.info("evicted", folder=str(folder.path), bytes=folder.bytes)
             else:
-                os.utime(folder.path)  # in use
+                mark_used([folder.path])
         if total > limit:
             _log.warning(
                 "cache_over_bound",
@@ -55,6 +55,15 @@ def make_room(copy: WorkingCopy, incoming: int, wanted: set[Path], limit: int) -
                 bound_gb=round(limit / _GB, 3),
                 next="what is open stays; ALMANAC_CACHE_GB raises the bound",
             )
+
+
+def mark_used(folders: Iterable[Path]) -> None:
+    """Marks versions and segments, or a file, as used now."""
+    for folder in folders:
+        try:
+            os.utime(folder)
+        except (FileNotFoundError, PermissionError):  # removed meanwhile; a cache that is only read
+            continue
 
 
 def _others(root: Path) -> list[Path]:

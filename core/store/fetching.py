@@ -1,11 +1,10 @@
 """Fetching: single versions with their segments, for readers. What CURRENT no longer names is dropped, and what nobody has open is bounded (`bounds.py`)."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from almanac.core.durable import write_file
-from almanac.core.store.bounds import READERS, make_room
+from almanac.core.store.bounds import READERS, make_room, mark_used
 from almanac.core.store.head import Head
 from almanac.core.store.layout import POINTER, SEALS, index_of, seal_of, segments_in
 from almanac.core.store.sealed import drop_unneeded, fetch_sealed, files_below, is_there
@@ -53,15 +52,6 @@ def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None]
     if head.version and copy.root / index_of(copy.kb) / "versions" / head.version in folders:
         note_published(copy.root, head)
     return is_left
-
-
-def mark_used(folders: Iterable[Path]) -> None:
-    """Marks versions and segments as used now."""
-    for folder in folders:
-        try:
-            os.utime(folder)
-        except (FileNotFoundError, PermissionError):  # removed meanwhile; a cache that is only read
-            continue
 
 
 def note_published(root: Path, head: Head) -> None:

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 import structlog
 
 from almanac.core.settings import DataDir, cache_bytes
-from almanac.core.store.fetching import fetch_versions, mark_used, note_reached, noted, reached_at
+from almanac.core.store.bounds import mark_used
+from almanac.core.store.fetching import fetch_versions, note_reached, noted, reached_at
 from almanac.core.store.head import Head, Seen, head_key, parse_head, read_head
 from almanac.core.store.layout import folders_of, is_whole
 from almanac.core.store.objects import Objects
