@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,13 +11,12 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.durable import write_file
 from almanac.core.load import load_declaration
 from almanac.core.settings import Project, document
-from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN, NAME_PATTERN
-from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.declaration.urls import http_url
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
-from almanac.schemas.items import Item, Reject
+
+if TYPE_CHECKING:
+    from almanac.schemas.declaration import Declaration
+    from almanac.schemas.declaration.source import SiteSource
 
 
 def init(
@@ -29,6 +28,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a commented declaration to start from."""
+    from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN, NAME_PATTERN
+
     path = (folder or Project.locate().knowledge) / f"{name}.yaml"
     if not re.fullmatch(NAME_PATTERN, name):
         dotted = "; NAME.ENV.yaml is an overlay of NAME.yaml, written by hand" if "." in name else ""
@@ -63,6 +64,8 @@ def _template(name: str, language: str) -> str:
 
 def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:
     """Check a declaration; errors name file, line, key, what was found and what is allowed."""
+    from almanac.schemas.declaration.source import SiteSource
+
     declaration = load_declaration(kb, env)
     golden = _golden_questions(declaration)
     _require_models(declaration)
@@ -79,7 +82,7 @@ def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:
         say(f"a run will refuse {warning}")
 
 
-def _golden_questions(declaration: Declaration) -> int:
+def _golden_questions(declaration: "Declaration") -> int:
     """How many there are; a line that cannot be meant is an error of the declaration's."""
     if declaration.gate.golden is None:
         return 0
@@ -88,7 +91,7 @@ def _golden_questions(declaration: Declaration) -> int:
     return len(load_golden(declaration))
 
 
-def _require_models(declaration: Declaration) -> None:
+def _require_models(declaration: "Declaration") -> None:
     """The folders of the declared models hold such models; none is loaded."""
     from almanac.index.embedding.embedder import describe_embedder
     from almanac.index.embedding.precision import require_precision
@@ -107,6 +110,7 @@ def test_url(
     as_json: Json = False,
 ) -> None:
     """Show what one page yields, which rule gave each field, and what matched nothing."""
+    from almanac.schemas.items import Item, Reject
     from almanac.spiders.mapping.inspect_url import inspect_url
     from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
@@ -148,10 +152,12 @@ def _short(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _source_for(declaration: Declaration, url: str, name: str | None) -> SiteSource:
+def _source_for(declaration: "Declaration", url: str, name: str | None) -> "SiteSource":
     """The named site, or the one whose rules fit the URL best."""
     from urllib.parse import urlsplit
 
+    from almanac.schemas.declaration.source import SiteSource
+    from almanac.schemas.declaration.urls import http_url
     from almanac.spiders.selecting.urls import url_matcher
 
     try:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,7 +16,9 @@ from almanac.cli.options import Data
 from almanac.cli.output import print_table, say
 from almanac.core.settings import DataDir, Project, installation, use_project
 from almanac.schemas.errors import DeclarationError
-from almanac.schemas.reports import Recall, RunReport
+
+if TYPE_CHECKING:
+    from almanac.schemas.reports import Recall
 
 _PORT = 8765
 _QUESTIONS = {  # for each, one that its content answers and one that it does not
@@ -54,6 +56,7 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 def demo(data: Data = None) -> None:
     """Serve the bundled site on loopback, run the example knowledge bases, ask them their golden questions."""
     from almanac.flows.server.api import start_api
+    from almanac.schemas.reports import RunReport
 
     project, here = _with_examples(Project.locate()), Path.cwd()
     use_project(project.root)
@@ -125,7 +128,7 @@ def _copy_if_new(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Recall, int]:
+def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> "tuple[bool, Recall, int]":
     """Whether the one question is answered and the other is not; what is found of the golden questions, among how many hits."""
     from almanac.query import open_index
     from almanac.query.evaluation.golden import load_golden, measure_recall
@@ -141,6 +144,6 @@ def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> tuple[bool, Re
     return is_well, recall, index.declaration.retrieve.k
 
 
-def _measured(kb: str, _is_well: bool, recall: Recall, k: int) -> tuple[object, ...]:
+def _measured(kb: str, _is_well: bool, recall: "Recall", k: int) -> tuple[object, ...]:
     found = f"{recall.recall:.0%}" if recall.recall is not None else None
     return (kb, recall.questions, k, found)

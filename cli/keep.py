@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -11,13 +11,11 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
 from almanac.core.pins import alone_with
 from almanac.core.settings import DataDir
-from almanac.index.versions import store as stored
-from almanac.index.versions.lock import writer_lock
-from almanac.index.versions.publish import publish as move_pointer
-from almanac.index.versions.publish import rollback as move_back
-from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion, UsageError
-from almanac.schemas.reports import ItemChange, VerifyResult, VersionRow
+
+if TYPE_CHECKING:
+    from almanac.schemas.declaration import Declaration
+    from almanac.schemas.reports import ItemChange, VersionRow
 
 _SHOWN = 50  # changed items in a table; --json has all
 
@@ -25,7 +23,7 @@ _SHOWN = 50  # changed items in a table; --json has all
 class _Place(NamedTuple):
     """What every command here is about: a knowledge base, its data directory, and where its versions lie."""
 
-    declaration: Declaration
+    declaration: "Declaration"
     data: DataDir
 
     @property
@@ -43,6 +41,8 @@ def _locate(kb: str, env: str | None, data: str | None) -> _Place:
 
 def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """List the versions that are kept, newest first."""
+    from almanac.index.versions import store as stored
+
     place = _locate(kb, env, data)
     name, index_dir = place.name, place.index_dir
     found = stored.report_versions(index_dir)
@@ -71,7 +71,7 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         say(f"{error.message}\n  → {error.hint}")
 
 
-def _chunks(row: VersionRow) -> str:
+def _chunks(row: "VersionRow") -> str:
     return f"{row.counts.chunks}" if row.segments == 1 else f"{row.counts.chunks} in {row.segments} segments"
 
 
@@ -79,7 +79,7 @@ def _minute(time: str) -> str:
     return time[:16].replace("T", " ")
 
 
-def _publication(row: VersionRow) -> str:
+def _publication(row: "VersionRow") -> str:
     """When the version last went live, and why it did although the gate had refused it."""
     if row.published_at is None:
         return "never"
@@ -87,6 +87,8 @@ def _publication(row: VersionRow) -> str:
 
 
 def _readers(folder: Path, version: str) -> str:
+    from almanac.index.versions import store as stored
+
     try:
         with alone_with(stored.version_dir(folder, version)) as alone:
             return "" if alone else "yes"
@@ -117,7 +119,7 @@ def diff(
     _show_changes(result.changes)
 
 
-def _show_changes(changes: Sequence[ItemChange]) -> None:
+def _show_changes(changes: "Sequence[ItemChange]") -> None:
     if changes:
         rows = [(c.change, c.source, c.title or c.document_id, f"{c.was} → {c.url}" if c.was else c.url) for c in changes[:_SHOWN]]
         print_table("Items", ("change", "source", "title", "url"), rows)
@@ -137,6 +139,9 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Make a kept version the live one."""
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.publish import publish as move_pointer
+
     place = _locate(kb, env, data)
     name, index_dir = place.name, place.index_dir
     stored.require_version(index_dir, version)  # so that a mistake leaves no index_dir behind
@@ -147,6 +152,9 @@ def publish(
 
 def rollback(kb: KB, version: BeforeArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Make an older version the live one; without V the newest older one that the gate let pass."""
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.publish import rollback as move_back
+
     place = _locate(kb, env, data)
     name, index_dir = place.name, place.index_dir
     if version is None:
@@ -169,6 +177,8 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
     """Compare a version with its manifest, its tables and the kept vectors, row by row."""
     from almanac.index.vectors.retention import vectors_in_use
     from almanac.index.verify.verifier import verify_version
+    from almanac.index.versions import store as stored
+    from almanac.schemas.reports import VerifyResult
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
@@ -198,6 +208,8 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
     """Make a version anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
     from almanac.index.upkeep.rebuild import rebuild_version
     from almanac.index.vectors.retention import vectors_in_use
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
@@ -215,6 +227,8 @@ def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -
     """Merge the live version's segments into few without deleted rows, as a new version of the same content; nothing is embedded."""
     from almanac.index.upkeep.compact import compact_version
     from almanac.index.vectors.retention import vectors_in_use
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
@@ -236,6 +250,7 @@ def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -
 def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
     from almanac.flows.pipeline.retention import apply_retention
+    from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
     place.data.require_writable()
@@ -261,6 +276,8 @@ def forget(
 ) -> None:
     """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
     from almanac.flows.pipeline.takedown import forget_url
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
     place.data.require_writable()
@@ -286,6 +303,7 @@ def promote(
 ) -> None:
     """Copy a verified version into another data directory, verify it there, and publish it."""
     from almanac.index.upkeep.promote import promote_version
+    from almanac.index.versions import store as stored
 
     place = _locate(kb, env, data)
     name, target = place.name, DataDir.locate(to)
@@ -316,6 +334,7 @@ def export(
 ) -> None:
     """Write a version's chunks, documents, records or vectors, or all of it as one Chroma directory."""
     from almanac.cli.export import export_table
+    from almanac.index.versions import store as stored
 
     place = _locate(kb, env, data)
     if what == "chroma" and out is None:

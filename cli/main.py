@@ -1,4 +1,7 @@
-"""`almanac`: commands in, exit codes out. schemas/errors.py draws which error ends with which code."""
+"""`almanac`: commands in, exit codes out. schemas/errors.py draws which error ends with which code.
+
+What is imported here is imported for `--help` and for a mistyped option, too: commands import what they do when they do it.
+"""
 
 import inspect
 import os
@@ -18,16 +21,14 @@ from almanac.cli.demo import demo
 from almanac.cli.doctor import doctor
 from almanac.cli.mcp import mcp
 from almanac.cli.options import Project
-from almanac.cli.output import configure_logs, print_error, print_json, reserve_stdout
+from almanac.cli.output import print_error, print_json, reserve_stdout
 from almanac.cli.serve import serve
 from almanac.cli.server import server
 from almanac.cli.stores import on_store
 from almanac.core.lifetime import interrupted_by_signals
 from almanac.core.load import is_declared
 from almanac.core.settings import quiet_engines, use_project
-from almanac.flows.availability import is_prefect_gone
 from almanac.schemas.errors import AlmanacError, StorageError, UsageError
-from almanac.schemas.manifest import FORMAT
 
 INTERRUPTED = 130
 _HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.
@@ -63,6 +64,8 @@ _PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
+        from almanac.schemas.manifest import FORMAT
+
         sys.stdout.write(f"almanac {version('almanac')}, versions of format {FORMAT}\n")
         raise Exit
 
@@ -82,6 +85,9 @@ def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run_there(*arguments: Any, project: Any = None, **options: Any) -> Any:
+        from almanac.cli.logs import configure_logs
+
+        configure_logs()
         if project is not None:
             use_project(project)
         return command(*arguments, **options)
@@ -101,11 +107,19 @@ for _panel, _commands in _PANELS.items():
 def main(arguments: list[str] | None = None) -> None:
     """The console script."""
     code = run(sys.argv[1:] if arguments is None else arguments)
-    if is_prefect_gone():  # the interpreter would wait for its threads, which try to send what nobody takes
+    if _is_prefect_gone():  # the interpreter would wait for its threads, which try to send what nobody takes
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _is_prefect_gone() -> bool:
+    if "prefect" not in sys.modules:
+        return False
+    from almanac.flows.availability import is_prefect_gone
+
+    return is_prefect_gone()
 
 
 def run(arguments: list[str]) -> int:
@@ -114,7 +128,6 @@ def run(arguments: list[str]) -> int:
     if as_json:
         reserve_stdout()
     quiet_engines()
-    configure_logs()
     try:
         with interrupted_by_signals():
             code = app(args=arguments, standalone_mode=False)

@@ -4,46 +4,19 @@ import sys
 import threading
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
-from almanac.core.clock import age_of
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
-from almanac.core.store.readers import last_reached, version_here
-from almanac.core.store.session import holder_in_store, listing
-from almanac.flows.reporting.tables import (
-    DUPLICATE_COLUMNS,
-    EXPECTATION_COLUMNS,
-    GATE_COLUMNS,
-    LOST_COLUMNS,
-    REJECT_COLUMNS,
-    TEXT_COLUMNS,
-    duplicate_rows,
-    expectation_rows,
-    expectations_line,
-    gate_rows,
-    gate_title,
-    lost_pages,
-    lost_rows,
-    plan_rows,
-    reject_rows,
-    rules_note,
-    text_rows,
-)
-from almanac.index.versions import store as stored
-from almanac.index.versions.lock import lock_holder, require_free
 from almanac.schemas.errors import NoRecords, StoreAway
-from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, RunReport, Status, StoreStatus
-from almanac.schemas.scope import Scope
 
-_SHOWN = 50
-_SHOWN_REJECTS = 20
-_DUPLICATES_SHOWN = 10
-_SHOWN_TEXTS = 10
+if TYPE_CHECKING:
+    from almanac.schemas.reports import RunReport, StoreStatus
+
 Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
 Full = Annotated[bool, typer.Option("--full", help="ask for every page anew, map every page anew, build in full")]
 
@@ -63,11 +36,17 @@ def run(
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
     declaration = load_declaration(kb, env)
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.lock import require_free
+    from almanac.schemas.reports import RunReport
+    from almanac.schemas.scope import Scope
+
     scope = Scope.of(declaration, source, url, full=full)
     folder = DataDir.locate(data)
     folder.require_writable()
     require_free(folder.index(declaration.name))
 
+    from almanac.cli.run_report import show_report
     from almanac.flows.server.api import start_api
 
     wait_until_ready = start_api(folder)
@@ -92,7 +71,7 @@ def run(
     if as_json:
         print_json(report)
     else:
-        _show_report(report, declaration.handle)
+        show_report(report, declaration.handle)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
 
@@ -105,92 +84,33 @@ def _import_model_meanwhile() -> threading.Thread:
     return thread
 
 
-def _show_report(report: RunReport, handle: str) -> None:
-    if report.error:
-        say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
-    if lost := lost_rows(report.sources):
-        print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
-    _show_texts(report.sources, handle)
-    if report.gate is not None and report.gate.verdict == "refused":
-        print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
-        _show_missed(report)
-        _say_what_to_do(report, handle)
-    if report.duplicates:
-        print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
-        if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
-            say(f"and {more:,} more: {report.duplicates_file}")
-    _show_expectations(report)
-    if report.rejects_file:
-        say(f"quarantined items with their reasons: {report.rejects_file}")
-
-
-def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:
-    if rows := text_rows(sources):
-        print_table("Pages whose main text may not be found", TEXT_COLUMNS, rows[:_SHOWN_TEXTS])
-        say(f"  → {DECLARE_BODY.replace('KB', handle)}")
-
-
-def _show_expectations(report: RunReport) -> None:
-    if not report.expectations:
-        return
-    if broken := [one for one in report.expectations if not one.ok]:
-        print_table("Expectations that do not hold", EXPECTATION_COLUMNS, expectation_rows(broken))
-    say(f"expectations: {expectations_line(report.expectations)}; {report.validation_page}")
-
-
-def _show_missed(report: RunReport) -> None:
-    missed = report.recall.missed if report.recall is not None else []
-    if missed and report.recall is not None:
-        say(f"golden questions without their answer, {len(missed)} of {report.recall.questions}:")
-        for question in missed[:_SHOWN]:
-            say(f"  {question}")
-
-
-def _say_what_to_do(report: RunReport, handle: str) -> None:
-    if note := rules_note(report):
-        say(f"  → {note}")
-    if report.version is None:
-        say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
-        return
-    if report.previous and report.previous != report.version:
-        say(f"  → what differs:      almanac diff {handle} {report.previous} {report.version}")
-    say(f'  → if that is right:  almanac publish {handle} {report.version} --override-gate "why"')
-
-
 def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what a run would do now: pages, items, quarantined ones with reasons, texts to embed, tokens, cost, the gate's verdict. Touches nothing."""
+    from almanac.cli.run_report import show_plan, show_rejects
     from almanac.flows.pipeline.plan import plan as plan_run
+    from almanac.schemas.scope import Scope
 
     declaration = load_declaration(kb, env)
     try:
         result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
     except NoRecords as nothing:
         if not as_json and nothing.report:
-            _show_rejects(nothing.report["rejects"])
+            show_rejects(nothing.report["rejects"])
         raise
     if as_json:
         print_json(result)
         return
-    print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
-    print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
-    if lost := lost_pages(result.sources):
-        more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
-        print_table(f"Pages that do not arrive, are gone or are left out{more}", ("page", "reason"), lost[:_SHOWN])
-    _show_texts(result.sources, declaration.handle)
-    _show_rejects(result.rejects)
-
-
-def _show_rejects(rejects: list[dict[str, Any]]) -> None:
-    if not rejects:
-        return
-    print_table(f"Would be quarantined: {len(rejects)}", REJECT_COLUMNS, reject_rows(rejects[:_SHOWN_REJECTS]))
-    if len(rejects) > _SHOWN_REJECTS:
-        say(f"and {len(rejects) - _SHOWN_REJECTS} more; --json lists all of them")
+    show_plan(result, declaration.handle)
 
 
 def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what is live, what ran last, what runs now and what comes next."""
+    from almanac.core.store.readers import last_reached, version_here
+    from almanac.core.store.session import holder_in_store, listing
     from almanac.flows.pipeline.earlier_runs import last_run
+    from almanac.index.versions import store as stored
+    from almanac.index.versions.lock import lock_holder
+    from almanac.schemas.reports import Status, StoreStatus
 
     declaration = load_declaration(kb, env)
     folder, name = DataDir.locate(data), declaration.name
@@ -238,16 +158,18 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
     print_table(declaration.name, ("", "value"), rows)
 
 
-def _say_store(store: StoreStatus) -> str:
+def _say_store(store: "StoreStatus") -> str:
     return f"{store.url} is away, and answered last at {store.away_since}: this is what the cache has" if store.away else store.url
 
 
-def _schedule(cron: str | None, last: RunReport | None) -> tuple[str | None, bool | None]:
+def _schedule(cron: str | None, last: "RunReport | None") -> tuple[str | None, bool | None]:
     """The next start, and whether the knowledge base is stale: no last run, one that ended badly or at a time still to come, or a start since.
 
     Both None without a schedule.
     """
     from cronsim import CronSim
+
+    from almanac.core.clock import age_of
 
     if cron is None:
         return None, None

@@ -1,18 +1,15 @@
 """What commands print: one JSON document on stdout, or tables for people. Everything else goes to stderr."""
 
 import json
-import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-from rich.console import Console
-from rich.table import Table
-
-from almanac.core.logs import log_through_stdlib
 from almanac.schemas.errors import AlmanacError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _stdout: IO[str] | None = None
 
@@ -31,9 +28,9 @@ def stdout() -> IO[str]:
     return _stdout or sys.stdout
 
 
-def print_json(document: BaseModel | dict[str, Any]) -> None:
+def print_json(document: "BaseModel | dict[str, Any]") -> None:
     """The command's one JSON document."""
-    content = document.model_dump(by_alias=True, mode="json") if isinstance(document, BaseModel) else document
+    content = document if isinstance(document, dict) else document.model_dump(by_alias=True, mode="json")
     stream = stdout()
     stream.write(json.dumps(content, ensure_ascii=False, indent=1, default=str).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
     stream.flush()
@@ -47,6 +44,9 @@ def say(text: str = "") -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """A table for people; numbers stand right."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
     for number, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)
@@ -61,23 +61,3 @@ def print_error(error: AlmanacError, *, as_json: bool) -> None:
     if as_json:
         print_json(error.report or error.as_json())
     sys.stderr.write(f"almanac: {error.kind.replace('_', ' ')}\n{error}\n")
-
-
-class _CurrentStderr(logging.StreamHandler[Any]):
-    """Writes to whatever stderr is at that moment, so that lines stand above a progress bar and not through it."""
-
-    @property
-    def stream(self) -> Any:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, _: Any) -> None:
-        pass
-
-
-def configure_logs() -> None:
-    """One line an event on stderr: `12:00:01 INFO crawl kb=voyago seconds=2.1`."""
-    handler = _CurrentStderr()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
-    logging.getLogger("almanac").handlers[:] = [handler]
-    log_through_stdlib()

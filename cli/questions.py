@@ -10,10 +10,10 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
 from almanac.schemas.errors import UsageError
-from almanac.schemas.reports import Answer, Citation, Hit, SearchResult
 
 if TYPE_CHECKING:
     from almanac.query import PublishedIndex, SeveralIndexes
+    from almanac.schemas.reports import Answer, Citation, Hit, SearchResult
 
 
 def search(
@@ -35,9 +35,9 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Show the best passages with relevance, score, URL and version."""
+    named, query = _split(kb, query, "query")
     from almanac.query.published import parse_parts, parse_where
 
-    named, query = _split(kb, query, "query")
     with _open(named, data=data, version=version, env=env) as index:
         result = index.search(
             query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), explain=explain
@@ -71,9 +71,9 @@ def ask(
     as_json: Json = False,
 ) -> None:
     """Answer with cited sentences, or say that the answer is not there."""
+    named, question = _split(kb, question, "question")
     from almanac.query.published import parse_parts
 
-    named, question = _split(kb, question, "question")
     with _open(named, data=data, version=version, env=env) as index:
         answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), language=language)
     if as_json:
@@ -106,7 +106,7 @@ def _open(kb: str | None, *, data: str | None, version: str | None, env: str | N
     return open_indexes(names, data=data, env=env)
 
 
-def _show_answer(answer: Answer) -> None:
+def _show_answer(answer: "Answer") -> None:
     say(answer.reply)
     for source in answer.sources:
         say(f"  {source.marker} {_place(source.title, source.url)} ({', '.join(_facts(source))})")
@@ -125,7 +125,7 @@ def _show_answer(answer: Answer) -> None:
     _show_note(answer.note)
 
 
-def _facts(source: Citation) -> list[str]:
+def _facts(source: "Citation") -> list[str]:
     facts = [source.kb] if source.kb else []
     return [*facts, *([f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"] if source.confidence else [f"score {source.score:.2f}"])]
 
@@ -134,7 +134,7 @@ def _place(title: str, url: str) -> str:
     return f"{title} – {url}"
 
 
-def _versions(found: Answer | SearchResult) -> str:
+def _versions(found: "Answer | SearchResult") -> str:
     return ", ".join(f"{kb} {version}" for kb, version in (found.versions or {found.kb: found.version}).items())
 
 
@@ -175,7 +175,7 @@ def evaluate(
     print_table(f"{result.kb} {result.version}: {result.queries} queries", ("metric", "value"), [(n, f"{v:.4f}") for n, v in result.metrics.items()])
 
 
-def _show_hits(result: SearchResult, columns: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
+def _show_hits(result: "SearchResult", columns: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
     """A table of the hits with these columns between their scores and their URLs; where several knowledge bases were searched, with that of each hit."""
     base = () if result.versions is None else ("base",)
     rows = [
@@ -185,7 +185,7 @@ def _show_hits(result: SearchResult, columns: tuple[str, ...], cells: list[tuple
     print_table(f"{_versions(result)}: {result.query}", ("", "relevance", "score", *base, *columns, "url"), rows)
 
 
-def _show_trace(result: SearchResult) -> None:
+def _show_trace(result: "SearchResult") -> None:
     names = ("dense", "lexical", "tag", "cluster", "rerank")
     shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
     _show_hits(result, (*shown, "title", "tags"), [(*(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit)) for hit in result.hits])
@@ -211,7 +211,7 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
 
 
-def _tags(hit: Hit) -> str:
+def _tags(hit: "Hit") -> str:
     tags = hit.metadata.get("tags")
     return ", ".join(map(str, tags)) if isinstance(tags, list) else str(tags or "")
 

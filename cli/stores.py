@@ -12,7 +12,6 @@ from almanac.cli.output import say
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.store.layout import AREAS
-from almanac.core.store.session import fetch, listing, writing
 
 _BUILT = ("vectors", "processed", "index")
 _WRITES: dict[str, tuple[str, ...]] = {
@@ -43,6 +42,8 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
         target = DataDir.locate(given["to"]) if name == "promote" else None
         if not data.url and not (target and target.url):
             return command(**given)
+        from almanac.core.store.session import fetch, listing, writing
+
         kb = load_declaration(given["kb"], given["env"]).name
         session = None
         with ExitStack() as held:

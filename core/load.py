@@ -1,18 +1,21 @@
-"""Loads declarations from YAML. Errors report file, line, key, the value found and the allowed ones."""
+"""Loads declarations from YAML. Errors report file, line, key, the value found and the allowed ones.
+
+The schema is imported with the first declaration that is loaded: it takes longer than all else of a command that only says how it is used.
+"""
 
 import os
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
+from typing import TYPE_CHECKING, Any
 
 from almanac.core.overlays import SUFFIXES, base_of, find_overlay, overlays_of, with_overlay
 from almanac.core.settings import Project, document, environment
-from almanac.core.unknown_keys import explain_unknown_key
 from almanac.core.yaml_source import Keys, Node, dotted, plain, read_tree
-from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+    from almanac.schemas.declaration import Declaration
 
 # Values below these keys are never shown in errors, even in an invalid form.
 _SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
@@ -56,7 +59,7 @@ def is_declared(kb: str) -> bool:
         return False
 
 
-def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> Declaration:
+def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> "Declaration":
     """Loads and validates the declaration of a knowledge base.
 
     Args:
@@ -66,6 +69,10 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
 
     Raises DeclarationError with all problems of the declaration, NotFound for an unknown name, path or overlay, UsageError as `find_declaration`.
     """
+    from pydantic import ValidationError
+
+    from almanac.schemas.declaration import Declaration
+
     project = project or Project.locate()
     path = find_declaration(kb, project)
     tree = read_tree(path)
@@ -86,7 +93,7 @@ def _lies_in(project: Project, path: Path) -> bool:
     return path.absolute().parent.resolve() == project.knowledge.resolve()
 
 
-def load_as_served(path: Path, env: str) -> Declaration:
+def load_as_served(path: Path, env: str) -> "Declaration":
     """Loads a declaration with the overlay of `env` if it has one, else without: for servers of several declarations, not all of which have that overlay."""
     return load_declaration(str(path), env if env in overlays_of(path) else "")
 
@@ -100,7 +107,7 @@ def _beside(path: Path, declared: Any) -> Any:
     return declared
 
 
-def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: list[ErrorDetails]) -> DeclarationError:
+def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: "list[ErrorDetails]") -> DeclarationError:
     """Combines all validation errors into one DeclarationError, each with file, line, key, value found and allowed values."""
     findings = sorted(
         ((tree.nearest(_keys(d, declared)), _finding(d, declared) + _first_of(d, tree, path)) for d in details),
@@ -119,13 +126,15 @@ def _at_line(node: Node, path: Path) -> str:
     return f"line {node.line}: " if node.path == path else f"{node.path.name} line {node.line}: "
 
 
-def _first_of(detail: ErrorDetails, tree: Node, path: Path) -> str:
+def _first_of(detail: "ErrorDetails", tree: Node, path: Path) -> str:
     """Where the value is that the found one repeats, as the end of a message; empty if it repeats none."""
     first = detail.get("ctx", {}).get("first")
     return "; the first is on " + _at_line(tree.nearest(first), path).removesuffix(": ") if first else ""
 
 
-def _finding(detail: ErrorDetails, declared: Any) -> str:
+def _finding(detail: "ErrorDetails", declared: Any) -> str:
+    from almanac.core.unknown_keys import explain_unknown_key
+
     keys = _keys(detail, declared)
     # Names of headers and cookies are not shown: they may contain the secret value by mistake.
     at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
@@ -150,7 +159,7 @@ def _without_names(keys: Keys) -> Keys:
     return keys[: below + 1]
 
 
-def _keys(detail: ErrorDetails, declared: Any) -> Keys:
+def _keys(detail: "ErrorDetails", declared: Any) -> Keys:
     """Returns the location of a validation error as keys of the YAML file, without the tags of pydantic's unions."""
     keys: list[str | int] = []
     node = declared

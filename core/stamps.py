@@ -7,16 +7,19 @@ the former time, but not the latter. A disk that loses bits by itself changes ne
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from almanac.core.durable import write_file
 from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import StoredFile
+
+if TYPE_CHECKING:
+    from almanac.schemas.manifest import StoredFile
 
 STAMPS = "stamps.json"
 _Stamp = list[int]
 
 
-def write_stamps(folder: Path, files: Sequence[StoredFile]) -> None:
+def write_stamps(folder: Path, files: "Sequence[StoredFile]") -> None:
     """Records the stamps of files whose hashes were just found to be right. On a read-only disk nothing is recorded."""
     stamps = {stored.path: _stamp_of(folder / stored.path) for stored in files}
     try:
@@ -25,7 +28,7 @@ def write_stamps(folder: Path, files: Sequence[StoredFile]) -> None:
         return
 
 
-def untouched(folder: Path, files: Sequence[StoredFile]) -> set[str]:
+def untouched(folder: Path, files: "Sequence[StoredFile]") -> set[str]:
     """Returns the paths of those files that are as they were when their hashes were last found to be right. Without stamps, none."""
     try:
         stamps = json.loads((folder / STAMPS).read_bytes())
@@ -34,7 +37,7 @@ def untouched(folder: Path, files: Sequence[StoredFile]) -> set[str]:
         return set()
 
 
-def altered_file(folder: Path, files: Sequence[StoredFile]) -> str | None:
+def altered_file(folder: Path, files: "Sequence[StoredFile]") -> str | None:
     """Returns the first of these files that is missing or differs from its hash, None where none does. Untouched files are not read."""
     known = untouched(folder, files)
     read = [stored for stored in files if stored.path not in known]

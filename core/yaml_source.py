@@ -1,4 +1,7 @@
-"""Parses a declaration's YAML into a tree in which every value has its file and line, for error messages."""
+"""Parses a declaration's YAML into a tree in which every value has its file and line, for error messages.
+
+The parser is imported with the first file that is read.
+"""
 
 import os
 import re
@@ -8,11 +11,6 @@ from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
 from typing import Any
-
-from ruamel.yaml import YAML
-from ruamel.yaml.constructor import DuplicateKeyError
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
 from almanac.schemas.errors import DeclarationError
 
@@ -43,6 +41,10 @@ class Node:
 
 def read_tree(path: Path) -> Node:
     """Parses a YAML file. Raises DeclarationError where it cannot be read or is not valid YAML in UTF-8."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
     try:
         return _node(YAML(typ="rt").load(path.read_text(encoding="utf-8-sig")), path, None)
     except UnicodeDecodeError as error:
@@ -65,6 +67,9 @@ def read_tree(path: Path) -> Node:
 
 def _repeated_key(path: Path) -> DeclarationError:
     """The error about a key that is there twice in a mapping. Unlike ruamel's, it shows no value, which may be a secret."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
     waiting = deque([YAML(typ="rt").compose(path.read_text(encoding="utf-8-sig"))])
     met: set[int] = set()
     while waiting:

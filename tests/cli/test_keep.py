@@ -51,6 +51,14 @@ def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: s
     pin.close()
 
 
+def test_help_and_errors_of_use_import_no_engine_no_schema_and_no_logging_library() -> None:
+    heavy = "{'pydantic', 'structlog', 'ruamel.yaml', 'pyarrow', 'numpy', 'chromadb', 'torch', 'prefect', 'scrapy'}"
+    code = f"import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); print(code, sorted({heavy} & set(sys.modules)), file=sys.stderr)"
+    for arguments, expected in ((["--help"], 0), (["search", "--nonsense"], 2), (["verify"], 2)):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+        assert done.stderr.splitlines()[-1] == f"{expected} []"
+
+
 def test_rollback_loads_no_engine_and_survives_a_pointer_that_leads_nowhere(almanac: Almanac, kb: str) -> None:
     """A second for all of it: Chroma's import alone would take that."""
     code = "import sys; from almanac.cli.main import run; run(sys.argv[1:]); sys.exit(str({'chromadb', 'torch', 'prefect', 'scrapy'} & set(sys.modules)))"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from almanac.cli.operate import _show_report
+from almanac.cli.run_report import show_report
 from almanac.core.durable import write_file
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
@@ -188,7 +188,7 @@ def test_a_declaration_that_takes_less_of_a_page_is_refused_and_the_reason_is_na
     reason = "the rules of mapping differ from those of v0001, by the declaration or by another release of Almanac"
     note = f"{reason}; that alone can shorten texts, change them and lose items"
     assert rules_note(report) == note and note in describe_run(report)
-    _show_report(report, "shop")
+    show_report(report, "shop")
     told = capsys.readouterr().out
     assert f"→ {note}\n" in told and 'almanac publish shop v0002 --override-gate "why"' in told and "max_shrunk" in told
 
@@ -222,6 +222,6 @@ def test_a_long_list_is_bounded_on_the_terminal_and_in_the_report(capsys: pytest
         kb="kb", run_id="r", outcome="published", exit_code=0, items=ItemCounts(deduplicated=1234), duplicates=[same_url, *dropped], duplicates_file="d.jsonl"
     )
     assert duplicate_rows(report)[:2] == [("rows", "rows.jsonl (b)", "rows.jsonl (a)"), ("pages", "u?0", "u")]
-    _show_report(report, "kb")
+    show_report(report, "kb")
     told = capsys.readouterr().out
     assert "u?8" in told and "u?9" not in told and "and 1,224 more: d.jsonl" in told

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from almanac.cli.operate import _show_report
+from almanac.cli.run_report import show_report
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, read_table
@@ -134,7 +134,7 @@ def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_re
     expected = [SharedText(pages=4, urls=["p0.html", "p1.html"])]
     assert planned[0].shared_texts == first.sources[0].shared_texts == again.sources[0].shared_texts == expected
     assert [json.loads(path.read_bytes())["sources"][0]["pages_sharing_text"] for path in press.data.runs("press").glob("*-??????.json")] == [4, 4]
-    _show_report(again, "press")
+    show_report(again, "press")
     told = " ".join(capsys.readouterr().out.split())
     assert "the same main text" in told and "body: {css: …}; almanac test-url press URL" in told
     forget_url(press.data, load_declaration(str(press.folder / "press.yaml"), ""), "p1.html")

@@ -1,0 +1,100 @@
+"""What a run did, or would do, as tables and lines for people."""
+
+from typing import Any
+
+from almanac.cli.output import print_table, say
+from almanac.flows.reporting.tables import (
+    DUPLICATE_COLUMNS,
+    EXPECTATION_COLUMNS,
+    GATE_COLUMNS,
+    LOST_COLUMNS,
+    REJECT_COLUMNS,
+    TEXT_COLUMNS,
+    duplicate_rows,
+    expectation_rows,
+    expectations_line,
+    gate_rows,
+    gate_title,
+    lost_pages,
+    lost_rows,
+    plan_rows,
+    reject_rows,
+    rules_note,
+    text_rows,
+)
+from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, PlanResult, RunReport
+
+_SHOWN = 50
+_SHOWN_REJECTS = 20
+_DUPLICATES_SHOWN = 10
+_SHOWN_TEXTS = 10
+
+
+def show_report(report: RunReport, handle: str) -> None:
+    if report.error:
+        say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
+    if lost := lost_rows(report.sources):
+        print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
+    _show_texts(report.sources, handle)
+    if report.gate is not None and report.gate.verdict == "refused":
+        print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
+        _show_missed(report)
+        _say_what_to_do(report, handle)
+    if report.duplicates:
+        print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
+        if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
+            say(f"and {more:,} more: {report.duplicates_file}")
+    _show_expectations(report)
+    if report.rejects_file:
+        say(f"quarantined items with their reasons: {report.rejects_file}")
+
+
+def show_plan(result: PlanResult, handle: str) -> None:
+    print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
+    print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
+    if lost := lost_pages(result.sources):
+        more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
+        print_table(f"Pages that do not arrive, are gone or are left out{more}", ("page", "reason"), lost[:_SHOWN])
+    _show_texts(result.sources, handle)
+    show_rejects(result.rejects)
+
+
+def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:
+    if rows := text_rows(sources):
+        print_table("Pages whose main text may not be found", TEXT_COLUMNS, rows[:_SHOWN_TEXTS])
+        say(f"  → {DECLARE_BODY.replace('KB', handle)}")
+
+
+def _show_expectations(report: RunReport) -> None:
+    if not report.expectations:
+        return
+    if broken := [one for one in report.expectations if not one.ok]:
+        print_table("Expectations that do not hold", EXPECTATION_COLUMNS, expectation_rows(broken))
+    say(f"expectations: {expectations_line(report.expectations)}; {report.validation_page}")
+
+
+def _show_missed(report: RunReport) -> None:
+    missed = report.recall.missed if report.recall is not None else []
+    if missed and report.recall is not None:
+        say(f"golden questions without their answer, {len(missed)} of {report.recall.questions}:")
+        for question in missed[:_SHOWN]:
+            say(f"  {question}")
+
+
+def _say_what_to_do(report: RunReport, handle: str) -> None:
+    if note := rules_note(report):
+        say(f"  → {note}")
+    if report.version is None:
+        say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
+        return
+    if report.previous and report.previous != report.version:
+        say(f"  → what differs:      almanac diff {handle} {report.previous} {report.version}")
+    say(f'  → if that is right:  almanac publish {handle} {report.version} --override-gate "why"')
+
+
+def show_rejects(rejects: list[dict[str, Any]]) -> None:
+    if not rejects:
+        return
+    print_table(f"Would be quarantined: {len(rejects)}", REJECT_COLUMNS, reject_rows(rejects[:_SHOWN_REJECTS]))
+    if len(rejects) > _SHOWN_REJECTS:
+        say(f"and {len(rejects) - _SHOWN_REJECTS} more; --json lists all of them")
