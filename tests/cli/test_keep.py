@@ -52,7 +52,7 @@ def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: s
 
 
 def test_help_and_errors_of_use_import_no_engine_no_schema_and_no_logging_library() -> None:
-    heavy = "{'pydantic', 'structlog', 'ruamel.yaml', 'pyarrow', 'numpy', 'chromadb', 'torch', 'prefect', 'scrapy'}"
+    heavy = "{'almanac.schemas.declaration', 'structlog', 'ruamel.yaml', 'pyarrow', 'numpy', 'chromadb', 'torch', 'prefect', 'scrapy'}"
     code = f"import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); print(code, sorted({heavy} & set(sys.modules)), file=sys.stderr)"
     for arguments, expected in ((["--help"], 0), (["search", "--nonsense"], 2), (["verify"], 2)):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
