@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from almanac.core.digests import Digests, digests_of
+from almanac.core.memory import give_back
 from almanac.core.tables import read_batches
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.embedding.subword_fertility import language_fit
@@ -52,7 +53,10 @@ def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = No
         sample = rows[np.argsort(ids[rows], kind="stable")[:_SAMPLE]]
         texts = ChunkRows(chunks, sample, ["text"]).slice(0, len(sample)).column("text").to_pylist()
         fits[language] = language_fit(embed, [text[:_LONGEST] for text in texts])
-    return Derived(language_fit=fits, repeats=most_repeats(keys))
+    repeats = most_repeats(keys)
+    del found, ids, keys, spoken
+    give_back()
+    return Derived(language_fit=fits, repeats=repeats)
 
 
 def _languages(metadata: pa.ChunkedArray) -> pa.DictionaryArray:

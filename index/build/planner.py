@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import structlog
 from pydantic import BaseModel, ConfigDict
 
+from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, open_table, read_table, rows_in
 from almanac.index.build.job import AbsolutePath
 from almanac.index.build.policy import MOST_BYTES, Size, rows_each, to_merge
@@ -83,7 +84,7 @@ def plan_version(job: PlanJob) -> Plan:
         try:
             return _planned(job)
         finally:
-            pa.default_memory_pool().release_unused()  # keys of all rows: this process has more to do
+            give_back()  # keys of all rows: what builds the segments needs the memory
 
 
 def _planned(job: PlanJob) -> Plan:
