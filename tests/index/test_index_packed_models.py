@@ -280,7 +280,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert MULTILINGUAL_E5.folder().parent == tmp_path / "ours" / "models"
 
 
-E5 = Embed(model="multilingual-e5-small-q4")
+E5 = Embed(model="multilingual-e5-small-q4", precision="float32")
 QUESTION = "Combien coûte l'entrée pour un enfant ?"
 PASSAGES = [
     "Children under 12 pay half the price of a ticket.",
@@ -310,7 +310,7 @@ def test_the_multilingual_model_is_described_without_reading_its_weights(monkeyp
         return file_sha256(path)
 
     monkeypatch.setattr(model_cache, "file_sha256", noted)
-    info = describe_embedder(E5)
+    info = describe_embedder(E5.model_copy(update={"precision": "float32"}))
     assert (info.model, info.dimension, info.query_prompt, info.document_prompt) == ("multilingual-e5-small-q4", 384, "query: ", "passage: ")
     assert info.revision == MULTILINGUAL_E5.files[WEIGHTS]
     assert info.fingerprint == "b04c8a7d2ef6d757"  # vectors that lie on disk are of this one

@@ -55,8 +55,8 @@ def _same(vectors: Any, others: Any) -> bool:
 @pytest.mark.parametrize("is_bundled", [False, True])
 def test_declared_prompts_stand_before_questions_and_texts(plain: Path, is_bundled: bool) -> None:
     model = {} if is_bundled else {"model": str(plain)}
-    without = LocalEmbedder(Embed(**model))
-    prompted = LocalEmbedder(Embed(**model, prompts=Prompts(query="query: ", document="passage: ")))
+    without = LocalEmbedder(Embed(precision="float32", **model))
+    prompted = LocalEmbedder(Embed(precision="float32", **model, prompts=Prompts(query="query: ", document="passage: ")))
     assert _same(prompted.embed_queries(_TEXTS), without.embed_documents([f"query: {text}" for text in _TEXTS]))
     assert _same(prompted.embed_documents(_TEXTS), without.embed_documents([f"passage: {text}" for text in _TEXTS]))
     assert not _same(prompted.embed_documents(_TEXTS), without.embed_documents(_TEXTS))
@@ -81,7 +81,7 @@ def test_what_the_folder_says_holds_where_nothing_is_declared(
     plain: Path, tmp_path: Path, prompts: dict[str, Any], default: str | None, expected: tuple[str, str]
 ) -> None:
     folder = str(_with(plain, tmp_path / "m", prompts, default))
-    embedder, without = LocalEmbedder(Embed(model=folder)), LocalEmbedder(Embed(model=str(plain)))
+    embedder, without = LocalEmbedder(Embed(precision="float32", model=folder)), LocalEmbedder(Embed(precision="float32", model=str(plain)))
     assert prompts_of(Embed(model=folder)) == expected
     assert _same(embedder.embed_queries(_TEXTS), without.embed_documents([f"{expected[0]}{text}" for text in _TEXTS]))
     assert _same(embedder.embed_documents(_TEXTS), without.embed_documents([f"{expected[1]}{text}" for text in _TEXTS]))
