@@ -40,7 +40,7 @@ _READ_SIDE = {
     f"almanac.index.{module}"
     for module in (
         "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader", "embedding.calibrations", "embedding.embedder",
-        "embedding.score_thresholds",
+        "embedding.precision", "embedding.score_thresholds",
         "embedding.subword_fertility", "mistral.client", "mistral.batching", "mistral.retry",
     )
 }  # fmt: skip
