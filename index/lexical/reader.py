@@ -33,6 +33,7 @@ _DEEPER = 4  # factor by which the number of requested rows grows while they are
 _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
+_LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter with a thousand marks is one, too
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -146,7 +147,7 @@ class LexicalIndex:
         deleted = [sum(counts) for counts in zip([0] * len(unknown), *(one.counts(name, unknown) for one in self._deleted), strict=True)]
         counted = ((term, self._union.frequency(name, term), gone) for term, gone in zip(unknown, deleted, strict=True))
         new = {(name, term): (count, count - gone) for term, count, gone in counted}
-        self._kept = (self._kept if len(self._kept) < _KEPT else {}) | new
+        self._kept = (self._kept if len(self._kept) < _KEPT else {}) | {key: counts for key, counts in new.items() if len(key[1]) <= _LONGEST_KEPT}
         return [new[name, term] if counts is None else counts for term, counts in zip(terms, found, strict=True)]
 
     def _most_understated(self, name: str) -> float:

@@ -8,6 +8,7 @@ from cachetools import LRUCache
 
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
+from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 _KEPT = 8192  # vectors, 13 MB at 384 dimensions
@@ -30,13 +31,14 @@ class CachingEmbedder:
         return self._embedder.score_thresholds
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        keys = {text: sha256(text) for text in texts}  # of one length, however long a sentence is
         with self._lock:
-            known = {text: self._kept[text] for text in texts if text in self._kept}
+            known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
         if missing := list(dict.fromkeys(text for text in texts if text not in known)):
             # Copies: a view would keep the vectors of the whole batch in memory.
             known.update((text, vector.copy()) for text, vector in zip(missing, self._embedder.embed_documents(missing), strict=True))
         with self._lock:
-            self._kept.update(known)
+            self._kept.update((keys[text], vector) for text, vector in known.items())
         return np.stack([known[text] for text in texts]) if texts else self._embedder.embed_documents([])
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:

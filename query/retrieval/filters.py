@@ -108,40 +108,37 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"a {type(value).__name__}"
 
 
-def matching_rows(where: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
+def matching_rows(where: Any, column: Callable[[str], Column], size: int) -> Mask:
     """Evaluates a filter over the rows of a version.
 
     Args:
         where: The filter, a non-empty object in the grammar of this module.
-        column: Gives the values of a field, or of a dotted path into one.
+        column: Gives the values of a field, or of a dotted path into one; raises UsageError for one that a filter may not name.
         size: Number of rows.
-        names: Fields that a filter may name.
 
     Returns:
         The mask of matching rows, bool (size,).
 
     Raises:
-        UsageError: The filter is malformed, or names an unknown field or operator.
+        UsageError: The filter is malformed, or names an unknown operator; or from `column`.
     """
     if not isinstance(where, dict) or not where:
         raise UsageError(f'a filter is an object such as {{"field": value}}; found {where!r}', where="--where")
-    mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size, names) for key, wanted in where.items()])
+    mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size) for key, wanted in where.items()])
     return mask
 
 
-def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, names: Sequence[str]) -> Mask:
+def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int) -> Mask:
     if key in ("$and", "$or"):
         if not isinstance(wanted, list) or not wanted:
             raise UsageError(f"{key} takes a list of filters; found {wanted!r}", where="--where")
         combine = np.logical_and if key == "$and" else np.logical_or
-        combined: Mask = combine.reduce([matching_rows(part, column, size, names) for part in wanted])
+        combined: Mask = combine.reduce([matching_rows(part, column, size) for part in wanted])
         return combined
     if key == "$not":
-        return ~matching_rows(wanted, column, size, names)
+        return ~matching_rows(wanted, column, size)
     if key.startswith("$"):
         raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name")
-    if key.partition(".")[0] not in names:
-        raise UsageError(f"no field '{key}' in this version", where="--where", hint=f"fields: {', '.join(names) or 'none'}")
     tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
     values = column(key)
     mask = np.ones(len(values.distinct), dtype=np.bool_)

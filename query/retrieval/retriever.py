@@ -14,6 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cachetools import LRUCache
 
 from almanac.core.coded import Coded
 from almanac.index.embedding.calibrations import calibration_of
@@ -26,14 +27,17 @@ from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.content_languages import ContentLanguages
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
+from almanac.query.retrieval.known_fields import KnownFields, metadata_paths
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, CurveName, Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.spelling import Vocabulary
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
 from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.query.retrieval.weights import dense_weight
+from almanac.query.retrieval.workspace_cache import WorkspaceCache
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
+from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import Calibration
 from almanac.schemas.reports import Hit, ListedDocument, Neighbour
 
@@ -48,6 +52,7 @@ _SAMPLE = 1000  # chunks whose cosines to a question are what is usual
 _NAMED = 2.75
 _MOSTLY = 0.5  # share of a question without diacritics that the best match has, from which on it is Vietnamese: 96 % of such reach it, 6 % of English questions
 _FILTERS = 16  # filters whose matching chunks are cached
+_COLUMNS = 32  # fields whose values are cached: four bytes a row, and each distinct value
 _READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
 _BATCH = 1_000  # texts read at a time
 _UNLIKE = 3  # times k: candidates for the selection by diversity
@@ -144,13 +149,15 @@ class Retriever:
         self._declaration, self._declared = declaration, declaration.retrieve
         self._workspace_field = None if declaration.retrieve.workspace is None else declaration.retrieve.workspace.field
         self._embed_queries, self._reranker = embed_queries, reranker
-        self._columns: dict[str, Column] = {}
-        self._tags: dict[str | None, TagIndex] = {}  # by workspace, as `_tag_vectors`
-        self._tag_vectors: dict[str | None, Vectors] = {}
-        self._documents_in: dict[str | None, pa.Table] = {}
-        self._vocabularies: dict[str | None, Vocabulary] = {}
-        self._filters: dict[str, ChunkSet] = {}  # matching chunks by filter key: callers repeat the same filters
-        self._filters_lock = threading.Lock()
+        size = opened.manifest.counts.chunks
+        self._known = WorkspaceCache[KnownFields](size, self._rows_in)
+        self._tags = WorkspaceCache[TagIndex](size, self._rows_in)
+        self._tag_vectors = WorkspaceCache[Vectors](size, self._rows_in)
+        self._documents_in = WorkspaceCache[pa.Table](size, self._rows_in)
+        self._vocabularies = WorkspaceCache[Vocabulary](size, self._rows_in)
+        self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
+        self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
+        self._lock = threading.Lock()  # of these two
 
     def find(self, request: Request) -> Retrieved:
         """Searches the version.
@@ -238,9 +245,7 @@ class Retriever:
 
         It is read by workspace, so that no search reveals a word of another one.
         """
-        if workspace not in self._vocabularies:
-            self._vocabularies[workspace] = Vocabulary(lambda: self._texts_in(workspace))
-        return self._vocabularies[workspace]
+        return self._vocabularies.of(workspace, lambda: Vocabulary(lambda: self._texts_in(workspace)))
 
     def _texts_in(self, workspace: str | None) -> Iterator[str]:
         ids = self._allowed(Request("", None, 1, "lexical", workspace=workspace))
@@ -281,50 +286,67 @@ class Retriever:
         """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so that no filter can widen it."""
         if request.workspace is None and request.where is None:
             return None
-        asked = filter_key(request.workspace, request.where)
-        with self._filters_lock:
+        asked = sha256(filter_key(request.workspace, request.where))  # a filter may be as long as a request
+        with self._lock:
             found = self._filters.get(asked)
         if found is None:
             found = self._passing(request)
-            with self._filters_lock:
+            with self._lock:
                 self._filters[asked] = found
-                while len(self._filters) > _FILTERS:
-                    del self._filters[next(iter(self._filters))]
         return found
+
+    def _rows_in(self, workspace: str | None) -> int:
+        ids = self._allowed(Request("", None, 1, "lexical", workspace=workspace))
+        return self.opened.manifest.counts.chunks if ids is None else len(ids)
 
     def _passing(self, request: Request) -> ChunkSet:
         masks: list[Mask] = []
         size = self.opened.manifest.counts.chunks
-        column = self._column
         if request.workspace is not None:
             if self._workspace_field is None:
                 raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
             if not request.workspace.strip():
                 raise UsageError("the workspace is blank", where="--workspace", hint="name one, or leave it out")
-            masks.append(matching_rows({self._workspace_field: {"$eq": request.workspace}}, self._column, size, [self._workspace_field]))
-            column = partial(self._column_for, request.workspace, size)
+            masks.append(matching_rows({self._workspace_field: {"$eq": request.workspace}}, self._column, size))
         if request.where is not None:
-            declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
-            names = sorted({*_ROW_FIELDS, *self.opened.metadata_keys, *declared})
-            masks.append(matching_rows(request.where, column, size, names))
+            masks.append(matching_rows(request.where, partial(self._column_for, request.workspace, size), size))
         return self.opened.ids_where(np.logical_and.reduce(masks))
 
-    def _column_for(self, workspace: str, size: int, path: str) -> Column:
-        """A column as a workspace may see it: of the workspaces that share a chunk its own alone, or a filter would tell it with whom it shares."""
-        if path.partition(".")[0] != self._workspace_field:
+    def _known_in(self, workspace: str | None) -> KnownFields:
+        """The fields that a filter may name. They are those of the workspace's own rows, so that no refusal tells what only another one has."""
+
+        def read() -> KnownFields:
+            paths = metadata_paths(self.opened, self._allowed(Request("", None, 1, "lexical", workspace=workspace)))
+            if workspace is not None:  # its rows may share their field with others, which have no part in it
+                paths = frozenset(path for path in paths if path.partition(".")[0] != self._workspace_field)
+            own = {*_ROW_FIELDS, *filter(None, [self._workspace_field])}
+            declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
+            return KnownFields(paths | own, frozenset(declared), is_told=workspace is None)
+
+        return self._known.of(workspace, read)
+
+    def _column_for(self, workspace: str | None, size: int, path: str) -> Column:
+        """A column as a workspace may see it: of the workspaces that share a chunk its own alone, or a filter would tell it with whom it shares.
+
+        Raises UsageError for a path that is not known. To a workspace without a row each is: none has a value, and a new tenant's filters are those of others.
+        """
+        is_there = bool(self._rows_in(workspace)) and self._known_in(workspace).has(path)
+        if is_there and (workspace is None or path != self._workspace_field):
             return self._column(path)
-        return Column(Coded([([workspace if path == self._workspace_field else None], np.zeros(size, dtype=np.int32))]))
+        return Column(Coded([([workspace if is_there else None], np.zeros(size, dtype=np.int32))]))
 
     def _column(self, path: str) -> Column:
         """The column of a field, or of a dotted path into one; built on first use and kept."""
-        if path not in self._columns:
+        with self._lock:
+            found = self._columns.get(path)
+        if found is None:
             name, *inner = path.split(".")
             is_own = name in _ROW_FIELDS and name not in self.opened.metadata_keys  # a metadata field takes precedence over a column of the same name
-            if is_own and not inner:
-                self._columns[path] = Column(self.opened.coded_column(name))
-            else:
-                self._columns[path] = Column(self.opened.coded_metadata(lambda metadata: None if is_own else reach(metadata.get(name), inner)))
-        return self._columns[path]
+            coded = self.opened.coded_column(name) if is_own else self.opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
+            found = Column(coded)
+            with self._lock:
+                self._columns[path] = found
+        return found
 
     def _both_sides(self, request: Request, ids: ChunkSet | None, found: Retrieved) -> list[Candidate]:
         """Candidates of the retrievers of the mode, best first. In mode `hybrid` each has its dense and, where a term matches, its lexical score."""
@@ -426,7 +448,8 @@ class Retriever:
         Raises UsageError as `visible`.
         """
         visible = self.visible(workspace)
-        if workspace not in self._documents_in:
+
+        def read() -> pa.Table:
             found = self.opened.table(("source", "document_id", "url", "title"), visible)
             found = found.group_by(["source", "document_id"], use_threads=False).aggregate([("url", "first"), ("title", "first"), ([], "count_all")])
             is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
@@ -435,8 +458,9 @@ class Retriever:
                 "title": found["title_first"],
                 "chunks": found["count_all"],
             }
-            self._documents_in[workspace] = pa.table(listed).sort_by([("source", "ascending"), ("title", "ascending")])
-        return ListedDocuments(self._documents_in[workspace])
+            return pa.table(listed).sort_by([("source", "ascending"), ("title", "ascending")])
+
+        return ListedDocuments(self._documents_in.of(workspace, read))
 
     def require_filter(self, request: Request) -> None:
         """Raises UsageError for a filter or a workspace that `find` would refuse, and for none where callers have to name one. The matching ids are cached."""
@@ -483,17 +507,18 @@ class Retriever:
 
     def _tags_in(self, workspace: str | None) -> TagIndex:
         """Tag index of a workspace, or of all chunks. It is built by workspace, so that a trace does not reveal the tags of another one."""
-        if workspace not in self._tags:
-            assert self._declared.tags is not None
-            ids = None if workspace is None else self._passing(Request("", None, 1, "lexical", workspace=workspace))
-            values = self._column(self._declared.tags.field).values.among(None if ids is None else self.opened.mask_of(ids))
-            self._tags[workspace] = TagIndex([_as_tags(value) for value in values])
-        return self._tags[workspace]
+        declared = self._declared.tags
+        assert declared is not None
+
+        def read() -> TagIndex:
+            ids = self._allowed(Request("", None, 1, "lexical", workspace=workspace))
+            values = self._column(declared.field).values.among(None if ids is None else self.opened.mask_of(ids))
+            return TagIndex([_as_tags(value) for value in values])
+
+        return self._tags.of(workspace, read)
 
     def _vectors_of_tags(self, workspace: str | None) -> Vectors:
-        if workspace not in self._tag_vectors:
-            self._tag_vectors[workspace] = self._embed_queries(self._tags_in(workspace).names)
-        return self._tag_vectors[workspace]
+        return self._tag_vectors.of(workspace, lambda: self._embed_queries(self._tags_in(workspace).names))
 
     def _reranked(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         declared = self._declared.rerank

@@ -126,12 +126,15 @@ def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> N
     manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         retriever = _retriever(version, workspace="team")
-        foreign = ({"team": "research"}, {"team": {"$contains": "res"}}, {"team": {"$in": ["research"]}}, {"team.0": "research"}, {"$not": {"team": "people"}})
+        foreign = ({"team": "research"}, {"team": {"$contains": "res"}}, {"team": {"$in": ["research"]}}, {"$not": {"team": "people"}})
         for where in foreign:
             assert _found(retriever, "kayak", k=9, workspace="people", where=where) == []
         for where in ({"team": "people"}, {"team": {"$ne": "research"}}, {"$not": {"team": "research"}}):
             assert set(_found(retriever, "kayak", k=9, workspace="people", where=where)) == {"ours", "mine"}
         assert _found(retriever, "kayak", k=9, where={"team": "research"}) == ["ours"]
+        for caller in ("people", "research", None):
+            with pytest.raises(UsageError, match=r"no field 'team\.0'"):
+                _found(retriever, "kayak", workspace=caller, where={"team.0": "research"})
 
 
 def test_a_filter_holds_on_both_sides(opened: OpenVersion) -> None:

@@ -106,6 +106,8 @@ def test_a_problem_says_where_and_what_next(api: httpx.Client) -> None:
     problem = require_problem(api.post("/api/search", json={"query": "a", "where": {"colour": 1}}), 422)
     assert (problem["where"], problem["instance"]) == ("where", "/api/search")
     assert "team" in problem["hint"]
+    problem = require_problem(api.post("/api/search", json={"query": "a", "where": {"$or": [{"team": "red"}, {"team.made.up": 1}]}}), 422)
+    assert problem["detail"] == "no field 'team.made.up' in this version"
 
 
 def test_paths_and_methods_that_there_are_not_are_problems_too(api: httpx.Client) -> None:

@@ -1,0 +1,42 @@
+"""What is derived from the rows of a workspace, kept for the workspaces that were asked last: a caller may name any number of them."""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from cachetools import LRUCache
+
+_Kept = TypeVar("_Kept")
+
+_VERSIONS = 3  # times the rows of the version: all rows together, each workspace's own, and what workspaces share
+_MOST = 1000  # workspaces, if each has only a few rows
+
+
+class WorkspaceCache(Generic[_Kept]):
+    """LRU cache by workspace, None for all rows, of values that grow with the rows of a workspace. Safe to share among threads.
+
+    The rows of the workspaces in it are at most three times those of the version, so memory is bounded by the version's size, whatever callers name. What is
+    made of no rows is not kept.
+
+    Args:
+        rows: Rows of the version.
+        rows_in: Gives the number of rows of a workspace.
+    """
+
+    def __init__(self, rows: int, rows_in: Callable[[str | None], int]) -> None:
+        self._least = max(rows * _VERSIONS // _MOST, 1)
+        self._rows_in = rows_in
+        self._kept: LRUCache[str | None, tuple[int, _Kept]] = LRUCache(max(rows * _VERSIONS, 1), getsizeof=lambda kept: kept[0])
+        self._lock = threading.Lock()
+
+    def of(self, workspace: str | None, make: Callable[[], _Kept]) -> _Kept:
+        """The value of a workspace; made, possibly by several threads at once, where it is not kept."""
+        with self._lock:
+            found = self._kept.get(workspace)
+        if found is not None:
+            return found[1]
+        made, rows = make(), self._rows_in(workspace)
+        if rows:
+            with self._lock:
+                self._kept[workspace] = (max(rows, self._least), made)
+        return made

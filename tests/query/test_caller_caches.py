@@ -1,0 +1,188 @@
+"""What callers write is kept only as far as it bounds memory: made-up paths, workspaces, filters and sentences, and what a refusal tells of others' rows."""
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from almanac.index.build.builder import build_version
+from almanac.index.build.derived import derive
+from almanac.index.reader import OpenVersion
+from almanac.query.models.embedding_cache import CachingEmbedder
+from almanac.query.retrieval.known_fields import KnownFields
+from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.workspace_cache import WorkspaceCache
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import UsageError
+from almanac.schemas.items import ChunkRow
+from almanac.schemas.manifest import Verdict
+from tests.index.conftest import Base, HashEmbedder
+
+_ROWS: list[dict[str, Any]] = [
+    {"team": "red", "price": {"amount": "9", "currency": "EUR"}, "specs": [{"width": 3}, {"inner": {"depth": 4}}], "note": None, "dotted.key": 1},
+    {"team": "blue", "price": {"amount": "8"}, "salary": {"gross": "70000"}, "tags": ["pay"]},
+    {"team": ["red", "blue"], "shared": {"by": "both"}},
+    {"team": "green", "url": {"short": "http://s/1"}},
+]
+_DECLARED = {"price": {"css": ".p"}, "colour": {"css": ".c"}, "salary": {"css": ".s"}}
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
+    base = Base(tmp_path_factory.mktemp("callers"))
+    rows = [
+        ChunkRow(f"i{n}", "shop", f"http://shop/{n}", f"item {n}", "document", 0, 0, 9, f"A kayak {n}", f"A kayak {n}", metadata, "2026-01-01T00:00:00+00:00")
+        for n, metadata in enumerate(_ROWS)
+    ]
+    base.embed(rows)
+    build_version(base.job())
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
+    with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
+        yield version
+
+
+def _retriever(opened: OpenVersion, **retrieve: Any) -> Retriever:
+    source = {"name": "shop", "kind": "files", "glob": "*", "metadata": list(_DECLARED)}
+    declared = {"name": "kb", "sources": [source], "retrieve": {"workspace": "team", **retrieve}}
+    return Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries)
+
+
+def _found(retriever: Retriever, where: Any, workspace: str | None = None) -> list[str]:
+    return sorted(hit.document_id for hit in retriever.find(Request("kayak", None, 9, "lexical", where=where, workspace=workspace)).hits)
+
+
+def _refusal(retriever: Retriever, where: Any, workspace: str | None = None) -> str:
+    with pytest.raises(UsageError) as raised:
+        _found(retriever, where, workspace)
+    assert raised.value.where == "--where"
+    return str(raised.value)
+
+
+def test_a_path_of_some_rows_is_known_and_lacking_to_the_others(opened: OpenVersion) -> None:
+    retriever = _retriever(opened)
+    for path, value, rows in (
+        ("price.amount", "9", ["i0"]),
+        ("price.currency", "EUR", ["i0"]),
+        ("specs.width", 3, ["i0"]),
+        ("specs.inner.depth", 4, ["i0"]),
+        ("salary.gross", "70000", ["i1"]),
+        ("tags", "pay", ["i1"]),
+        ("url.short", "http://s/1", ["i3"]),
+        ("title", "item 2", ["i2"]),
+        ("note", 1, []),  # a null
+        ("colour", "red", []),  # declared, and no row has it
+        ("colour.name", "red", []),
+    ):
+        assert _found(retriever, {path: value}) == rows, path
+    assert len(_found(retriever, {"$not": {"colour": "red"}})) == 4
+
+
+@pytest.mark.parametrize(
+    "path", ["nope", "price.amout", "price.amount.cents", "source.name", "dotted.key", "specs.width.inner", "note.x", "price.", ".", "", "a" * 5000]
+)
+def test_a_path_that_no_row_has_is_refused_by_name(opened: OpenVersion, path: str) -> None:
+    retriever = _retriever(opened)
+    for where in ({path: 1}, {"$or": [{"price.amount": "9"}, {path: 1}]}, {"$not": {path: {"$in": [1]}}}):
+        refusal = _refusal(retriever, where)
+        assert f"no field '{path[:80]}" in refusal
+        assert len(refusal) < 600
+    assert set(retriever._columns) == {"price.amount"}
+
+
+def test_a_refusal_says_what_there_is(opened: OpenVersion) -> None:
+    retriever = _retriever(opened)
+    assert "below price: amount, currency" in _refusal(retriever, {"price.amout": 1})
+    assert "below specs.inner: depth" in _refusal(retriever, {"specs.inner.dept": 1})
+    assert "colour, " in _refusal(retriever, {"color": 1})
+    many = KnownFields(frozenset(f"field{n:03}" for n in range(500)))
+    with pytest.raises(UsageError) as raised:
+        many.has("x")
+    assert "field039 and 460 more" in str(raised.value)
+
+
+def test_a_refusal_is_the_same_for_what_only_others_have_and_for_what_nobody_has(opened: OpenVersion) -> None:
+    retriever = _retriever(opened)
+    for foreign in ("tags", "tags.x", "salary.gross.x", "url.short", "team.0"):
+        made_up = f"{foreign[:-1]}~"
+        red = [_refusal(retriever, {path: 1}, "red") if "salary" not in path else str(_found(retriever, {path: 1}, "red")) for path in (foreign, made_up)]
+        assert red[0] == red[1].replace(made_up, foreign), foreign
+        assert "pay" not in red[0] and "70000" not in red[0]
+    assert _found(retriever, {"salary.gross": "70000"}, "red") == []
+    assert _found(retriever, {"salary.made-up": "70000"}, "red") == []
+    told = _refusal(retriever, {"x": 1}, "red")
+    assert "shared" in told and "salary" not in told and "tags" not in told and "blue" not in told
+    assert "fields: document_id, kind, source, team, title, url" in _refusal(retriever, {"x": 1}, "green")
+    for path in ("x", "salary.gross", "price.amount", "team.0"):  # without a row, nothing is refused
+        assert _found(retriever, {path: 1}, "nobody") == []
+    assert "salary" in _refusal(retriever, {"x": 1}, "blue")
+    assert _found(retriever, {"price.amount": {"$gte": 0}}, "red") == ["i0"]
+
+
+def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) -> None:
+    retriever = _retriever(opened, tags={"field": "tags"})
+
+    def once(n: int) -> None:
+        for where in ({f"made{n}": 1}, {f"price.made{n}": 1}, {f"price.{'x' * 2000}{n}": 1}):
+            with pytest.raises(UsageError):
+                _found(retriever, where)
+        _found(retriever, {f"colour.{'x' * 2000}{n}": 1})
+        _found(retriever, {"title": "x" * 20_000 + str(n)})
+        for workspace in (f"w{n}" * 500, "red"):
+            _found(retriever, {"title": str(n)}, workspace)
+            len(retriever.documents(workspace))
+            retriever.vocabulary(workspace).nearest("kayac", lambda *_: False)
+
+    for n in range(40):
+        once(n)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for n in range(40, 240):
+            once(n)
+        gc.collect()
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert left < 500_000, left
+    assert set(retriever._columns) <= {"team", "title", "tags"}
+
+
+def test_workspaces_are_kept_by_their_rows() -> None:
+    made: list[str | None] = []
+    rows: dict[str | None, int] = {None: 1000, "empty": 0} | {f"t{n}": 100 for n in range(10)} | {f"s{n}": 1 for n in range(5000)}
+    cache = WorkspaceCache[str](1000, lambda workspace: rows[workspace])
+
+    def asked(workspace: str | None) -> None:
+        def make() -> str:
+            made.append(workspace)
+            return str(workspace)
+
+        assert cache.of(workspace, make) == str(workspace)
+
+    for _ in range(3):  # all rows and every tenant's own fit together
+        for workspace in (None, *(f"t{n}" for n in range(10))):
+            asked(workspace)
+    assert len(made) == 11
+    for n in range(5000):
+        asked(f"s{n}")
+    assert len(cache._kept) <= 1000
+    asked("empty")
+    assert "empty" not in cache._kept
+
+
+def test_terms_of_any_length_take_no_memory(opened: OpenVersion) -> None:
+    for n in range(30):
+        opened.readings(f"kayak 木{'́' * 3000}{'̀' * n}")
+    assert all(len(term) <= 200 for _, term in opened._lexical._kept)
+
+
+def test_sentences_of_any_length_are_kept_as_hashes() -> None:
+    embedder = CachingEmbedder(HashEmbedder())
+    texts = [f"{n} " + "long " * 2000 for n in range(20)]
+    first, again = embedder.embed_documents(texts), embedder.embed_documents(texts[::-1])[::-1]
+    assert np.array_equal(first, again)
+    assert all(len(key) == 64 for key in embedder._kept)
