@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -28,15 +30,22 @@ _CHUNK_COLUMNS = (
     "chunk_id", "document_id", "source", "url", "title", "kind", "ordinal", "start", "end", "text", "passage", "embedded_text", "text_sha256", "metadata",
     "fetched_at",
 )  # fmt: skip
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+# What spreadsheets read as the start of a formula (OWASP, CSV Injection), also in the full width that East Asian ones take for it, and behind a line break.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _DOCUMENT_COLUMNS = ("document_id", "source", "url", "title", "text", "raw_sha256")
 
 
-def export_table(declaration: Declaration, data: DataDir, version: str, what: What, file_format: Format, out: Path | None) -> None:
-    """Writes to `out`, or to stdout: a batch of rows at a time for JSONL and CSV."""
+def export_table(
+    declaration: Declaration, data: DataDir, version: str, what: What, file_format: Format, out: Path | None, *, spreadsheet_safe: bool = False
+) -> None:
+    """Writes to `out`, or to stdout: a batch of rows at a time for JSONL and CSV. With `spreadsheet_safe`, no text of a CSV is a formula."""
     if file_format == "parquet" and out is None and sys.stdout.isatty():
         raise UsageError("Parquet is not for a terminal", where="--format parquet", hint="name a file with --out FILE, or redirect stdout")
     columns, rows = _rows(declaration, data, version, what)
-    writer = {"jsonl": _write_jsonl, "csv": _write_csv, "parquet": _write_parquet}[file_format]
+    write_csv = partial(_write_csv, cell=_inert if spreadsheet_safe else _exact)
+    writers: dict[Format, Callable[[IO[bytes], list[str], Rows], None]] = {"jsonl": _write_jsonl, "csv": write_csv, "parquet": _write_parquet}
+    writer = writers[file_format]
     if out is None:
         writer(sys.stdout.buffer, columns, rows)
         sys.stdout.buffer.flush()
@@ -98,17 +107,27 @@ def _write_jsonl(file: IO[bytes], _: list[str], rows: Rows) -> None:
         file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
 
 
-def _write_csv(file: IO[bytes], columns: list[str], rows: Rows) -> None:
+def _write_csv(file: IO[bytes], columns: list[str], rows: Rows, *, cell: Callable[[Any], Any]) -> None:
     """UTF-8 with a byte order mark, without which spreadsheets guess; nested values are JSON in their cell."""
     file.write(b"\xef\xbb\xbf")
     buffer = io.StringIO(newline="")
-    writer = csv.DictWriter(buffer, columns, lineterminator="\r\n")
-    writer.writeheader()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow(map(cell, columns))
     for row in rows:
-        writer.writerow({name: canonical_json(value) if isinstance(value, list | dict) else value for name, value in row.items()})
+        writer.writerow([cell(canonical_json(value) if isinstance(value := row.get(name), list | dict) else value) for name in columns])
         file.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
         buffer.seek(0)
         buffer.truncate()
+
+
+def _exact(value: Any) -> Any:
+    return value
+
+
+def _inert(value: Any) -> Any:
+    """The value; a text that spreadsheets would take for a formula gets an apostrophe before it, by which they show it as text. Numbers stay numbers."""
+    is_formula = isinstance(value, str) and value.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def _write_parquet(file: IO[bytes], columns: list[str], rows: Rows) -> None:

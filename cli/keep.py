@@ -327,6 +327,13 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PATH", help="a file, default: stdout; for chroma a directory that is new or empty", show_default=False)
     ] = None,
+    spreadsheet_safe: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet-safe",
+            help="for csv: put ' before texts that a spreadsheet would run as a formula (=, +, -, @, tab, line break); default: exact texts",
+        ),
+    ] = False,
     version: Annotated[str | None, typer.Option("--version", metavar="V", help="default: the live one", show_default=False)] = None,
     env: Env = None,
     data: Data = None,
@@ -341,12 +348,16 @@ def export(
         raise UsageError("a Chroma directory needs a place", where="export chroma", hint=f"almanac export {place.declaration.handle} chroma --out DIR")
     if what != "chroma" and as_json:
         raise UsageError("a table is written, and nothing said", where="--json", hint="--format jsonl writes the table as JSON; --json goes with chroma")
+    if spreadsheet_safe and (what == "chroma" or file_format != "csv"):
+        raise UsageError(
+            "only a CSV is opened as a spreadsheet", where="--spreadsheet-safe", hint=f"almanac export {place.declaration.handle} records --format csv"
+        )
     found = stored.resolve_version(place.index_dir, version)
     pin = stored.pin_version(place.index_dir, found)
     if what == "chroma" and out is not None:
         _export_chroma(place, found, out, as_json=as_json)
     elif what != "chroma":
-        export_table(place.declaration, place.data, found, what, file_format, out)
+        export_table(place.declaration, place.data, found, what, file_format, out, spreadsheet_safe=spreadsheet_safe)
     pin.close()
 
 

