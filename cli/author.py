@@ -38,7 +38,7 @@ def init(
         raise UsageError(f"'{language}' is no language", where="--language", hint="a tag of BCP 47, such as en, fr or pt-BR; or auto")
     if path.exists():
         raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
-    write_file(path, _template(name, language))
+    write_file(path, _template(name, language), is_for_user=True)
     load_declaration(str(path), env="")
     if as_json:
         print_json({"kb": name, "path": str(path)})

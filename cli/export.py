@@ -50,7 +50,7 @@ def export_table(
         writer(sys.stdout.buffer, columns, rows)
         sys.stdout.buffer.flush()
     else:
-        write_file(out.resolve(), lambda file: writer(file, columns, rows))
+        write_file(out.resolve(), lambda file: writer(file, columns, rows), is_for_user=True)
 
 
 def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> tuple[list[str], Rows]:

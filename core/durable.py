@@ -50,19 +50,20 @@ def _reached(moment: Moment, deed: str, path: Path) -> None:
         _watcher(moment, deed, path)
 
 
-def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object], *, synced: bool = True) -> None:
+def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object], *, synced: bool = True, is_for_user: bool = False) -> None:
     """Writes a file atomically and durably, replacing an existing one; creates its folder.
 
     Args:
         path: Path of the file.
         content: Bytes, text (written as UTF-8), or a function that writes into the open binary file.
         synced: Whether to sync file and folder; without it, a power failure may undo the write.
+        is_for_user: Whether it is a file that a user asked for, such as an export: its mode is what the umask makes it, also in a private folder.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = temporary_beside(path)
     _reached("before", "write", path)
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("wb") if is_for_user else create(temporary) as file:
             if callable(content):
                 content(file)
             else:
@@ -77,6 +78,32 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
     if synced:
         sync_folder(path.parent)
     _reached("after", "write", path)
+
+
+def make_folder(folder: Path, *, is_private: bool = False) -> None:
+    """Creates a folder, and those above it, where they are missing. Of one that exists, the mode stays.
+
+    A private folder is its owner's alone (0700), and so is what is created in it: folders by `make_folder`, files by `create`. Others have the mode that the
+    umask gives them.
+    """
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(mode=0o700 if is_private or _is_private(folder.parent) else 0o777, exist_ok=True)
+
+
+def create(path: Path, *, appends: bool = False) -> IO[bytes]:
+    """Opens a file for writing, emptied if it exists, or for `append`. A new one in a private folder is its owner's alone (0600)."""
+    mode = 0o600 if _is_private(path.parent) else 0o666
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, mode)
+
+    return open(path, "ab", buffering=0, opener=opener) if appends else open(path, "wb", opener=opener)
+
+
+def _is_private(folder: Path) -> bool:
+    return not folder.stat().st_mode & 0o077
 
 
 def temporary_beside(path: Path) -> Path:
@@ -115,7 +142,7 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 def move(source: Path, target: Path) -> None:
     """Renames a file, replacing `target`, or a folder, whose `target` must not exist; synced."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     _reached("before", "move", target)
     source.replace(target)
     sync_folder(target.parent)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from almanac.core.durable import make_folder
 from almanac.core.overlays import SUFFIXES, base_of
 from almanac.schemas.errors import NotFound, StorageError, UsageError
 from almanac.schemas.hashing import short_hash
@@ -183,6 +184,15 @@ class DataDir:
     def _common(self) -> Path:
         """The folder of what all knowledge bases share; no name of a knowledge base begins with a dot."""
         return (self.root.parent if self.kb else self.root) / ".common" if self.url else self.root
+
+    def make_private_folders(self) -> None:
+        """Creates the folders of what no reader needs: pages as they were fetched, what is made of them, reports, Prefect's database and logs.
+
+        They are their owner's alone, with all that is in them. What readers need, `index/` and `limits/`, has the mode that the umask gives it.
+        """
+        folders = [self.root] if self.url else [self.root / "raw", self.root / "processed"]
+        for folder in (*folders, self.prefect_home):
+            make_folder(folder, is_private=True)
 
     def require_writable(self) -> None:
         """Raises StorageError unless files can be created in the data directory; creates it if necessary."""

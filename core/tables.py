@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from almanac.core.digests import RowNumbers
-from almanac.core.durable import move, temporary_beside, write_file
+from almanac.core.durable import create, make_folder, move, temporary_beside, write_file
 from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import ChunkRow, Item
@@ -59,7 +59,8 @@ class TableWriter:
         """`statistics`: whether the footer, which is read as a whole, has the least and the greatest value of each row group."""
         self._path = path
         self._temporary = temporary_beside(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
+        create(self._temporary).close()  # with the mode that the folder gives it, which the writer leaves
         self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", write_page_checksum=True, write_statistics=statistics)
         self.rows = 0
 

@@ -13,7 +13,7 @@ def prepare_prefect(data: DataDir) -> None:
     quiet_engines()
     data.require_writable()
     with as_storage_error(data.root):
-        data.prefect_home.mkdir(parents=True, exist_ok=True)
+        data.make_private_folders()
     os.environ["ALMANAC_DATA"] = data.place
     defaults = {
         "PREFECT_HOME": str(data.prefect_home),

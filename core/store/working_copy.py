@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from almanac.core.durable import make_folder
 from almanac.core.store.notes import NOTES, Notes
 from almanac.core.store.objects import WORKERS, Objects
 from almanac.core.store.trees import File, Folder, object_key, read_folder
@@ -27,7 +28,7 @@ class WorkingCopy:
     """
 
     def __init__(self, objects: Objects, kb: str, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root, is_private=True)
         self.root, self.objects, self.kb = root, objects, kb
         self.notes = Notes(root / NOTES)
         self.there: set[str] = set()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from almanac.core.durable import append
+from almanac.core.durable import append, create, make_folder
 from almanac.core.settings import DataDir
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
@@ -45,8 +45,8 @@ def newest_first(data: DataDir, kb: str) -> Iterator[RunReport]:
 def note_run(run: Run) -> None:
     """Notes that the run is the newest. Call it before its report is written: an id without a report is skipped."""
     path = run.data.runs(run.kb) / _ORDER
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as file:
+    make_folder(path.parent)
+    with create(path, appends=True) as file:
         append(file, f"\n{run.run_id}\n".encode())  # the first line feed ends a line that a kill has torn
         os.fsync(file.fileno())
 

@@ -17,6 +17,7 @@ import urllib.request
 from collections.abc import Callable
 from functools import partial
 
+from almanac.core.durable import create
 from almanac.core.lifetime import end_with_parent
 from almanac.core.settings import DataDir
 from almanac.flows.availability import be_impatient, server_is_ours
@@ -35,7 +36,7 @@ def start_api(data: DataDir) -> Ready:
     if url := os.environ.get("PREFECT_API_URL"):
         return partial(_require_reply, url.rstrip("/"))
     log_path = data.prefect_home / "api.log"
-    with log_path.open("wb") as log:
+    with create(log_path) as log:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "almanac.flows.server.api"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )

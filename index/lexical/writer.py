@@ -127,6 +127,8 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
         analyzer=analyzer_fingerprint(), language=language, languages=languages, rows=kept.rows, terms=kept.terms, longest=kept.longest
     )  # fmt: skip
     write_file(folder / FACTS, facts.model_dump_json() + "\n")
+    for path in folder.iterdir():  # tantivy makes its list of segments for its owner alone, and a reader may be another user
+        path.chmod((folder / FACTS).stat().st_mode)
 
 
 @contextmanager

@@ -55,7 +55,9 @@ def _is_deed(call: ast.Call) -> bool:
         return any(set(word) & set("wax+") for word in is_text)
     # `Path.replace` takes one argument, `str.replace` two, and `dataclasses.replace` keywords.
     is_replace = name == "replace" and (owner == "os" or (owner and len(call.args) == 1 and not call.keywords))
-    return bool(name in _DEEDS or is_replace or (owner == "shutil" and name != "disk_usage") or (owner == "os" and name == "remove"))
+    return bool(
+        name in _DEEDS or (owner, name) == ("", "create") or is_replace or (owner == "shutil" and name != "disk_usage") or (owner == "os" and name == "remove")
+    )
 
 
 def _called(function: ast.expr) -> tuple[str, str]:
