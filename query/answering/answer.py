@@ -12,6 +12,7 @@ from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import attribute, cite, cite_statements
 from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.language import reply_language
+from almanac.query.answering.links import LinkFilter, addresses_in
 from almanac.query.answering.markers import CitationFilter, as_quoted, without_markers
 from almanac.query.answering.notes import note_on_missing
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
@@ -22,6 +23,7 @@ from almanac.query.answering.support import SupportedReply
 from almanac.query.answering.unknown import unknown_words
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
+from almanac.schemas.hashing import canonical_json
 from almanac.schemas.reports import Answer, Citation, Hit, Related
 
 if TYPE_CHECKING:
@@ -163,14 +165,15 @@ class _Answering:
         """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps citation numbers to hits."""
         markers = CitationFilter(len(shown))
         reply = self._supported(shown)
+        links = LinkFilter(_addresses_of(shown.values())) if not self.declaration.generate.links else None
         plain, said = "", 0  # the model's text with its citations normalized, and the number of characters of the reply that were passed on
         for piece in written:
-            plain += (normal := markers.feed(piece))
+            plain += (normal := markers.feed(links.feed(piece) if links else piece))
             reply.feed(normal, markers.marked)
             if said or self._is_answer(reply, is_complete=False):
                 yield from _piece(reply.text[said:] if said else notice + reply.text)
                 said = len(reply.text)
-        plain += (normal := markers.finish())
+        plain += (normal := (markers.feed(links.finish()) if links else "") + markers.finish())
         if not plain.strip() and not markers.dropped:
             raise OperationalError("the model wrote nothing", where=str(self.declaration.generate.model), hint="ask again, or raise generate.max_tokens")
         reply.feed(normal, markers.marked)
@@ -263,6 +266,10 @@ class _Answering:
 def last_reply(history: History) -> str:
     """The last reply of the conversation; empty where there is none."""
     return next((str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), "")
+
+
+def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:
+    return addresses_in(text for hit in hits for text in (hit.readable, hit.text, hit.title, hit.url or "", canonical_json(hit.metadata)))
 
 
 def _related(hit: Hit) -> Related:

@@ -22,6 +22,10 @@ class Generate(DeclaredModel):
     requests_per_second: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="mistral: limit that all processes of a data directory keep together; null: none"
     )
+    links: bool = Field(
+        False,
+        description="mistral: whether a reply keeps links, images and HTML that none of its passages holds; else their text alone, and addresses become …",
+    )
     timeout_s: float = Field(60.0, gt=0, le=3600, description="mistral: seconds for which an answer is waited for")
 
     @model_validator(mode="before")

@@ -81,8 +81,8 @@ def test_nothing_left_is_no_answer() -> None:
         ("## Prices\n\n- 8 € [1]\n\n## Hours\n\n- 9:00 [2]\n- 20:00 [2]", "## Hours\n\n- 9:00 [2]"),
         ("It sails in the bay [1]. The prices:\n\n- 8 € [1]\n- 7 € [1]", "It sails in the bay [1]."),
         ("1. TO1101 [1]\n2. TO9999 [1]\n   - for 7 € [1]\n3. 14 November [1]", "1. TO1101 [1]\n3. 14 November [1]"),
-        # Code is one statement, and indexes in it are no markers.
-        ("Book it so [1]:\n\n```\nbook[1](TO1101)\n```\n\n```\nbook(8)\n```", "Book it so [1]:\n\n```\nbook[1](TO1101)\n```"),
+        # Code is one statement, and indexes in it are no markers. What could be a link to another renderer is kept from being one.
+        ("Book it so [1]:\n\n```\nbook[1](TO1101)\n```\n\n```\nbook(8)\n```", "Book it so [1]:\n\n```\nbook[1] (TO1101)\n```"),
         # Full stops that end no sentence.
         ("Der Preis: ca. 9,5 Mio. Dong am 14. November 2026 [1].", "Der Preis: ca. 9,5 Mio. Dong am 14. November 2026 [1]."),
     ],

