@@ -37,7 +37,7 @@ quick: setup ## most tests, in a minute: while you work
 	$(BIN)/python -m $(PYTEST) -m "not slow" -q
 
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries: hours
-	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof tests/flows/test_dask.py tests/flows/test_forget.py tests/test_reference_content.py --timeout=0
+	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof tests/flows/test_dask.py tests/flows/test_forget.py tests/flows/test_store_readers.py tests/test_reference_content.py --timeout=0
 
 eval: setup ## retrieval quality, reliability of relevance and answers on question sets (SETS="DIR DIR") and golden questions, as tables
 	$(BIN)/python -m benchmarks.evaluation $(if $(SETS),--sets $(SETS))
