@@ -42,8 +42,9 @@ class Run:
     started_at: str = field(default_factory=utc_now)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Only the fields are pickled; a loaded model and other cached values are not."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        """The fields are pickled, and the resolved embedder, so that workers follow the run; a loaded model and other cached values are not."""
+        names = [*(each.name for each in fields(self)), *({"embed"} & vars(self).keys())]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def kb(self) -> str:

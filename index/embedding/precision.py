@@ -23,8 +23,10 @@ def resolve(embed: Embed, built: EmbedderInfo | None = None) -> Embed:
     """
     if embed.provider != "local" or embed.precision != "auto":
         return embed
-    precision = built.precision if built is not None else None
-    return embed.model_copy(update={"precision": precision or ("bfloat16" if has_bfloat16() else "float32")})
+    if built is None or built.provider != "local":
+        return embed.model_copy(update={"precision": "bfloat16" if has_bfloat16() else "float32"})
+    precision = built.precision or "float32"  # a manifest that says nothing is of a time when float32 was the default
+    return embed.model_copy(update={"precision": precision})
 
 
 def require_precision(embed: Embed) -> None:

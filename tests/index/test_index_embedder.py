@@ -137,6 +137,7 @@ def test_a_base_keeps_the_precision_of_its_first_build(has: bool, tmp_path: Path
     single, half = describe_embedder(Embed(precision="float32")), describe_embedder(Embed(precision="bfloat16"))
     assert resolve(Embed(), single).precision == "float32"
     assert resolve(Embed(), half).precision == "bfloat16"
+    assert resolve(Embed(), single.model_copy(update={"precision": None})).precision == "float32", "as manifests were that said nothing of it"
     assert resolve(Embed(), None).precision == resolve(Embed(), INFO).precision == ("bfloat16" if has else "float32")
     assert resolve(Embed(precision="float32"), half).precision == "float32", "what is declared counts"
 
