@@ -69,7 +69,19 @@ class Server:
         return self.ask("GET", f"/flow_runs/{run}")
 
     def end_of(self, run: str) -> Any:
-        return _wait_for(lambda: found if (found := self.run(run))["state"]["type"] in _ENDED else None)
+        return self.wait_for(lambda: found if (found := self.run(run))["state"]["type"] in _ENDED else None)
+
+    def wait_for(self, find: Callable[[], Any]) -> Any:
+        """What `find` gives as soon as it gives something. Raises AssertionError, with the end of the server's log, when that takes too long."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            try:
+                if found := find():
+                    return found
+            except OSError:
+                pass  # not listening yet
+            time.sleep(0.2)
+        raise AssertionError("it did not come in time; the server's log ends with:\n" + (self.data / "log").read_text(errors="replace")[-8000:])
 
     def cancel(self, run: str) -> None:
         self.post(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})
@@ -77,18 +89,6 @@ class Server:
     def slots(self) -> int:
         slots: int = self.ask("GET", "/v2/concurrency_limits/embedding-api")["active_slots"]
         return slots
-
-
-def _wait_for(find: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            if found := find():
-                return found
-        except OSError:
-            pass  # not listening yet
-        time.sleep(0.2)
-    raise AssertionError("it did not come in time")
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def _worker_of(server: Server) -> int:
     def find() -> int | None:
         return next((child for child in children_of(server.process.pid) if "worker start" in command_line(child)), None)
 
-    worker: int = _wait_for(find)
+    worker: int = server.wait_for(find)
     return worker
 
 
@@ -147,7 +147,7 @@ def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
         found = {deployments[run["deployment_id"]] for run in runs}
         return found if found == _DEPLOYED else set()
 
-    assert _wait_for(scheduled) == _DEPLOYED
+    assert server.wait_for(scheduled) == _DEPLOYED
 
 
 def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> None:
@@ -167,7 +167,7 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
         logged = [line["message"] for line in server.post("/logs/filter", {"logs": {"flow_run_id": {"any_": [run]}}})]
         return any(message.startswith("publish ") for message in logged)
 
-    assert _wait_for(stages_are_logged)
+    assert server.wait_for(stages_are_logged)
 
 
 def test_parameters_are_described_and_a_wrong_one_is_refused(server: Server) -> None:
@@ -196,7 +196,7 @@ def test_a_refusal_is_red_and_one_alert_tells_of_it(server: Server, tmp_path: Pa
         (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(8)))
         done = almanac("run", str(declared), "--json")
     assert (done.code, done.json["outcome"]) == (4, "gate_refused"), done.stderr
-    (alert,) = _wait_for(lambda: [one for one in server.alerts if one["kb"] == "watched"])
+    (alert,) = server.wait_for(lambda: [one for one in server.alerts if one["kb"] == "watched"])
     assert (alert["outcome"], alert["version"], alert["previous"], alert["run"]) == ("gate_refused", "v0001", None, done.json["run_id"])
     assert alert["reasons"] == ["min_items 8 (limit 100)"]
     assert alert["link"].endswith(f"/runs/flow-run/{alert['flow_run']}")
@@ -288,30 +288,30 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
         declared.write_text(_SLOW.format(site=site.base, mistral=mistral.url))
 
         crawling = server.start("products", kb=str(declared))
-        _wait_for(lambda: site.asked.total() > 8)
+        server.wait_for(lambda: site.asked.total() > 8)
         server.cancel(crawling)
         assert server.end_of(crawling)["state"]["type"] == "CANCELLED"
-        assert _wait_for(lambda: has_left_nothing(crawling))
+        assert server.wait_for(lambda: has_left_nothing(crawling))
         assert site.asked.total() < 30
 
         embedding = server.start("products", kb=str(declared))
-        _wait_for(lambda: mistral.asked)
+        server.wait_for(lambda: mistral.asked)
         assert server.slots() == 1
         server.cancel(embedding)
         assert server.end_of(embedding)["state"]["type"] == "CANCELLED"
-        assert _wait_for(lambda: has_left_nothing(embedding))
+        assert server.wait_for(lambda: has_left_nothing(embedding))
         assert server.slots() == 0
 
         mistral.strike("late")
         killed = server.start("products", kb=str(declared))
-        _wait_for(lambda: mistral.asked)
+        server.wait_for(lambda: mistral.asked)
         worker = _worker_of(server)
         os.kill(worker, signal.SIGKILL)
         for process in carrying(killed):
             os.kill(process, signal.SIGKILL)
         state = server.end_of(killed)["state"]
         assert (state["type"], state["message"][:36]) == ("CRASHED", "Its process has ended without a word"), state
-        assert _wait_for(lambda: has_left_nothing(killed))
+        assert server.wait_for(lambda: has_left_nothing(killed))
         assert _worker_of(server) != worker
 
         mistral.strike(None)
@@ -328,9 +328,9 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
 def test_silence_is_noticed_of_a_run_and_of_a_knowledge_base(server: Server, silent_run: str) -> None:
     state = server.end_of(silent_run)["state"]
     assert (state["type"], state["message"]) == ("CRASHED", "Zombie: nothing was heard of it for 90 s.")
-    (crashed,) = _wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == silent_run])
+    (crashed,) = server.wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == silent_run])
     assert (crashed["outcome"], crashed["kb"]) == ("crashed", "silent")
-    (stale,) = _wait_for(lambda: [one for one in server.alerts if one["outcome"] == "stale"])
+    (stale,) = server.wait_for(lambda: [one for one in server.alerts if one["outcome"] == "stale"])
     assert (stale["kb"], stale["text"].split(" hours")[0]) == ("handbook", "handbook: stale. No refresh has succeeded for 73")
 
 
@@ -342,9 +342,9 @@ def test_it_ends_with_its_children_and_with_their_runs(server: Server, tmp_path:
     declared = tmp_path / "slow.yaml"
     declared.write_text(_SLOW.format(site=loopback_site.base, mistral="http://127.0.0.1:9").replace("name: slow", "name: stopped"))
     crawling = server.start("products", kb=str(declared))
-    _wait_for(lambda: loopback_site.asked.total() > 4)
+    server.wait_for(lambda: loopback_site.asked.total() > 4)
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(60) == 130
+    assert server.process.wait(PATIENCE_S) == 130
     assert carrying(crawling) == carrying(f"ALMANAC_DATA={server.data}\0") == []
     (report,) = (json.loads(path.read_text()) for path in (server.data / "processed/stopped/runs").glob("*-??????.json"))
     assert (report["exit_code"], report["error"]["kind"]) == (130, "interrupted")
