@@ -35,10 +35,7 @@ class Forked(subprocess.Popen[str]):
 
 @contextmanager
 def forked_crawls() -> Iterator[None]:
-    """Crawls are forked within the block. Where coverage is measured they are started, since a forked one would not tell what it covers."""
-    if "COVERAGE_PROCESS_CONFIG" in os.environ or "coverage" in sys.modules:
-        yield
-        return
+    """Crawls are forked within the block."""
     import almanac.spiders.crawling.crawl_process  # noqa: F401  # so that children have it
 
     forking = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})

@@ -284,7 +284,8 @@ def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site",
 
 def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loopback_site.page("/", "x")
-    monkeypatch.setattr(crawl, "GRACE_S", -3599.9)  # the hard limit strikes before the process has started
+    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
+    monkeypatch.setattr(crawl, "GRACE_S", -3599.9)  # the hard limit strikes before the process is ready
     with pytest.raises(OperationalError, match="left no stats"):
         crawled(loopback_site, tmp_path)
 
