@@ -1,6 +1,6 @@
 """Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked for."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
@@ -15,7 +15,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import CrawlOutcome
-from almanac.spiders.crawling.crawl import fetch_site, require_pages
+from almanac.spiders.crawling.crawl import RunningCrawl, begin_crawl, require_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
@@ -23,14 +23,21 @@ from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
 log = structlog.get_logger("almanac.acquire")
 
 
-def acquire(run: Run, source: Source, live: Manifest | None, on_page: OnProgress = ignore) -> Pages:
+def acquire(
+    run: Run,
+    source: Source,
+    live: Manifest | None,
+    on_page: OnProgress = ignore,
+    take: Callable[[Source], RunningCrawl | None] = lambda _: None,
+) -> Pages:
     """Crawls a site or reads files: pages land in `data/raw` as they arrive, and the outcome in the run's staging folder, also where it is an error.
 
+    `take` gives the crawl of the source if it runs already.
     Raises UsageError where a source that the run does not cover was never fetched, and what `require_pages` raises.
     """
     raw, previous = run.raw(source.name), previous_crawls(run, source.name)
     reused = _reused(run, source, live, previous)
-    outcome = reused or _fetched(run, source, previous, on_page)
+    outcome = reused or _fetched(run, source, previous, on_page, take)
     # Staged before anything is raised: the report of a run that ends here says what became of the source.
     write_file(_outcome_file(run, source), outcome.model_dump_json(), synced=False)
     if reused is not None:
@@ -55,15 +62,31 @@ def _outcome_file(run: Run, source: Source) -> Path:
     return run.staging / f"crawl-{source.name}.json"
 
 
-def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress) -> CrawlOutcome:
+def begin_fetching(run: Run, source: SiteSource, live: Manifest | None) -> RunningCrawl | None:
+    """Begins the crawl of a site; None where pages of an earlier one are to be read. Raises what `acquire` raises before the first request."""
+    previous = previous_crawls(run, source.name)
+    return None if _reused(run, source, live, previous) else _begun(run, source, previous)
+
+
+def _begun(run: Run, source: SiteSource, previous: PreviousCrawls) -> RunningCrawl:
+    _log_taken_over(run, source, previous)
+    previous = previous.model_copy(update={"afresh": run.scope.full})
+    return begin_crawl(source, run.raw(source.name), run.run_id, previous=previous, only=run.scope.urls, forgotten=forgotten_urls(run.index_dir))
+
+
+def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress, take: Callable[[Source], RunningCrawl | None]) -> CrawlOutcome:
+    if isinstance(source, SiteSource):
+        with take(source) or _begun(run, source, previous) as crawl:
+            return crawl.conclude(on_page)
+    _log_taken_over(run, source, previous)
+    previous, folder = previous.model_copy(update={"afresh": run.scope.full}), run.declaration.path.parent
+    only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)
+    return read_files(source, folder, run.raw(source.name), run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
+
+
+def _log_taken_over(run: Run, source: Source, previous: PreviousCrawls) -> None:
     if previous.interrupted:
         log.info("pages of runs that were cut off are taken over", kb=run.kb, source=source.name, runs=previous.interrupted)
-    previous = previous.model_copy(update={"afresh": run.scope.full})
-    raw, only, forgotten = run.raw(source.name), run.scope.urls, forgotten_urls(run.index_dir)
-    if isinstance(source, SiteSource):
-        return fetch_site(source, raw, run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
-    folder = run.declaration.path.parent
-    return read_files(source, folder, raw, run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
 
 
 def _reused(run: Run, source: Source, live: Manifest | None, previous: PreviousCrawls) -> CrawlOutcome | None:

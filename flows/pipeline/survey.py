@@ -13,6 +13,7 @@ from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
+from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
 from almanac.flows.pipeline.fan_out import FanOut, spans_of
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, PageBatches, Pages, Tables, Validated
@@ -68,8 +69,8 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
     _ = run.golden, find_reranker(run.declaration)
     manifest = live_manifest(run.data, run.kb)
     ledger.note_stages(run.stages, manifest)
-    with ledger.stage("crawl", run.kb):
-        pages = tuple(_acquire(run, do, source, manifest, show) for source in run.declaration.sources)
+    with ledger.stage("crawl", run.kb), crawls_ahead(run, manifest) as ahead:
+        pages = tuple(_acquire(run, do, source, manifest, show, ahead) for source in run.declaration.sources)
     live = find_live(run)  # after the crawl, which may have taken hours
     ledger.inputs = inputs_of(run, pages)
     confirmed = confirmed_before(run, ledger.inputs, live)
@@ -97,9 +98,9 @@ def _version_before(run: Run) -> str | None:
         return None
 
 
-def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show) -> Pages:
+def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show, ahead: CrawlsAhead) -> Pages:
     with show(f"crawl {source.name}") as on_page:
-        pages: Pages = do(acquire, run, source, live, on_page)
+        pages: Pages = do(acquire, run, source, live, ahead.beside(source, on_page), ahead.take)
     return pages
 
 

@@ -7,9 +7,9 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import IO
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from pydantic import ValidationError
 
@@ -35,6 +35,7 @@ from almanac.spiders.store.raw import RawStore
 GRACE_S = 90
 _PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
+_HEARTBEAT_S = 1.0
 _NONE = PreviousCrawls()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
 
@@ -57,17 +58,31 @@ def fetch_site(
     spares_starts: bool = True,
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
-    """Fetches a site into `raw` and carries pages over from the last concluded crawl. A killed crawl of the same `run_id` is resumed.
+    """Begins a crawl, waits for its end, and concludes it. Raises the errors of `begin_crawl` and of `RunningCrawl.conclude`."""
+    with begin_crawl(source, raw, run_id, previous=previous, only=only, forgotten=forgotten, spares_starts=spares_starts) as crawl:
+        return crawl.conclude(on_page)
+
+
+def begin_crawl(
+    source: SiteSource,
+    raw: RawStore,
+    run_id: str,
+    *,
+    previous: PreviousCrawls = _NONE,
+    only: Sequence[str] = (),
+    forgotten: frozenset[str] = frozenset(),
+    spares_starts: bool = True,
+) -> "RunningCrawl":
+    """Starts the process that fetches a site into `raw`. A killed crawl of the same `run_id` is resumed.
 
     Args:
         previous: crawls whose pages need not be fetched again, and the concluded one whose pages are carried over unless known to be gone.
         only: fetch just these URLs and follow no link.
         forgotten: URLs that were taken down and are never requested.
         spares_starts: as in `Job`.
-        on_page: called as `on_page(done, seen)` while pages arrive.
 
-    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, StorageError if pages cannot
-    be stored, and OperationalError if the crawl itself fails.
+    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, and StorageError if nothing
+    can be stored.
     """
     if source.private_start:
         raise DeclarationError(source.private_start, where=f"source {source.name}", hint="declare politeness: {allow_private: true}")
@@ -89,15 +104,108 @@ def fetch_site(
         forgotten=sorted(forgotten),
         spares_starts=spares_starts,
     )
-    with _running(job) as process:
-        errors = _follow(process, on_page, source.limits.seconds + GRACE_S)
-    stats = _read_outcome(raw, run_id, source, process.returncode, errors)
-    stats.crawl = run_id
-    if previous.concluded is not None and _says_something(source, stats):
-        carry_over_pages(source, raw, run_id, previous.concluded, read_stats(raw, previous.concluded), stats, forgotten)
-    with storage_errors(raw.root):
-        write_file(raw.stats_path(run_id), stats.model_dump_json(indent=1))
-    return stats.outcome()
+    return RunningCrawl(source, raw, job)
+
+
+class RunningCrawl:
+    """A crawl in a process of its own, which is stopped when the block ends, even by an exception. What it says meanwhile waits to be read."""
+
+    def __init__(self, source: SiteSource, raw: RawStore, job: Job) -> None:
+        self._source, self._raw, self._job = source, raw, job
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", _PROCESS],  # -P: no file in the current folder shadows a library
+            stdin=subprocess.PIPE,  # closes when this process dies, which ends the crawl
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._said: SimpleQueue[str | None] = SimpleQueue()
+        self._errors: deque[str] = deque(maxlen=20)
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_progress, self._read_errors)]
+        self._overtime = threading.Timer(source.limits.seconds + GRACE_S, os.killpg, (self._process.pid, signal.SIGKILL))
+        self._overtime.daemon = True
+        try:
+            tell_job(self._process, job.model_dump_json())
+            for thread in (*self._readers, self._overtime):
+                thread.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> "RunningCrawl":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def conclude(self, on_page: OnProgress = ignore) -> CrawlOutcome:
+        """Waits for the end of the crawl, and carries pages over from the last concluded one.
+
+        `on_page(done, seen)` is called while pages arrive, and every second where none does. Raises StorageError if pages cannot be stored, and
+        OperationalError if the crawl itself fails.
+        """
+        self._follow(on_page)
+        source, raw, job = self._source, self._raw, self._job
+        stats = _read_outcome(raw, job.run_id, source, self._process.returncode, "".join(self._errors).strip())
+        stats.crawl = job.run_id
+        concluded = job.previous.concluded
+        if concluded is not None and _says_something(source, stats):
+            carry_over_pages(source, raw, job.run_id, concluded, read_stats(raw, concluded), stats, frozenset(job.forgotten))
+        with storage_errors(raw.root):
+            write_file(raw.stats_path(job.run_id), stats.model_dump_json(indent=1))
+        return stats.outcome()
+
+    def stop(self) -> None:
+        self._overtime.cancel()
+        for kind in (signal.SIGTERM, signal.SIGKILL):
+            if not self.is_running:
+                break
+            os.killpg(self._process.pid, kind)
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                continue
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _follow(self, on_page: OnProgress) -> None:
+        done = seen = 0
+        while True:
+            try:
+                line = self._said.get(timeout=_HEARTBEAT_S)
+            except Empty:
+                on_page(done, seen)
+                continue
+            if line is None:
+                break
+            try:
+                progress = json.loads(line)
+                done, seen = int(progress["done"]), int(progress["done"]) + int(progress["queued"])
+            except (ValueError, KeyError, TypeError):
+                continue
+            on_page(done, seen)
+        self._readers[1].join(_STOP_S)
+
+    def _read_progress(self) -> None:
+        assert self._process.stdout is not None
+        with suppress(ValueError):  # closed while reading: the crawl was stopped
+            for line in self._process.stdout:
+                self._said.put(line)
+        self._process.wait()
+        self._overtime.cancel()
+        self._said.put(None)
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        with suppress(ValueError):
+            self._errors.extend(self._process.stderr)
 
 
 def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only: Sequence[str]) -> list[str]:
@@ -126,70 +234,6 @@ def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
     except (OperationalError, NoRecords):
         return False
     return True
-
-
-@contextmanager
-def _running(job: Job) -> Iterator[subprocess.Popen[str]]:
-    """Starts the crawl's process in a session of its own; it is stopped when the block ends, even by an exception."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", _PROCESS],  # -P: no file in the current folder shadows a library
-        stdin=subprocess.PIPE,  # closes when this process dies, which ends the crawl
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        tell_job(process, job.model_dump_json())
-        yield process
-    finally:
-        _stop(process)
-
-
-def _stop(process: subprocess.Popen[str]) -> None:
-    for kind in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        os.killpg(process.pid, kind)
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            continue
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-
-
-def _follow(process: subprocess.Popen[str], on_page: OnProgress, limit_s: float) -> str:
-    """Forwards progress until the process ends, and kills it after `limit_s` seconds. Returns the last 20 lines of its stderr."""
-    assert process.stdout is not None and process.stderr is not None
-    tail: deque[str] = deque(maxlen=20)
-    reader = threading.Thread(target=_collect, args=(process.stderr, tail), daemon=True)
-    reader.start()
-    overtime = threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGKILL))
-    overtime.daemon = True
-    overtime.start()
-    try:
-        for line in process.stdout:
-            try:
-                progress = json.loads(line)
-                done, queued = int(progress["done"]), int(progress["queued"])
-            except (ValueError, KeyError, TypeError):
-                continue
-            on_page(done, done + queued)
-        process.wait()
-    finally:
-        overtime.cancel()
-    reader.join(_STOP_S)
-    return "".join(tail).strip()
-
-
-def _collect(stream: IO[str], tail: deque[str]) -> None:
-    try:
-        tail.extend(stream)
-    except ValueError:  # closed while reading: the crawl was stopped
-        return
 
 
 def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlStats:
