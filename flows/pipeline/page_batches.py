@@ -31,6 +31,7 @@ from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_e
 log = structlog.get_logger("almanac.map")
 _PAGES = 64  # of a batch, on average: a second of work
 _MOST_PAGES = 4 * _PAGES
+_WORTH_SHARING = 8 * _PAGES
 _LISTED_ROWS = 1000
 _SCHEMA = pa.schema([("source", pa.string()), ("key", pa.string()), ("page", pa.binary())])
 
@@ -60,6 +61,15 @@ def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
     declared = run.declaration
     for extraction in work.read():
         yield clean_extraction(extraction, source, declared.clean, language=declared.language, workspace=declared.retrieve.workspace)
+
+
+def is_worth_sharing(run: Run, pages: tuple[Pages, ...]) -> bool:
+    """Whether there are so many pages to map that dividing them into batches pays: new ones, or all of a source whose rules have changed."""
+    to_map = 0
+    for source in run.declaration.sources:
+        counts = next(one.counts for one in pages if one.source == source.name)
+        to_map += counts.fetched if known_pages(run, source).rows else counts.present
+    return to_map >= _WORTH_SHARING
 
 
 def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
@@ -127,9 +137,10 @@ def _part(run: Run, source: Source, keys: list[str]) -> Path:
 def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: Mapping[str, str]) -> MappedBatches:
     """Maps the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has what is `wanted`.
 
-    Raises UsageError where it has not.
+    Raises UsageError where it has not. Nothing is wanted of processes that the run has started itself.
     """
-    require_same_here(run.embed, wanted)
+    if wanted:
+        require_same_here(run.embed, wanted)
     pages = 0
     for number in range(first - 1, last):
         source, keys, rows = _read_batch(run, batches, number)

@@ -19,7 +19,8 @@ from almanac.flows.pipeline.fan_out import FanOut, spans_of
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, PageBatches, Pages, Tables, Validated
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import map_pages
-from almanac.flows.pipeline.page_batches import map_batches, stage_pages, unmapped
+from almanac.flows.pipeline.mapping_processes import map_here
+from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, stage_pages, unmapped
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
@@ -60,7 +61,7 @@ class Survey:
 
 
 def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent, fan_out: FanOut | None = None) -> Survey:
-    """Finds out what a run would publish. With `fan_out`, workers map the pages.
+    """Finds out what a run would publish. With `fan_out`, workers of a cluster map the pages; without it, processes of this machine, if there are many.
 
     Errors in the declaration are raised before the first request. If pages and rules are those that confirmed the live version, nothing is mapped.
     """
@@ -106,7 +107,8 @@ def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show
 
 def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
-        batches = None if fan_out is None else _map_by_workers(run, do, pages, fan_out, on_page)
+        is_shared = fan_out is not None or is_worth_sharing(run, pages)
+        batches = _map_in_batches(run, do, pages, fan_out or map_here, on_page) if is_shared else None
         items = ledger.note(do(map_pages, run, pages, on_page, batches))
     if not items.is_whole:
         ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
@@ -116,7 +118,7 @@ def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show
     return items, validated
 
 
-def _map_by_workers(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:
+def _map_in_batches(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:
     batches: PageBatches = do(stage_pages, run, pages)
     done = 0
     for mapped in fan_out(map_batches, run, batches, list(spans_of(run, batches.count)), partial(unmapped, run, batches)):

@@ -1,0 +1,195 @@
+"""Batches of pages mapped on all cores of this machine: by this process, and by children once it turns out that there is enough to do for them.
+
+A child costs a second or two before its first page, on a core that is idle meanwhile. This process therefore begins by itself, and is one of those that map.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from almanac.core.lifetime import end_with_parent
+from almanac.flows.pipeline.fan_out import DEATHS, Span, Unfinished
+from almanac.flows.pipeline.run import Run
+from almanac.schemas.errors import OperationalError
+
+_MODULE = "almanac.flows.pipeline.mapping_processes"
+_WORTH_S = 6.0  # of work that is left, from which on children are started
+_MOST_CHILDREN = 7  # of some 250 MB each
+
+
+def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
+    """As FanOut says, in processes of this machine, whose code is that of the run."""
+    shared = _Shared(step, run, batches, spans, unfinished)
+    try:
+        began = time.monotonic()
+        for done, span in enumerate(iter(shared.take, None), start=1):
+            yield step(run, batches, *span, {})
+            left_s = (time.monotonic() - began) / done * shared.left
+            if not shared.has_children and left_s > _WORTH_S:
+                shared.start(min(_cores() - 1, _MOST_CHILDREN, shared.left))
+            yield from shared.finished()
+        yield from shared.rest()
+    finally:
+        shared.close()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Shared:
+    """The spans that are left, shared by this process and its children."""
+
+    def __init__(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> None:
+        self._call, self._unfinished = (step, run, batches), unfinished
+        self._waiting = deque(spans)
+        self._answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._children: set[_Child] = set()
+        self._open = True
+
+    @property
+    def left(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def has_children(self) -> bool:
+        return bool(self._threads)
+
+    def take(self) -> Span | None:
+        try:
+            return self._waiting.popleft() if self._open else None
+        except IndexError:
+            return None
+
+    def start(self, children: int) -> None:
+        for _ in range(children):
+            thread = Thread(target=self._have_mapped, daemon=True, name="almanac-mapping")
+            self._threads.append(thread)
+            thread.start()
+
+    def finished(self) -> Iterator[Any]:
+        """The results of children that have come; raises the error of one."""
+        while not self._answers.empty():
+            is_result, answer = self._answers.get()
+            if not is_result:
+                raise answer
+            yield answer
+
+    def rest(self) -> Iterator[Any]:
+        """The results that are still to come."""
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(0.1)
+                yield from self.finished()
+        yield from self.finished()
+
+    def close(self) -> None:
+        self._open = False
+        for child in tuple(self._children):
+            child.kill()
+
+    def _have_mapped(self) -> None:
+        """In a thread: has a child do one span after the other, and another child where one died. A child ends with its thread."""
+        child: _Child | None = None
+        try:
+            while self.left and self._open:
+                if child is None:
+                    child = self._new_child()
+                    child.wait()  # meanwhile others may do all that is left
+                if (span := self.take()) is None:
+                    return
+                try:
+                    self._answers.put(child.do(*self._call, *span, {}))
+                except (EOFError, OSError) as ended:
+                    if not self._open:
+                        return
+                    how, child = self._end(child), None
+                    at = self._unfinished(*span)
+                    if at.deaths >= DEATHS:
+                        hint = "often a process lacks memory; almanac run KB goes on from what is written"
+                        raise OperationalError(f"{at.name} ended {at.deaths} processes, one after the other", where=how, hint=hint) from ended
+                    self._waiting.append(span)
+        except BaseException as error:
+            self._answers.put((False, error))
+        finally:
+            if child is not None:
+                self._end(child)
+
+    def _new_child(self) -> "_Child":
+        child = _Child()
+        self._children.add(child)
+        return child
+
+    def _end(self, child: "_Child") -> str:
+        self._children.discard(child)
+        return child.end()
+
+
+class _Child:
+    """A child process that maps."""
+
+    def __init__(self) -> None:
+        self._pipe, theirs = Pipe()
+        command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())]
+        # Its end of stdin tells the child that this process has died.
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[theirs.fileno()], start_new_session=True)
+        theirs.close()
+
+    def wait(self) -> None:
+        """Until it has imported what mapping needs. Raises OperationalError where it ends instead."""
+        try:
+            self._pipe.recv()
+        except (EOFError, OSError) as ended:
+            raise OperationalError(f"a process that was to map pages ended with {self.end()}", where=_MODULE, hint="run again") from ended
+
+    def do(self, *call: Any) -> tuple[bool, Any]:
+        """Whether the step returned, and what; or what it raised. Raises EOFError or OSError where the child ends instead."""
+        self._pipe.send(call)
+        answer: tuple[bool, Any] = self._pipe.recv()
+        return answer
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> str:
+        """Kills the child if it still runs, and says how it ended."""
+        self._process.kill()
+        self._process.communicate()
+        self._pipe.close()
+        code = self._process.returncode
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def _serve(pipe: Connection) -> None:
+    """In the child: says that it is ready, and does what comes until the pipe is closed."""
+    with suppress(EOFError):
+        pipe.send(None)
+        while True:
+            step, *arguments = pipe.recv()
+            try:
+                answer = True, step(*arguments)
+            except Exception as error:
+                answer = False, error
+            pipe.send(answer)
+
+
+if __name__ == "__main__":
+    import almanac.flows.pipeline.page_batches  # noqa: F401  # what batches need
+    from almanac.core.logs import log_through_stdlib
+    from almanac.core.settings import quiet_engines
+
+    end_with_parent()
+    quiet_engines()
+    log_through_stdlib()
+    _serve(Connection(int(sys.argv[1])))

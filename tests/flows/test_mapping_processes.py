@@ -1,0 +1,131 @@
+"""Pages mapped on all cores: each batch is done once, and the items are those of one process, whatever becomes of the others."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.core.tables import read_table
+from almanac.flows.pipeline.fan_out import Unfinished
+from almanac.flows.pipeline.mapping_processes import map_here
+from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.survey import survey
+from almanac.schemas.errors import OperationalError
+from tests.conftest import PATIENCE_S, ROOT
+from tests.processes import children_of, command_line
+
+pytestmark = pytest.mark.slow
+_SPANS = [(n, n) for n in range(1, 21)]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is shared with two children at once, however little there is. They find the steps of these tests."""
+    for name, value in {"page_batches._WORTH_SHARING": 1, "mapping_processes._WORTH_S": 0.0, "mapping_processes._cores": lambda: 3}.items():
+        monkeypatch.setattr(f"almanac.flows.pipeline.{name}", value)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+def _do(_run: None, folder: Path, first: int, _last: int, _wanted: object) -> tuple[int, int]:
+    """A batch that notes who did it. The second one is this process's, and takes as long as all others together."""
+    deadline = time.monotonic() + PATIENCE_S
+    what = json.loads((folder / "what.json").read_text()) if (folder / "what.json").exists() else {}
+    while first == 2 and len(list(folder.glob("*.done"))) < len(_SPANS) - 1 and time.monotonic() < deadline:
+        if what.get("does") == "is interrupted" and len(list(folder.glob("*.done"))) > 2:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+    if first == what.get("batch"):
+        with (folder / "tries").open("a") as tries:
+            tries.write("x")
+        if what["does"] == "raises":
+            raise OperationalError("this batch cannot be mapped", where=f"batch {first}", hint="mend it")
+        if (folder / "tries").stat().st_size <= what["deaths"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    (folder / f"{first}.done").write_text("")
+    return first, os.getpid()
+
+
+def _mapped(folder: Path, what: dict[str, Any] | None = None) -> Iterator[tuple[int, int]]:
+    """Batch and process of each result."""
+    if what is not None:
+        (folder / "what.json").write_text(json.dumps(what))
+    return map_here(_do, None, folder, _SPANS, lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size))  # type: ignore[arg-type]
+
+
+def _children() -> list[int]:
+    return [child for child in children_of(os.getpid()) if "mapping_processes" in command_line(child)]
+
+
+def test_each_batch_is_done_once_here_and_by_children(tmp_path: Path) -> None:
+    done = list(_mapped(tmp_path))
+    assert sorted(batch for batch, _ in done) == [first for first, _ in _SPANS]
+    assert dict(done)[1] == dict(done)[2] == os.getpid()
+    assert os.getpid() not in {process for batch, process in done if batch > 2}
+    assert _children() == []
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_child_that_dies_is_replaced_and_its_batch_done_again(tmp_path: Path, deaths: int) -> None:
+    done = list(_mapped(tmp_path, {"batch": 7, "does": "dies", "deaths": deaths}))
+    assert sorted(batch for batch, _ in done) == [first for first, _ in _SPANS]
+    assert (tmp_path / "tries").stat().st_size == deaths + 1
+    assert _children() == []
+
+
+def test_a_batch_that_ends_three_children_ends_the_run_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "2.done").write_text("")  # the batch of this process need not wait for the one that is never done
+    with pytest.raises(OperationalError, match="batch 7 ended 3 processes, one after the other") as raised:
+        list(_mapped(tmp_path, {"batch": 7, "does": "dies", "deaths": 9}))
+    assert (raised.value.where, raised.value.exit_code) == ("signal SIGKILL", 7)
+    assert (tmp_path / "tries").stat().st_size == 3
+    assert _children() == []
+
+
+def test_what_a_child_raises_is_raised_here(tmp_path: Path) -> None:
+    (tmp_path / "2.done").write_text("")
+    with pytest.raises(OperationalError, match="this batch cannot be mapped") as raised:
+        list(_mapped(tmp_path, {"batch": 7, "does": "raises"}))
+    assert (raised.value.where, raised.value.hint) == ("batch 7", "mend it")
+    assert _children() == []
+
+
+def test_nobody_maps_on_for_a_run_that_is_interrupted(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        list(_mapped(tmp_path, {"does": "is interrupted"}))
+    assert _children() == []
+
+
+_DECLARATION = """
+name: many
+sources:
+  - {name: notes, kind: files, glob: "notes/*.txt", yields: documents, body: all}
+  - {name: rows, kind: files, glob: rows.jsonl, yields: records, id: "{id}", fields: {id: {json: id}, text: {json: text}}, text: "{text}"}
+validate: {max_rejected: 1}
+"""
+
+
+def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for n in range(100):
+        (tmp_path / "notes" / f"{n:03}.txt").write_text(f"Note {n}\n\n" + f"What note {n} says of subject {n} is said by no other. " * 50)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(100)))
+    (tmp_path / "many.yaml").write_text(_DECLARATION)
+
+    def items(data: str) -> list[dict[str, Any]]:
+        found = survey(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data)))
+        assert found.items is not None
+        return [{name: value for name, value in item.items() if not name.endswith("_at")} for item in read_table(found.items.table).to_pylist()]
+
+    shared = items("shared")
+    with patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False):
+        assert shared == items("plain")
+    assert len(shared) == 200
