@@ -16,7 +16,7 @@ from almanac.schemas.hashing import canonical_json
 
 if TYPE_CHECKING:
     from almanac.schemas.declaration import Declaration
-    from almanac.schemas.declaration.source import SiteSource
+    from almanac.schemas.declaration.source import FilesSource, SiteSource
 
 
 def init(
@@ -104,33 +104,43 @@ def _require_models(declaration: "Declaration") -> None:
 
 def test_url(
     kb: KB,
-    url: Annotated[str, typer.Argument(metavar="URL", help="a page of one of the sites")],
-    source: Annotated[str | None, typer.Option("--source", metavar="S", help="whose rules; default: by host and match", show_default=False)] = None,
+    url: Annotated[str, typer.Argument(metavar="URL|FILE", help="a page of one of the sites, or a file")],
+    source: Annotated[str | None, typer.Option("--source", metavar="S", help="whose rules; default: by host and match, or by glob", show_default=False)] = None,
     env: Env = None,
     as_json: Json = False,
 ) -> None:
-    """Show what one page yields, which rule gave each field, and what matched nothing."""
+    """Show what one page or file yields, which rule gave each field, what matched nothing, and what is rejected, with the reason."""
+    from almanac.schemas.declaration.source import FilesSource
     from almanac.schemas.items import Item, Reject
-    from almanac.spiders.mapping.inspect_url import inspect_url
+    from almanac.spiders.mapping.inspect_url import inspect_file, inspect_url
     from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
 
     declaration = load_declaration(kb, env)
-    chosen = _source_for(declaration, url, source)
-    report = inspect_url(chosen, url, declaration.language)
+    chosen: SiteSource | FilesSource
+    if "://" in url and not Path(url).exists():
+        chosen = _source_for(declaration, url, source)
+        report = inspect_url(chosen, url, declaration.language)
+    else:
+        chosen, name = _source_of_file(declaration, Path(url), source)
+        report = inspect_file(chosen, Path(url), name, declaration.language)
     for item in report.items:
         if item.draft is not None:
             workspace = declaration.retrieve.workspace
             (prepared,) = prepare_items([item.draft], chosen, declaration.clean, language=declaration.language, workspace=workspace)
             item.text = prepared.text if isinstance(prepared, Item) else None
-            if isinstance(prepared, Reject) and workspace is not None and prepared.field == workspace.field:
+            is_workspace = isinstance(prepared, Reject) and workspace is not None and prepared.field == workspace.field
+            if isinstance(prepared, Reject) and (is_workspace or isinstance(chosen, FilesSource)):
                 report.rejects.append(prepared.as_json())
     if as_json:
         print_json({"kb": declaration.name, "source": chosen.name, **report.model_dump(mode="json")})
         return
-    say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
-    if (left := describe_unfollowed(chosen, report.links.unfollowed, "on this page")) is not None:
-        say(left)
+    if isinstance(chosen, FilesSource):
+        say(f"{report.final_url}: {report.content_type or 'not read'}; source {chosen.name}, {len(report.items)} items, {len(report.rejects)} rejects")
+    else:
+        say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
+        if (left := describe_unfollowed(chosen, report.links.unfollowed, "on this page")) is not None:
+            say(left)
     if report.withheld is not None:
         say(f"a run takes no item from this page: {report.withheld}")
     for item in report.items:
@@ -144,12 +154,31 @@ def test_url(
             say(f"text, {len(item.text)} characters: {_short(item.text)}\n")
     for reject in report.rejects:
         place = reject["document_id"] or reject["url"]
-        say(f"quarantined {place}: {reject['reason']}; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}")
+        rule = f"; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}" if reject["field"] else ""
+        say(f"quarantined {place}: {reject['reason']}{rule}")
 
 
 def _short(value: object) -> str:
     text = value if isinstance(value, str) else "" if value is None else canonical_json(value)
     return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _source_of_file(declaration: "Declaration", path: Path, name: str | None) -> tuple["FilesSource", str]:
+    """The named files source, or the one whose glob matches the file, or the only one there is; and the file's URL in it."""
+    from almanac.schemas.declaration.source import FilesSource
+    from almanac.spiders.crawling.read_files import find_files
+
+    if not path.is_file():
+        raise UsageError("no such file", where=str(path), hint="a URL begins with http:// or https://; any other argument is the path of a file")
+    sources = [s for s in declaration.sources if isinstance(s, FilesSource) and name in (None, s.name)]
+    for source in sources:
+        for url, found in find_files(declaration.path.parent, source.glob).items():
+            if found.samefile(path):
+                return source, url
+    if len(sources) != 1:
+        found_sources = ", ".join(f"{s.name} ({s.glob})" for s in declaration.sources if isinstance(s, FilesSource)) or "none"
+        raise UsageError(f"no files source fits {path}", where=str(declaration.path), hint=f"--source names one; files: {found_sources}")
+    return sources[0], path.name
 
 
 def _source_for(declaration: "Declaration", url: str, name: str | None) -> "SiteSource":

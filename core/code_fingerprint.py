@@ -33,10 +33,11 @@ EXCLUDED_LIBRARIES = {
     "jsonschema": "as pydantic",
     "pyarrow": "keeps rows as they are given",
     "cronsim": "reads schedules",
+    "psutil": "watches what reading a document takes",
     "structlog": "writes log lines",
 }
 # Import names that differ from the name of their distribution.
-DISTRIBUTIONS = {"Stemmer": "PyStemmer", "markdown_it": "markdown-it-py", "ruamel": "ruamel.yaml"}
+DISTRIBUTIONS = {"Stemmer": "PyStemmer", "markdown_it": "markdown-it-py", "pptx": "python-pptx", "ruamel": "ruamel.yaml"}
 
 
 class _Module(NamedTuple):

@@ -7,7 +7,11 @@ from typing import Any, Literal
 from almanac.schemas.hashing import canonical_json, sha256
 
 Kind = Literal["record", "document"]
-Markup = Literal["html", "markdown", "plain"]
+Markup = Literal["html", "markdown", "plain", "paged"]  # paged: Markdown with page breaks
+Place = int | str | None  # number of a page or slide, name of a sheet
+
+PAGE_BREAK = "\f"  # begins a line `unit=name` of paged text, such as `page=4`
+PLACES = "page starts"  # among an item's fields: [start, unit, page, slide or sheet] of each page of its text, in order; no field can be declared by that name
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.workspace import Workspace
-from almanac.schemas.items import Draft, Item, Reject
+from almanac.schemas.items import PAGE_BREAK, PLACES, Draft, Item, Reject
 from almanac.transforms.clean import Clean, clean_text, clean_value
 from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.passages import passage_of
@@ -48,7 +49,13 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     }
     title = clean_text(draft.title, clean, entities=not parsed)
     known = {**fields, "url": draft.url, "title": title}
-    text = _record_text(source, known, fields) if draft.kind == "record" else _document_text(draft, source, clean)
+    places: list[list[Any]] = []
+    if draft.kind == "record":
+        text = _record_text(source, known, fields)
+    elif draft.markup == "paged":
+        text, places = _paged_text(draft.body or "", clean)
+    else:
+        text = _document_text(draft, source, clean)
     names = source.metadata if source.metadata is not None else list(draft.fields if source.takes_own_fields else rules)
     metadata = {name: known[name] for name in names if known.get(name) is not None}
     if draft.language is not None:
@@ -60,7 +67,7 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
         url=draft.url,
         title=title,
         text=text,
-        fields=fields,
+        fields={**fields, PLACES: places} if places else fields,
         metadata=metadata,
         raw_sha256=draft.raw_sha256,
         fetched_at=draft.fetched_at,
@@ -90,3 +97,19 @@ def _document_text(draft: Draft, source: Source, clean: Clean) -> str:
     if draft.markup == "html":
         return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all"), clean, entities=False, code=True)
     return clean_text(body, clean, code=draft.markup == "markdown")
+
+
+def _paged_text(body: str, clean: Clean) -> tuple[str, list[list[Any]]]:
+    """The text of a document in pages, and where each of them begins: [start in characters, unit, page]. A page without text has no place."""
+    before, *pages = body.split(PAGE_BREAK)
+    text = clean_text(before, clean, entities=False, code=True)
+    places: list[list[Any]] = []
+    for page in pages:
+        line, _, written = page.partition("\n")
+        cleaned = clean_text(written, clean, entities=False, code=True).strip("\n")
+        if cleaned.strip():
+            unit, _, name = line.partition("=")
+            text += "\n\n" if text else ""
+            places.append([len(text), unit, name if unit == "sheet" else int(name)])
+            text += cleaned
+    return text, places

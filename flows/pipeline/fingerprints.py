@@ -10,25 +10,27 @@ from almanac.core.code_fingerprint import code_fingerprint
 from almanac.index.lexical.facts import analyzer_fingerprint
 from almanac.query.evaluation.golden import Golden, without_history
 from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 
 # The modules with which each stage begins; what they import counts with them.
-MAPPING = ("spiders.mapping.pages",)
+MAPPING = ("spiders.mapping.pages", "spiders.reading.reading_child")  # the child is started by name
 CLEANING = ("transforms.mapped",)
 VALIDATION = ("transforms.deduplicate", "transforms.shared_texts", "transforms.validate")
 CHUNKING = ("transforms.chunking.chunker",)
 
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.
 _HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after"})
+_READING = set(ReadingLimits.model_fields)  # of `limits`: a document beyond them is a reject
 
 
 def mapping_of(source: Source, language: str) -> str:
     """How a source's pages become items."""
     declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
     noindex = source.politeness.noindex if isinstance(source, SiteSource) else None
-    return short_hash([declared, noindex, language, code_fingerprint(*MAPPING)])
+    return short_hash([declared, source.reading_limits.model_dump(mode="json", include=_READING), noindex, language, code_fingerprint(*MAPPING)])
 
 
 def cleaning_of(declaration: Declaration) -> str:

@@ -12,11 +12,12 @@ from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.globs import Glob
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
+from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
-FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "faq"]
+FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "pptx", "xlsx", "epub", "eml", "faq"]
 
 
 def _body_kind(value: Any) -> str:
@@ -89,6 +90,11 @@ class _Source(DeclaredModel):
         self._workspace = workspace
 
     @property
+    def reading_limits(self) -> ReadingLimits:
+        """What reading one of its documents may take."""
+        return ReadingLimits()
+
+    @property
     def takes_own_fields(self) -> bool:
         """Whether an item's fields come from the file itself, such as the columns of a table."""
         return False
@@ -147,8 +153,8 @@ class SiteSource(_Source):
         return self.allowed_domains or sorted({domain_of(url) for url in [*self.start_urls, *self.sitemaps]})
 
 
-class FileLimits(DeclaredModel):
-    """Limits on the files that are read."""
+class FileLimits(ReadingLimits):
+    """Limits on the files that are read, and on reading them."""
 
     bytes_per_file: Bytes = Field(256 << 20, gt=0, description="a larger file is refused; a number or `256MiB`")
 
@@ -159,9 +165,11 @@ class FilesSource(_Source):
     kind: Literal["files"]
     glob: Glob = Field(description="relative to the declaration: `*`, `?`, `[abc]`, `[!abc]`, and `**/` for folders; braces are not expanded")
     format: FileFormat = Field(
-        "auto", description="auto goes by the file's name and its first bytes; faq takes question and answer pairs from Markdown, HTML or DOCX"
+        "auto",
+        description="auto goes by the file's content and its name; faq takes question and answer pairs from Markdown, HTML, DOCX, PPTX, EPUB or EML. "
+        "RTF, ODT, DOC, PPT, XLS and MSG are not read: save them as DOCX, PPTX, XLSX, PDF or EML",
     )
-    limits: FileLimits = Field(FileLimits(), description="which files are too large")
+    limits: FileLimits = Field(FileLimits(), description="which files are too large, or take too much to read")
 
     @model_validator(mode="after")
     def _rows_say_what_their_text_is(self) -> Self:
@@ -169,6 +177,10 @@ class FilesSource(_Source):
         if suffix in _ROW_FORMATS and self.yields == "documents" and self.body in ("main", "all"):
             raise ValueError(f'body: {self.body} is for HTML and text, and rows have fields; say which one: body: "{{text}}", or declare yields: records')
         return self
+
+    @property
+    def reading_limits(self) -> ReadingLimits:
+        return self.limits
 
     @property
     def takes_own_fields(self) -> bool:

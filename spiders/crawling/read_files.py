@@ -16,7 +16,7 @@ from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome, FailedPage
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
-from almanac.spiders.reading.formats import content_type, format_of, has_known_name
+from almanac.spiders.reading.formats import SNIFFED, content_type, document_by_content, format_of, has_known_name, may_be_document, refusal_of, refused_name
 from almanac.spiders.store.journal import CrawlIndex, Entry, Head
 from almanac.spiders.store.raw import Journal, RawStore
 
@@ -72,6 +72,13 @@ def read_files(
         _require_files(source, pattern, len(files), outcome)
         _carry_over_files(base, source, before, files.keys(), only, journal, outcome)
     return outcome
+
+
+def read_file(source: FilesSource, url: str, path: Path) -> Page | FailedPage:
+    """One file as `read_files` reads it: a page, or why it is none. Stores nothing."""
+    outcome = CrawlOutcome(source=source.name, crawl="", finish="partial")
+    page = None if _is_refused(source, url, path, (), outcome) else _read(source, url, path, outcome)
+    return outcome.failures[0] if page is None else page
 
 
 def _require_known(source: FilesSource, files: dict[str, Path], before: CrawlIndex, only: Collection[str]) -> None:
@@ -183,14 +190,25 @@ def _fixed_part(base: Path, pattern: str) -> tuple[Path, str]:
 
 
 def _is_refused(source: FilesSource, url: str, path: Path, forgotten: Collection[str], outcome: CrawlOutcome) -> bool:
-    """Whether a file must not be opened: taken down, or of an unsupported format. Recorded in the outcome."""
+    """Whether a file is not for reading: taken down, or of a format that is not read. Recorded in the outcome."""
     if url in forgotten:
         _refuse(outcome, url, "forgotten", "it was taken down")
         return True
     if source.format == "auto" and not has_known_name(url):
-        _refuse(outcome, url, f"unsupported format {path.suffix or 'without suffix'}")
-        return True
+        refused = refused_name(url)
+        if refused is not None or not _may_be_document(path):
+            _refuse(outcome, url, f"unsupported format {path.suffix or 'without suffix'}", "" if refused is None else f"it is {refused}")
+            return True
     return False
+
+
+def _may_be_document(path: Path) -> bool:
+    """Whether a file without a name that says anything may be a document by its first bytes. One that cannot be opened is left to whoever reads it."""
+    try:
+        with path.open("rb") as file:
+            return may_be_document(file.read(SNIFFED))
+    except OSError:
+        return True
 
 
 def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> Page | None:
@@ -210,6 +228,9 @@ def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> P
         kind = format_of(url, body, default="markdown" if source.format == "faq" else "text")
     else:
         kind = source.format
+    if source.format == "auto" and not has_known_name(url) and document_by_content(body) is None:
+        _refuse(outcome, url, f"unsupported format {path.suffix or 'without suffix'}", refusal_of(body) or "")
+        return None
     read_at = utc_now()
     return Page(url=url, body=body, content_type=content_type(url, kind), fetched_at=read_at, requested_url=url)
 

@@ -1,4 +1,4 @@
-"""Fetches one page and reports what it yields, and which rule gave each field: the result of `almanac test-url`."""
+"""Fetches one page, or reads one file, and reports what it yields, and which rule gave each field: the result of `almanac test-url`."""
 
 import tempfile
 from pathlib import Path
@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from almanac.schemas.declaration.addresses import private_host, refusal
-from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError
-from almanac.schemas.items import Draft, Page
+from almanac.schemas.items import Draft, Page, Reject
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
 from almanac.spiders.crawling.middlewares import may_see_credentials
+from almanac.spiders.crawling.read_files import read_file
 from almanac.spiders.mapping.fields import FieldReading
 from almanac.spiders.mapping.items import Card, map_page
 from almanac.spiders.mapping.pages import read_cards
@@ -89,9 +90,22 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
     return report_page(page, source, url, language)
 
 
+def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> PageReport:
+    """Reads one file as a run would and maps it; stores nothing. A file that yields nothing is a reject with its reason."""
+    read = read_file(source, url, path)
+    if not isinstance(read, Page):
+        reject = Reject(source.name, url, None, "read", f"{read.reason}: {read.detail}" if read.detail else read.reason)
+        nothing = LinksReport(count=0, first=[])
+        return PageReport(url=url, final_url=url, status=200, content_type="", role="item", links=nothing, items=[], rejects=[reject.as_json()])
+    items, rejects = _mapped(Content(read, source.reading_limits), source, language, {})
+    return PageReport(
+        url=url, final_url=url, status=200, content_type=read.content_type, role="item", links=LinksReport(count=0, first=[]), items=items, rejects=rejects
+    )
+
+
 def report_page(page: Page, source: SiteSource, url: str, language: str) -> PageReport:
     """The report of a page that was fetched from `url`."""
-    content, policy = Content(page), UrlPolicy(source)
+    content, policy = Content(page, source.reading_limits), UrlPolicy(source)
     role = _role(page, source, policy)
     links = [link.url for link in policy.links(content)]
     unfollowed = policy.unfollowed(content) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}
@@ -138,7 +152,11 @@ def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: st
     # The card is on another page, so fields that only a card gives are reported as not matched rather than missing.
     carried = source.listing.fields if source.listing else {}
     unknown: Card = {name: FieldReading(rule.default, rule, field=name) for name, rule in carried.items()}
-    found = map_page(content, source, language, unknown)
+    return _mapped(content, source, language, unknown)
+
+
+def _mapped(content: Content, source: Source, language: str, card: Card) -> tuple[list[ItemReport], list[dict[str, Any]]]:
+    found = map_page(content, source, language, card)
     reports = [
         ItemReport(
             document_id=item.draft.document_id if item.draft else item.reject.document_id if item.reject else None,

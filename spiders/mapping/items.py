@@ -16,8 +16,8 @@ from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
 from almanac.spiders.mapping.parts import Part, read_parts
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.document import as_markdown
 from almanac.spiders.reading.language import AUTO, language_of
-from almanac.spiders.reading.outline import outline, text_of_lines
 from almanac.spiders.reading.walls import wall_of
 from almanac.spiders.selecting.embedded import find, why_hidden
 from almanac.spiders.selecting.selectors import markup_of
@@ -160,7 +160,7 @@ class _Mapper:
 
     def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any], language: str) -> Draft:
         body: str | None = None
-        markup: Markup = "html" if self.content.form in ("html", "xml", "docx") else "plain"
+        markup: Markup = "html" if self.content.form in ("html", "xml") or self.content.is_document else "plain"
         if self.source.yields == "documents":
             body, markup = self._body(part, {**fields, "url": url, "title": title})
         return Draft(
@@ -196,8 +196,8 @@ class _Mapper:
             return part.body, "markdown"
         if isinstance(part.node, parsel.Selector):
             return markup_of(part.node), "html"
-        if content.form == "docx":  # all of it is content: a DOCX file has no navigation
-            return text_of_lines(outline(content.selector.root), mark_headings=True), "markdown"
+        if content.is_document:  # all of it is content: a document has no navigation
+            return as_markdown(part.document or content.document), "paged"
         if content.form in ("html", "xml"):
             return markup_of(content.selector), "html"  # as parsed, where excessive nesting has been flattened
         return content.prose, "markdown" if content.form == "markdown" else "plain"

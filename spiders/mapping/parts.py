@@ -11,6 +11,7 @@ from almanac.schemas.items import Reject
 from almanac.spiders.mapping.fields import told_hidden
 from almanac.spiders.reading.content import Content, media_type, parse_json
 from almanac.spiders.reading.delimited import read_rows
+from almanac.spiders.reading.document import Document
 from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
 from almanac.spiders.reading.outline import outline
 from almanac.spiders.selecting.embedded import described_by_json_ld, find, why_hidden
@@ -31,6 +32,7 @@ class Part:
         own: fields that it names itself: front matter, columns, keys, question and answer.
         title: its own title; empty if it has none.
         body: its text as a document; None if that is taken from the page.
+        document: the attached file that it is; None for every other part.
     """
 
     node: Any = None
@@ -38,6 +40,7 @@ class Part:
     own: dict[str, Any] = field(default_factory=dict)
     title: str = ""
     body: str | None = None
+    document: Document | None = None
 
 
 def read_parts(content: Content, source: Source) -> Iterator[Part | Reject]:
@@ -77,6 +80,8 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
             raise ValueError(f"a record has fields, and {content.form} names none: declare fields, or yields: documents")
         own = content.json if source.takes_own_fields and content.form == "markdown" else {}
         yield Part(own=own)
+        if content.is_document:
+            yield from _attachments(content, source)
         return
     nodes = spread(find(content, source.each))
     if not nodes and (reason := why_hidden(content, source.each)) is not None:
@@ -86,14 +91,26 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
         yield Part(node, f"#{number}", own=node if source.takes_own_fields and isinstance(node, dict) else {})
 
 
+def _attachments(content: Content, source: Source) -> Iterator[Part | Reject]:
+    """Yields the files attached to a mail, and those attached to mails inside it; a Reject for one that cannot be read."""
+    waiting = [(f"#{one.name}", one) for one in content.document.attachments]
+    while waiting:
+        anchor, attached = waiting.pop(0)
+        if attached.document is None:
+            yield Reject(source.name, content.url + anchor, content.url + anchor, "read", attached.reason)
+        else:
+            yield Part(anchor=anchor, title=attached.document.title or attached.name, document=attached.document)
+            waiting += [(f"{anchor}/{inner.name}", inner) for inner in attached.document.attachments]
+
+
 def _check_readable(content: Content, source: Source) -> None:
     if content.form == "json" or _is_all_json(source, content):
         try:
             _ = content.json
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from error
-    elif content.form in ("pdf", "docx"):
-        _ = content.prose
+    elif content.is_document:
+        _ = content.document
     elif isinstance(source, FilesSource) and (controls := _share_of_controls(content.text)) > 0.05:
         raise ValueError(f"not text: {controls:.0%} control characters")
     elif content.form == "markdown":

@@ -24,12 +24,10 @@ def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> s
     match content.form:
         case "html" | "xml":
             return _first_text(content.selector.css("h1")) or _first_text(content.selector.css("head > title, title")[:1]) or _file_name(content)
-        case "docx":
-            return _first_text(content.selector.css("h1")) or _file_name(content)
         case "markdown":
             return _said_title(content) or title_of(content.prose) or _file_name(content)
-        case "pdf":
-            return content.pdf.title or _file_name(content)
+        case "pdf" | "docx" | "pptx" | "xlsx" | "epub" | "eml":
+            return content.document.title or _file_name(content)
         case "plain":
             return _file_name(content)
         case _:

@@ -11,16 +11,18 @@ import parsel
 from w3lib.encoding import read_bom
 from w3lib.html import get_base_url
 
+from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.items import Page
+from almanac.spiders.reading.bounded import read_document
 from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
 from almanac.spiders.reading.dialects import as_shown, without_links
-from almanac.spiders.reading.docx import read_docx
+from almanac.spiders.reading.document import Document, Unreadable, as_html
+from almanac.spiders.reading.formats import DOCUMENT_TYPES
 from almanac.spiders.reading.front_matter import BrokenFrontMatter, split_front_matter
 from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
-from almanac.spiders.reading.pdf import PdfText, read_pdf
 
-Form = Literal["html", "xml", "json", "jsonl", "csv", "markdown", "plain", "pdf", "docx"]
+Form = Literal["html", "xml", "json", "jsonl", "csv", "markdown", "plain", "pdf", "docx", "pptx", "xlsx", "epub", "eml"]
 
 _FORMS: dict[str, Form] = {
     "text/html": "html",
@@ -35,11 +37,9 @@ _FORMS: dict[str, Form] = {
     "text/csv": "csv",
     "text/tab-separated-values": "csv",
 }
-# Formats of declared files only; a crawl does not store them.
-_PACKED_FORMS: dict[str, Form] = {
-    "application/pdf": "pdf",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-}
+# Documents, which are read in a child process. `is_text_type` does not count them: a crawl of pages does not store them.
+DOCUMENT_FORMS: frozenset[Form] = frozenset({"pdf", "docx", "pptx", "xlsx", "epub", "eml"})
+_PACKED_FORMS: dict[str, Form] = {DOCUMENT_TYPES[form]: form for form in sorted(DOCUMENT_FORMS)}
 _MAX_DEPTH = 100  # levels of a JSON value
 _NOT_PROSE = frozenset({"text/css", "text/javascript", "text/ecmascript", "text/calendar", "text/vcard"})
 
@@ -67,11 +67,12 @@ def looks_like_text(body: bytes) -> bool:
 class Content:
     """A page, decoded and parsed on demand.
 
-    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding.
+    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits` are those of reading a document.
     """
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits()) -> None:  # noqa: B008  # frozen
         self.page = page
+        self._limits = limits
         self.url = page.url
         self.form = _form(page)
 
@@ -104,7 +105,7 @@ class Content:
 
     @cached_property
     def selector(self) -> parsel.Selector:
-        """The page as a parsel selector; Markdown, plain text, PDF and DOCX are converted to HTML first."""
+        """The page as a parsel selector; Markdown, plain text and documents are converted to HTML first."""
         return parse_markup(self._markup, "xml" if self.form == "xml" else "html")
 
     @cached_property
@@ -130,23 +131,17 @@ class Content:
 
     @property
     def prose(self) -> str:
-        """The text without wrapping: Markdown without front matter and dialects, a PDF's paragraphs, a DOCX file as HTML, any other text unchanged."""
-        match self.form:
-            case "markdown":
-                return self._front_matter_and_prose[1]
-            case "pdf":
-                return self.pdf.text
-            case "docx":
-                return self._docx
-            case _:
-                return self.text
+        """The text without wrapping: Markdown without front matter and dialects, a document as HTML, any other text unchanged."""
+        if self.form == "markdown":
+            return self._front_matter_and_prose[1]
+        return as_html(self.document) if self.is_document else self.text
 
     @property
     def _markup(self) -> str:
         match self.form:
             case "markdown":
                 return render(self.prose)
-            case "plain" | "pdf":
+            case "plain":
                 return _paragraphs(self.prose)
             case _:
                 return self.prose
@@ -160,14 +155,25 @@ class Content:
             return error, as_shown(error.below, is_mdx=is_mdx)
         return without_links(values), as_shown(prose, is_mdx=is_mdx)
 
-    @cached_property
-    def pdf(self) -> PdfText:
-        """Text and title of a PDF."""
-        return read_pdf(self.page.body)
+    @property
+    def is_document(self) -> bool:
+        """Whether it is a PDF, an office file, an EPUB or a mail, which `document` has in elements."""
+        return self.form in DOCUMENT_FORMS
 
     @cached_property
-    def _docx(self) -> str:
-        return read_docx(self.page.body)
+    def document(self) -> Document:
+        """The document. Raises ValueError (Unreadable) with the reason; also of a limit that reading it exceeded."""
+        assert self.is_document
+        if isinstance(self._document, Unreadable):
+            raise self._document
+        return self._document
+
+    @cached_property
+    def _document(self) -> "Document | Unreadable":
+        try:
+            return read_document(self.page.body, self.form, self._limits)
+        except Unreadable as error:  # kept, so that nobody reads the file again
+            return error
 
 
 def _paragraphs(text: str) -> str:

@@ -1,16 +1,18 @@
-"""Detects the format of a file from its name, unless its first bytes clearly show another."""
+"""Detects the format of a file from its name, unless its bytes clearly show another. Formats that are not read are known by name, with the way out."""
 
+import io
 import json
 import re
+import zipfile
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Literal
 
 from w3lib.encoding import read_bom
 
-Format = Literal["csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx"]
+Format = Literal["csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "pptx", "xlsx", "epub", "eml"]
 
-_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_OFFICE = "application/vnd.openxmlformats-officedocument"
 _TYPES: dict[Format, str] = {
     "csv": "text/csv",
     "json": "application/json",
@@ -19,7 +21,11 @@ _TYPES: dict[Format, str] = {
     "text": "text/plain",
     "html": "text/html",
     "pdf": "application/pdf",
-    "docx": _DOCX,
+    "docx": f"{_OFFICE}.wordprocessingml.document",
+    "pptx": f"{_OFFICE}.presentationml.presentation",
+    "xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    "epub": "application/epub+zip",
+    "eml": "message/rfc822",
 }
 _BY_SUFFIX: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
@@ -29,10 +35,51 @@ _BY_SUFFIX: dict[str, Format] = {
     **dict.fromkeys((".txt", ".text"), "text"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".pdf": "pdf",
-    ".docx": "docx",
+    **dict.fromkeys((".docx", ".docm"), "docx"),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx"), "pptx"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "xlsx"),
+    ".epub": "epub",
+    ".eml": "eml",
 }
 _TEXTS = frozenset({"csv", "json", "jsonl", "markdown", "text", "html"})
-_SNIFFED = 4096
+SNIFFED = 4096  # bytes at the beginning of a file that show its format
+DOCUMENT_TYPES: dict[str, str] = {name: kind for name, kind in _TYPES.items() if name not in _TEXTS}  # format → media type
+# Formats that are not read: what the file is, and the way out.
+_REFUSED = {
+    ".rtf": "RTF; save it as DOCX or PDF",
+    ".odt": "ODT; save it as DOCX or PDF",
+    ".ods": "ODS; save it as XLSX or CSV",
+    ".odp": "ODP; save it as PPTX or PDF",
+    ".doc": "DOC, the format of Word 97; save it as DOCX",
+    ".ppt": "PPT, the format of PowerPoint 97; save it as PPTX",
+    ".xls": "XLS, the format of Excel 97; save it as XLSX or CSV",
+    ".xlsb": "XLSB; save it as XLSX or CSV",
+    ".msg": "MSG, the format of Outlook; save it as EML",
+    ".mobi": "MOBI; convert it to EPUB",
+    ".pages": "Pages; export it as DOCX or PDF",
+    ".numbers": "Numbers; export it as XLSX or CSV",
+    ".key": "Keynote; export it as PPTX or PDF",
+}
+_LOCKED = "the file needs a password: remove it in the program that set it"
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ZIP = b"PK\x03\x04"
+# Names of streams in an OLE file, in the order in which they decide.
+_OLE_STREAMS = {
+    "EncryptedPackage": "",
+    "__properties_version1.0": ".msg",
+    "WordDocument": ".doc",
+    "PowerPoint Document": ".ppt",
+    "Workbook": ".xls",
+    "Book": ".xls",
+}
+_ZIPPED = {
+    "word/document.xml": "docx",
+    "ppt/presentation.xml": "pptx",
+    "xl/workbook.xml": "xlsx",
+    "META-INF/container.xml": "epub",
+}
+_MAIL = re.compile(rb"(?:(?:[\x21-\x39\x3b-\x7e]+:[^\n]*|[ \t][^\n]*)\r?\n){2,}")
+_MAIL_HEADER = re.compile(rb"(?im)^(?:from|to|subject|date|message-id|received|return-path|mime-version|delivered-to):")
 # A complete HTML page, not Markdown that begins with a tag such as <div align="center">.
 _WHOLE_PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
 
@@ -47,15 +94,59 @@ def has_known_name(url: str) -> bool:
     return _suffix(url) in _BY_SUFFIX
 
 
-def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
-    """The format of a file whose declaration names none. `default` is used for text whose name and content show nothing more."""
-    named = _BY_SUFFIX.get(_suffix(url), "text")
-    if named not in _TEXTS:
-        return named
+def is_document(file_format: str) -> bool:
+    """Whether the format is read in a child process (`bounded`): PDF, office formats, EPUB and mail."""
+    return file_format in DOCUMENT_TYPES
+
+
+def refused_name(url: str) -> str | None:
+    """What a file is by its name, and the way out, where it is of a known format that is not read."""
+    return _REFUSED.get(_suffix(url))
+
+
+def refusal_of(body: bytes) -> str | None:
+    """Why a file of such content is not read, and the way out: an old office format, an encrypted file, RTF and others. None where nothing tells."""
+    if body.startswith(b"{\\rtf"):
+        return f"it is {_REFUSED['.rtf']}"
+    if body.startswith(_OLE):
+        streams = (kind for name, kind in _OLE_STREAMS.items() if name.encode("utf-16-le") in body)
+        old = next(streams, None)
+        return _LOCKED if old == "" else f"it is {_REFUSED[old]}" if old else "it is in an old format of Office, or needs a password: save it anew, without one"
+    if body.startswith(_ZIP):
+        names = _names_in(body)
+        if "xl/workbook.bin" in names:
+            return f"it is {_REFUSED['.xlsb']}"
+        if "mimetype" in names and "content.xml" in names:
+            open_kind = body[:200].partition(b"opendocument.")[2]
+            suffix = ".ods" if open_kind.startswith(b"spreadsheet") else ".odp" if open_kind.startswith(b"presentation") else ".odt"
+            return f"it is {_REFUSED[suffix]}"
+    return None
+
+
+def may_be_document(beginning: bytes) -> bool:
+    """Whether a file that begins so may be a document, or of a format that is refused."""
+    return beginning.startswith((_ZIP, _OLE, b"{\\rtf")) or document_by_content(beginning) is not None
+
+
+def document_by_content(body: bytes) -> Format | None:
+    """The document format that a file's bytes show, whatever its name; None for texts, and where nothing tells."""
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return "pdf"
-    if body.startswith(b"PK\x03\x04") and b"word/" in body:
-        return "docx"
+    if body.startswith(_ZIP):
+        names = _names_in(body)
+        return next((_as_format(kind) for name, kind in _ZIPPED.items() if name in names), None)
+    head = body[:SNIFFED].removeprefix(b"From ")  # of a mailbox
+    return "eml" if (match := _MAIL.match(head)) and len(set(_MAIL_HEADER.findall(match[0].lower()))) >= 3 else None
+
+
+def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
+    """The format of a file whose declaration names none. `default` is used for text whose name and content show nothing more."""
+    suffix = _suffix(url)
+    named = _BY_SUFFIX.get(suffix, "text")
+    if named not in ("html", "eml") and (shown := document_by_content(body)) is not None and not (shown == "eml" and suffix in _BY_SUFFIX):
+        return shown
+    if named not in _TEXTS:
+        return named
     if named in ("json", "jsonl"):
         return _lines_or_one(body, named)
     if named in ("text", "markdown") and _WHOLE_PAGE.match(_beginning(body)):
@@ -63,11 +154,23 @@ def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
     return default if named == "text" else named
 
 
+def _as_format(kind: str) -> Format:
+    return next(name for name in _TYPES if name == kind)
+
+
+def _names_in(body: bytes) -> set[str]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            return set(archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return set()
+
+
 def _suffix(url: str) -> str:
     return PurePosixPath(url).suffix.lower()
 
 
-def _beginning(body: bytes, size: int = _SNIFFED) -> str:
+def _beginning(body: bytes, size: int = SNIFFED) -> str:
     encoding, mark = read_bom(body)
     return body[len(mark or b"") : size].decode(encoding or "utf-8", "replace")
 

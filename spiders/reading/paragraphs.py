@@ -28,6 +28,7 @@ class PdfLine:
     bottom: float = 0.0
     size: float = 1.0
     is_bold: bool = False
+    page: int = 0
 
     @property
     def is_list_item(self) -> bool:
@@ -35,7 +36,15 @@ class PdfLine:
         return _BULLET.match(self.text) is not None
 
 
-def join_lines(pages: list[list[PdfLine]]) -> list[str]:
+@dataclass(slots=True)
+class Paragraph:
+    """Lines that belong together, and their text."""
+
+    lines: list[PdfLine]
+    text: str
+
+
+def join_lines(pages: list[list[PdfLine]]) -> list[Paragraph]:
     """The paragraphs of a document, in order. `pages` holds the lines of each page.
 
     Paragraphs cut by a page break are joined; consecutive list items share a paragraph, one line each.
@@ -48,13 +57,14 @@ def join_lines(pages: list[list[PdfLine]]) -> list[str]:
                 blocks[-1] += lines
             else:
                 blocks.append(lines)
-    paragraphs: list[str] = []
+    paragraphs: list[Paragraph] = []
     for before, block in zip([None, *blocks], blocks, strict=False):
         text = _joined([line.text for line in block], known)
         if before and before[0].is_list_item and block[0].is_list_item:
-            paragraphs[-1] += f"\n{text}"
+            paragraphs[-1].text += f"\n{text}"
+            paragraphs[-1].lines += block
         else:
-            paragraphs.append(text)
+            paragraphs.append(Paragraph(list(block), text))
     return paragraphs
 
 

@@ -49,7 +49,8 @@ _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _TYPES = (
     '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="xml" ContentType="application/xml"/>'
     '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    '<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
+    '<Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/>'
+    '<Override PartName="/word/styles.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.styles+xml"/></Types>'
 )
 _RELATIONS = (
     '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
@@ -65,6 +66,7 @@ def docx(body: str, **parts: str) -> bytes:
         archive.writestr("[Content_Types].xml", _TYPES)
         archive.writestr("_rels/.rels", _RELATIONS)
         archive.writestr("word/document.xml", f'<w:document xmlns:w="{_W}"><w:body>{body}</w:body></w:document>')
+        archive.writestr("word/_rels/document.xml.rels", _RELATIONS.replace('officeDocument" Target="word/document', 'styles" Target="styles'))
         archive.writestr("word/styles.xml", f'<w:styles xmlns:w="{_W}">{_STYLES}</w:styles>')
         for name, content in parts.items():
             archive.writestr(name.replace("__", "/"), content)

@@ -1,12 +1,13 @@
 """The `Split` protocol of all chunking strategies, and `Chunker`, which turns items into rows of chunks."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.chunk import Chunk, ChunkLimits
-from almanac.schemas.items import ChunkRow, Item
+from almanac.schemas.items import PLACES, ChunkRow, Item
 from almanac.transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
 from almanac.transforms.chunking.sections import Outline, split_by_sections
 from almanac.transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
@@ -70,7 +71,8 @@ class Chunker:
     def rows(self, item: Item) -> list[ChunkRow]:
         """The chunks of one item as rows, in order. A record is a single row without a span.
 
-        With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata, unless a declared field has that name.
+        With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata; of a document in pages, `page`, `slide` or `sheet`
+        is where the chunk begins. A declared field of that name takes precedence.
         """
         prefix = fill(self._prefix, {"title": item.title, **item.fields})
         if item.kind == "record":
@@ -93,6 +95,13 @@ class Chunker:
         return Units(text, self._token_spans(encodable(text)))
 
 
+def _place(item: Item, span: Span | None) -> dict[str, int | str]:
+    """The page, slide or sheet on which a span begins; empty where its document has none."""
+    places = item.fields.get(PLACES) or []
+    number = bisect_right(places, span.start, key=lambda place: place[0]) - 1 if span is not None else -1
+    return {places[number][1]: places[number][2]} if number >= 0 else {}
+
+
 def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Sequence[str]) -> ChunkRow:
     text = item.text if span is None else item.text[span.start : span.end]
     return ChunkRow(
@@ -106,7 +115,7 @@ def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Se
         end=span.end if span else None,
         text=text,
         embedded_text="\n\n".join([*filter(None, in_front), text]),
-        metadata={"section": section, **item.metadata} if section else item.metadata,
+        metadata={**({"section": section} if section else {}), **_place(item, span), **item.metadata},
         fetched_at=item.fetched_at,
         passage=item.passage if span is None else None,
     )

@@ -1,0 +1,36 @@
+"""Opens the ZIP archives that office files and EPUB are, and refuses those that would not fit once unpacked."""
+
+import io
+import zipfile
+
+from almanac.spiders.reading.document import Unreadable
+
+_MAX_PARTS = 20_000
+_MAX_XML_BYTES = 256 << 20  # of all markup inside, unpacked
+_MARKUP = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
+
+
+def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
+    """The archive of a file of that kind (`DOCX`). Raises Unreadable if it is damaged, needs a password, or would be too large once unpacked."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(body))
+        parts = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise Unreadable(f"damaged {kind} file: {error}") from error
+    if any(part.flag_bits & 1 for part in parts):
+        raise Unreadable("the file needs a password")
+    unpacked = sum(part.file_size for part in parts if part.filename.lower().endswith(_MARKUP))
+    if len(parts) > _MAX_PARTS or unpacked > _MAX_XML_BYTES:
+        raise Unreadable(f"too large once unpacked: {len(parts)} parts, {unpacked} bytes of markup")
+    return archive
+
+
+def read_part(archive: zipfile.ZipFile, name: str, kind: str) -> bytes:
+    """A part of an archive, no more bytes of it than the archive says. Raises Unreadable if it is missing or damaged."""
+    try:
+        with archive.open(name) as part:
+            return part.read(_MAX_XML_BYTES)
+    except KeyError as error:
+        raise Unreadable(f"damaged {kind} file: it lacks {name}") from error
+    except Exception as error:  # zlib.error, EOFError, NotImplementedError, …
+        raise Unreadable(f"damaged {kind} file: {name}: {type(error).__name__} {error}") from error

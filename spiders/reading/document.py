@@ -1,0 +1,145 @@
+"""The element model of all document formats: titles with levels, texts, list items and tables, each with its page, slide or sheet."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import groupby
+from typing import Any, Literal
+
+from almanac.schemas.items import PAGE_BREAK, Place
+
+Kind = Literal["title", "text", "item", "table"]
+
+_LIKE_A_HEADING = re.compile(r"(?m)^(?=#{1,6}(?:\s|$))")
+_CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
+
+
+class Unreadable(ValueError):
+    """A document that yields nothing; its message is the reason of the reject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A piece of a document.
+
+    Attributes:
+        kind: what it is.
+        text: what it says; of a table, empty.
+        level: of a title, 1 to 6; of a list item, its depth from 0.
+        rows: of a table, its cells, row by row.
+        place: page or slide number, or the sheet's name; None where the format has none.
+        is_bold: whether all of its text is bold.
+    """
+
+    kind: Kind
+    text: str = ""
+    level: int = 0
+    rows: Sequence[Sequence[str]] = ()
+    place: Place = None
+    is_bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file in a mail: its document, or the reason why it cannot be read."""
+
+    name: str
+    document: "Document | None" = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document as read: its own title (empty if it has none), elements in reading order, and the files attached to it.
+
+    `unit` says what the places of its elements are: `page`, `slide` or `sheet`; empty where there are none.
+    """
+
+    title: str
+    elements: Sequence[Element]
+    unit: Literal["", "page", "slide", "sheet"] = ""
+    attachments: Sequence[Attachment] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        elements = [[e.kind, e.text, e.level, e.rows, e.place, e.is_bold] for e in self.elements]
+        attached = [[a.name, None if a.document is None else a.document.as_json(), a.reason] for a in self.attachments]
+        return {"title": self.title, "unit": self.unit, "elements": elements, "attachments": attached}
+
+
+def document_of(values: dict[str, Any]) -> Document:
+    """The counterpart of `Document.as_json`."""
+    attached = [Attachment(name, None if inner is None else document_of(inner), reason) for name, inner, reason in values["attachments"]]
+    return Document(values["title"], [Element(*element) for element in values["elements"]], values["unit"], attached)
+
+
+def as_html(document: Document) -> str:
+    """The document as HTML: headings, paragraphs, lists and tables; a `<section data-page="4">` for each page, slide or sheet."""
+    parts = []
+    for place, elements in _by_place(document):
+        inner = "".join(_html_blocks(elements))
+        parts.append(inner if place is None else f'<section data-{document.unit}="{escape(str(place))}">\n{inner}</section>\n')
+    return "".join(parts)
+
+
+def as_markdown(document: Document) -> str:
+    """The document as Markdown, with tables as pipe tables. Each page, slide or sheet begins with a line of its own: PAGE_BREAK, unit, `=` and its name."""
+    parts = []
+    for place, elements in _by_place(document):
+        parts.append("" if place is None else f"{PAGE_BREAK}{document.unit}={place}")
+        parts.append("\n\n".join(_markdown_blocks(elements)))
+    return "\n".join(parts)
+
+
+def plain(text: str) -> str:
+    """A text without control characters, with single spaces and its line breaks kept."""
+    lines = (" ".join(line.split()) for line in _CONTROLS.sub(" ", text).splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _by_place(document: Document) -> Iterator[tuple[Place, list[Element]]]:
+    return ((place, list(elements)) for place, elements in groupby(document.elements, key=lambda element: element.place))
+
+
+def _html_blocks(elements: Iterable[Element]) -> Iterator[str]:
+    for is_list, group in groupby(elements, key=lambda element: element.kind == "item"):
+        if is_list:
+            yield "<ul>\n" + "".join(f"<li>{_inline(item)}</li>\n" for item in group) + "</ul>\n"
+            continue
+        for element in group:
+            if element.kind == "title":
+                yield f"<h{element.level}>{_inline(element)}</h{element.level}>\n"
+            elif element.kind == "table":
+                rows = ("<tr>" + "".join(f"<td>{_lines(cell)}</td>" for cell in row) + "</tr>\n" for row in element.rows)
+                yield "<table>\n" + "".join(rows) + "</table>\n"
+            else:
+                yield f"<p>{_inline(element)}</p>\n"
+
+
+def _inline(element: Element) -> str:
+    return f"<strong>{_lines(element.text)}</strong>" if element.is_bold else _lines(element.text)
+
+
+def _lines(text: str) -> str:
+    return escape(text, quote=False).replace("\n", "<br>")
+
+
+def _markdown_blocks(elements: Iterable[Element]) -> Iterator[str]:
+    for is_list, group in groupby(elements, key=lambda element: element.kind == "item"):
+        if is_list:
+            yield "\n".join(f"{'  ' * min(item.level, 8)}- {' '.join(item.text.split())}" for item in group)
+            continue
+        for element in group:
+            if element.kind == "title":
+                yield f"{'#' * element.level} {' '.join(element.text.split())}"
+            elif element.kind == "table":
+                yield _pipe_table(element.rows)
+            else:
+                yield _LIKE_A_HEADING.sub(r"\\", element.text)
+
+
+def _pipe_table(rows: Sequence[Sequence[str]]) -> str:
+    width = max(map(len, rows))
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] + [""] * (width - len(row)) for row in rows]
+    first, *others = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([first, f"|{' --- |' * width}", *others])

@@ -1,0 +1,36 @@
+"""Imports unstructured so that it neither calls home nor loads or downloads a model, and guesses no heading."""
+
+import os
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+# Its telemetry and its notice; read as it is imported.
+_SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
+_TOKENIZE = "unstructured.nlp.tokenize"
+
+
+def partitioner(name: str) -> Any:
+    """The function `partition_NAME` of unstructured.
+
+    Its classification of texts is left out: it needs spaCy's English model, which it downloads at run time, and takes any short line for a title. What is
+    neither styled nor tagged as a heading is text. In place of the module with that model stands one without functions, so that nothing can load it.
+    """
+    os.environ.update(_SILENT)
+    import unstructured  # noqa: F401  # named here, its version counts among what decides a result
+
+    if _TOKENIZE not in sys.modules:
+        stand_in = ModuleType(_TOKENIZE)
+        vars(stand_in).update(dict.fromkeys(("pos_tag", "sent_tokenize", "word_tokenize")))
+        sys.modules[_TOKENIZE] = stand_in
+    module = import_module(f"unstructured.partition.{name}")
+    for target in (module, import_module("unstructured.partition.html.parser")) if name == "html" else (module,):
+        for function, is_so in (("is_possible_narrative_text", True), ("is_possible_title", False), ("is_possible_numbered_list", False)):
+            if hasattr(target, function):
+                setattr(target, function, _always(is_so))
+    return getattr(module, f"partition_{name}")
+
+
+def _always(is_so: bool) -> Any:
+    return lambda *_args, **_options: is_so
