@@ -126,7 +126,7 @@ def _show_answer(answer: "Answer") -> None:
 
 
 def _facts(source: "Citation") -> list[str]:
-    facts = [source.kb] if source.kb else []
+    facts = [fact for fact in (source.place, source.kb) if fact]
     return [*facts, *([f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"] if source.confidence else [f"score {source.score:.2f}"])]
 
 

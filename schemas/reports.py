@@ -420,7 +420,8 @@ class Citation(BaseModel):
     """A chunk cited in a reply.
 
     `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of the hit; `confidence` is low where no
-    sentence of the chunk is close to the statement. `kb` as in `Hit`.
+    sentence of the chunk is close to the statement. `place` is where the chunk begins in a document with pages, slides or sheets: `p. 4`, `slide 3`,
+    `sheet Prices`. `kb` as in `Hit`.
     """
 
     marker: str
@@ -436,6 +437,7 @@ class Citation(BaseModel):
     tags: list[str] = []
     passage: str | None = None
     metadata: dict[str, Any] = {}
+    place: str | None = None
     kb: str | None = None
 
 

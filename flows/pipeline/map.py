@@ -20,6 +20,7 @@ from almanac.schemas.items import Item, Reject
 from almanac.schemas.reports import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageToMap
+from almanac.spiders.reading.bounded import close_reader
 from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
@@ -38,7 +39,10 @@ def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, 
     """
     mapper = _ItemMapper(run, {one.source: one for one in pages}, batches)
     table = run.staging / "items.parquet"
-    write_items(table, mapper.items(on_page))
+    try:
+        write_items(table, mapper.items(on_page))
+    finally:
+        close_reader()
     mapper.keep()
     return mapper.handle(table)
 

@@ -30,7 +30,16 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
         tags=hit.tags,
         passage=hit.passage,
         metadata=hit.metadata,
+        place=place_of(hit),
     )
+
+
+def place_of(hit: Hit) -> str | None:
+    """Where in its document a hit begins, as a reader looks it up: `p. 4`, `slide 3`, `sheet Prices`; None where the document has no pages."""
+    for unit, written in (("page", "p."), ("slide", "slide"), ("sheet", "sheet")):
+        if isinstance(name := hit.metadata.get(unit), int | str) and not isinstance(name, bool):
+            return f"{written} {name}"
+    return None
 
 
 def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float) -> list[Citation]:

@@ -62,7 +62,7 @@ def _read(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
     characters = sum(len(element.text) + sum(len(cell) for row in element.rows for cell in row) for element in document.elements)
     if characters > _MAX_CHARACTERS:
         raise Unreadable(f"{characters} characters, more than {_MAX_CHARACTERS}")
-    if not any(element.kind != "title" for element in document.elements) and not document.title and not document.elements and not document.attachments:
+    if not document.elements and not document.attachments:
         raise Unreadable(f"no text in this {kind.upper()} file")
     return document
 

@@ -34,19 +34,25 @@ def _elements(body: bytes, max_elements: int) -> Iterator[Element]:
     import openpyxl  # type: ignore[import-untyped]  # ships no types
 
     book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
-    left = max_elements
+    cells = 0
+
+    def counted(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        nonlocal cells
+        for row in rows:
+            cells += len(row) - row.count(None)
+            if cells > max_elements:
+                raise Unreadable(f"more than {max_elements} cells: limits.elements_per_file")
+            yield row
+
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
             continue
         sheet.reset_dimensions()  # what a file claims of its size is not believed
         heading: Element | None = Element("title", sheet.title, 2, place=sheet.title)
-        for element in _tables(sheet.iter_rows(values_only=True), sheet.title):
+        for element in _tables(counted(sheet.iter_rows(values_only=True)), sheet.title):
             if heading is not None:
                 yield heading
                 heading = None
-            left -= sum(map(len, element.rows)) or 1
-            if left < 0:
-                raise Unreadable(f"more than {max_elements} cells: limits.elements_per_file")
             yield element
 
 

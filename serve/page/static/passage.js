@@ -18,8 +18,8 @@ export function openPassage(source) {
   part("text").querySelector("mark")?.scrollIntoView({ block: "center" });
 }
 
-function factsOf({ confidence, relevance, tags = [] }) {
-  return [confidence ? `Confidence: ${confidence}` : "", oftenOf(relevance), ...tags].filter(Boolean);
+function factsOf({ place, confidence, relevance, tags = [] }) {
+  return [place ?? "", confidence ? `Confidence: ${confidence}` : "", oftenOf(relevance), ...tags].filter(Boolean);
 }
 
 // How often a passage as relevant as this one answers its question.
