@@ -117,7 +117,7 @@ def refusal_of(body: bytes) -> str | None:
         if "xl/workbook.bin" in names:
             return f"it is {_REFUSED['.xlsb']}"
         if "mimetype" in names and "content.xml" in names:
-            open_kind = body[:200].partition(b"opendocument.")[2]
+            open_kind = _part_of(body, "mimetype").partition(b"opendocument.")[2]
             suffix = ".ods" if open_kind.startswith(b"spreadsheet") else ".odp" if open_kind.startswith(b"presentation") else ".odt"
             return f"it is {_REFUSED[suffix]}"
     return None
@@ -156,6 +156,14 @@ def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
 
 def _as_format(kind: str) -> Format:
     return next(name for name in _TYPES if name == kind)
+
+
+def _part_of(body: bytes, name: str) -> bytes:
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive, archive.open(name) as part:
+            return part.read(SNIFFED)
+    except Exception:  # a damaged archive raises anything: BadZipFile, zlib.error, EOFError, …
+        return b""
 
 
 def _names_in(body: bytes) -> set[str]:

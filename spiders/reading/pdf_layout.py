@@ -1,7 +1,8 @@
 """Tells columns of prose from tables, where a PDF's lines were cut at wide gaps, and puts both in reading order."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
@@ -12,6 +13,7 @@ _NEAR = 3.0  # times the letters' height: rows further apart do not belong toget
 _PROSE = 24  # characters of a usual line of a column; cells of tables are shorter
 _FILLED = 0.6  # share of its column's width that a usual line of prose takes
 _MAX_COLUMNS = 4  # of prose
+_MARKER = re.compile(r"[•‣◦▪■●○·∙*\u2013\u2014\-\uf0b7\uf0a7]|\(?(?:\d{1,3}|[a-zA-Z]|[ivx]{1,5})[.)]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ def arrange(rows: Sequence[Row]) -> list[PdfLine | PdfTable]:
     Rows whose gaps are one above the other are columns or a table. Every other row is a line as it stands.
     """
     arranged: list[PdfLine | PdfTable] = []
-    for run in _runs(rows):
+    for run in _runs([_marked(row) for row in rows]):
         columns = _columns(run) if len(run) > 1 else []
         if len(columns) < 2:
             arranged += [line for row in run for line in _whole(row)]
@@ -40,6 +42,15 @@ def arrange(rows: Sequence[Row]) -> list[PdfLine | PdfTable]:
         else:
             arranged.append(PdfTable(_cells(run, columns), run[0][0].page))
     return arranged
+
+
+def _marked(row: Row) -> Row:
+    """A row that begins with a bullet or a list number, with that joined to what it marks: a list is no table."""
+    return [_joined(row[0], row[1]), *row[2:]] if len(row) > 1 and _MARKER.fullmatch(row[0].text) else row
+
+
+def _joined(line: PdfLine, piece: PdfLine) -> PdfLine:
+    return replace(line, text=f"{line.text} {piece.text}", right=piece.right, bottom=piece.bottom, is_bold=line.is_bold and piece.is_bold)
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -139,5 +150,5 @@ def _whole(row: Row) -> Iterator[PdfLine]:
             yield line
             line = piece
         else:
-            line = PdfLine(f"{line.text} {piece.text}", line.left, piece.right, line.top, piece.bottom, line.size, line.is_bold and piece.is_bold, line.page)
+            line = _joined(line, piece)
     yield line

@@ -93,7 +93,8 @@ def _parsed(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
 
 def _read_attached(name: str, body: bytes, max_elements: int, depth: int) -> Document:
     """An attached file: a document as such, HTML and texts as their blocks. Raises Unreadable for any other."""
-    from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
+    from almanac.spiders.reading.content import looks_like_text
+    from almanac.spiders.reading.decode import decode_markup, decode_text
     from almanac.spiders.reading.mail import text_elements
     from almanac.spiders.reading.office import read_markup
 
@@ -102,7 +103,7 @@ def _read_attached(name: str, body: bytes, max_elements: int, depth: int) -> Doc
     kind = format_of(name, body)
     if is_document(kind):
         return _read(kind, body, max_elements, depth)
-    if (refusal := refusal_of(body)) is not None or is_binary(body):
+    if (refusal := refusal_of(body)) is not None or not looks_like_text(body):
         raise Unreadable(refusal or f"unsupported format of {name}: no document and no text")
     elements: list[Element] = read_markup(decode_markup(body)[1]) if kind == "html" else text_elements(decode_text(body)[1])
     if not elements:

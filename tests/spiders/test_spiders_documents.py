@@ -1,0 +1,371 @@
+"""Documents: what each format gives, with its pages, slides and sheets, and what becomes of one that is hostile, locked or of another format."""
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import docx as word
+import openpyxl  # type: ignore[import-untyped]  # ships no types
+import pptx as slides
+import pytest
+from docx.oxml import OxmlElement
+from pptx.util import Inches
+
+from almanac.schemas.declaration.chunk import Chunk
+from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.source import FilesSource
+from almanac.schemas.items import Draft, Item, Reject
+from almanac.spiders.crawling.read_files import read_files
+from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.reading import bounded
+from almanac.spiders.reading.bounded import close_reader, read_document
+from almanac.spiders.reading.document import Document, Unreadable
+from almanac.spiders.reading.formats import format_of, refusal_of
+from almanac.spiders.store.raw import RawStore
+from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.prepare import prepare_items
+from tests.spiders.files import column, pdf
+
+_PRICE = 0.123456789  # more digits than a table of pandas shows
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _ended() -> Iterator[None]:
+    yield
+    close_reader()
+
+
+def _saved(made: Any) -> bytes:
+    out = io.BytesIO()
+    made.save(out)
+    return out.getvalue()
+
+
+def _docx() -> bytes:
+    made = word.Document()
+    made.add_heading("Handbook", 1)
+    made.add_paragraph("Short line")
+    made.add_paragraph("Bring water", style="List Bullet")
+    made.add_page_break()  # type: ignore[no-untyped-call]
+    made.add_heading("Prices", 2).runs[0]._r.insert(0, OxmlElement("w:lastRenderedPageBreak"))  # as Word notes where its pages ended
+    table = made.add_table(2, 2)
+    for number, text in enumerate(("size", "a|b", "S", "")):
+        table.cell(number // 2, number % 2).text = text
+    return _saved(made)
+
+
+def _pptx() -> bytes:
+    made = slides.Presentation()
+    for title in ("Opening", "Closing"):
+        slide = made.slides.add_slide(made.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = f"About the {title.lower()}."
+    table = slide.shapes.add_table(1, 2, Inches(1), Inches(5), Inches(4), Inches(1)).table
+    table.cell(0, 0).text, table.cell(0, 1).text = "left", "right"
+    slide.notes_slide.notes_text_frame.text = "Say goodbye."
+    return _saved(made)
+
+
+def _xlsx() -> bytes:
+    made = openpyxl.Workbook()
+    made.active.title = "Rates"
+    for row in (["name", "rate", "count"], ["x", _PRICE, 3], ["y", None, 2.0], [], ["A note by itself"]):
+        made.active.append(row)
+    made.create_sheet("Empty")
+    made.create_sheet("Kept back").append(["secret", "1"])
+    made["Kept back"].sheet_state = "hidden"
+    made.create_sheet("More").append(["p", True])
+    return _saved(made)
+
+
+def _zipped(parts: dict[str, str | bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def _epub(chapters: dict[str, str], prolog: str = "", title: str = "A book") -> bytes:
+    items = "".join(f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"/>' for n, name in enumerate(chapters))
+    spine = "".join(f'<itemref idref="i{n}"/>' for n in reversed(range(len(chapters))))
+    package = (
+        f'{prolog}<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title>'
+        f"</metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"
+    )
+    container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="in/o.opf"/></rootfiles></container>'
+    return _zipped(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": container,
+            "in/o.opf": package,
+            **{f"in/{name}": text for name, text in chapters.items()},
+        }
+    )
+
+
+def _mail(*attached: tuple[str, bytes]) -> bytes:
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"], mail["Date"] = "Ann <ann@x.test>", "bob@x.test", "Offer", "Mon, 02 Nov 2026 10:00:00 +0000"
+    mail.set_content("Plain words.")
+    mail.add_alternative("<h2>Terms</h2><p>Rich words.</p>", subtype="html")
+    for name, content in attached:
+        mail.add_attachment(content, maintype="application", subtype="octet-stream", filename=name)
+    return mail.as_bytes()
+
+
+def _read(folder: Path, files: dict[str, bytes], **keys: Any) -> tuple[list[Draft], list[Reject], dict[str, str]]:
+    """Drafts, rejects, and what was refused with its reason."""
+    (folder / "in").mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / "in" / name).write_bytes(content)
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", **keys})
+    raw = RawStore(folder / "raw")
+    outcome = read_files(source, folder, raw, "r1")
+    found = list(map_pages(raw.pages("r1"), source, "en"))
+    refused = {one.url: f"{one.reason}: {one.detail}" for one in outcome.failures}
+    return [draft for one in found for draft in one.drafts], [reject for one in found for reject in one.rejects], refused
+
+
+def _chunks(folder: Path, files: dict[str, bytes]) -> list[tuple[dict[str, Any], str]]:
+    """Metadata and text of the chunks by sections."""
+    drafts, rejects, _ = _read(folder, files)
+    assert rejects == []
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*"})
+    chunker = Chunker(Chunk.model_validate({"by": "sections", "unit": "words", "size": 200}), "en")
+    items = prepare_items(drafts, source, "standard", language="en", workspace=None)
+    return [(row.metadata, row.text) for item in items if isinstance(item, Item) for row in chunker.rows(item)]
+
+
+def _texts(document: Document) -> list[Any]:
+    return [[list(row) for row in one.rows] or one.text for one in document.elements]
+
+
+def test_a_docx_file_keeps_headings_lists_cells_and_pages(tmp_path: Path) -> None:
+    """A short line is no heading; only what is styled as one is."""
+    assert _chunks(tmp_path, {"a.docx": _docx()}) == [
+        ({"section": "Handbook"} | _page(0, _docx()), "# Handbook\n\nShort line\n\n- Bring water"),
+        ({"section": "Handbook > Prices"} | _page(-1, _docx()), "## Prices\n\n| size | a\\|b |\n| --- | --- |\n| S | |"),
+    ]
+
+
+def _page(number: int, body: bytes) -> dict[str, Any]:
+    place = read_document(body, "docx").elements[number].place
+    assert place == (1, 2)[number]
+    return {"page": place}
+
+
+def test_slides_are_numbered_and_their_notes_come_last(tmp_path: Path) -> None:
+    assert _chunks(tmp_path, {"a.pptx": _pptx()}) == [
+        ({"section": "Opening", "slide": 1}, "# Opening\n\nAbout the opening."),
+        ({"section": "Closing", "slide": 2}, "# Closing\n\nAbout the closing.\n\n| left | right |\n| --- | --- |\n\nSay goodbye."),
+    ]
+
+
+def test_sheets_keep_every_cell_with_all_digits(tmp_path: Path) -> None:
+    """A hidden sheet is not read, and an empty one is no place."""
+    assert _chunks(tmp_path, {"a.xlsx": _xlsx()}) == [
+        (
+            {"section": "Rates", "sheet": "Rates"},
+            f"## Rates\n\n| name | rate | count |\n| --- | --- | --- |\n| x | {_PRICE} | 3 |\n| y | | 2 |\n\nA note by itself",
+        ),
+        ({"section": "More", "sheet": "More"}, "## More\n\n| p | TRUE |\n| --- | --- |"),
+    ]
+
+
+def test_a_book_is_read_in_the_order_of_its_spine() -> None:
+    book = read_document(_epub({"b.xhtml": "<h2>Second</h2><p>End.</p>", "a.xhtml": "<?xml version='1.0'?><html><body><h1>First</h1></body></html>"}), "epub")
+    assert (book.title, _texts(book), [one.level for one in book.elements]) == ("A book", ["First", "Second", "End."], [1, 2, 0])
+
+
+def test_attachments_are_items_of_their_own_and_a_broken_one_is_a_reject(tmp_path: Path) -> None:
+    inner = _mail(("deep.txt", b"Deep words."))
+    mail = _mail(
+        ("plan.docx", _docx()), ("plan.docx", pdf([column(["In the PDF."])])), ("bad.pdf", b"%PDF-1.7 and no more"), ("x.bin", bytes(99)), ("m.eml", inner)
+    )
+    drafts, rejects, _ = _read(tmp_path, {"offer.eml": mail})
+    assert [(draft.document_id, draft.title) for draft in drafts] == [
+        ("offer.eml", "Offer"),
+        ("offer.eml#plan.docx", "Handbook"),
+        ("offer.eml#plan.docx-2", "In the PDF."),
+        ("offer.eml#m.eml", "Offer"),
+        ("offer.eml#m.eml/deep.txt", "deep.txt"),
+    ]
+    assert "From: Ann <ann@x.test>" in (drafts[0].body or "") and "## Terms\n\nRich words." in (drafts[0].body or "")
+    assert [(reject.document_id, reject.reason.partition(":")[0]) for reject in rejects] == [
+        ("offer.eml#bad.pdf", "damaged PDF file"),
+        ("offer.eml#x.bin", "unsupported format of x.bin"),
+    ]
+
+
+# PDF
+
+
+def test_columns_that_were_drawn_row_by_row_are_not_woven_together() -> None:
+    left = [f"The left column tells in line {n} of its matter" for n in range(8)]
+    right = [f"and the right one in its own line {n} of more" for n in range(8)]
+    page = [(x, 700.0 - 14 * n, 10.0, text) for n in range(8) for x, text in ((60.0, left[n]), (320.0, right[n]))]
+    read = " ".join(map(str, _texts(read_document(pdf([page]), "pdf"))))
+    assert read.replace("\n", " ") == " ".join([*left, *right])
+
+
+def test_a_table_of_a_pdf_keeps_its_cells() -> None:
+    rows = [["Size", "Width", "Price"], ["S", "10 cm", "1.50"], ["M", "", "2.50"], ["L", "30 cm", "3.50"]]
+    page = [(60.0 + 120 * m, 700.0 - 16 * n, 10.0, cell) for n, row in enumerate(rows) for m, cell in enumerate(row) if cell]
+    read = _texts(read_document(pdf([[(60.0, 750.0, 10.0, "What we have of each:"), *page]]), "pdf"))
+    assert read == ["What we have of each:", rows]
+
+
+def test_a_list_of_a_pdf_is_no_table() -> None:
+    page = [(x, 700.0 - 16 * n, 10.0, text) for n, place in enumerate(("Dubai", "London", "Hanoi")) for x, text in ((60.0, "\u2022"), (90.0, place))]
+    assert _texts(read_document(pdf([page]), "pdf")) == ["\u2022 Dubai\n\u2022 London\n\u2022 Hanoi"]
+
+
+# Names and contents
+
+
+@pytest.mark.parametrize(("name", "made"), [("a.zip", _docx), ("b", _pptx), ("c.dat", _xlsx), ("d.docx", lambda: pdf([column(["x"])])), ("e.bin", _mail)])
+def test_a_document_is_known_by_its_content(tmp_path: Path, name: str, made: Any) -> None:
+    drafts, rejects, refused = _read(tmp_path, {name: made()})
+    assert (len(drafts), rejects, refused) == (1, [], {})
+
+
+def test_a_text_that_looks_like_a_mail_stays_a_text() -> None:
+    assert format_of("a.txt", b"From: here\nTo: there\nSubject: travel\n\nx") == "text"
+    assert format_of("a", b"To: whom it may concern\n\nx") == "text"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.rtf", b"{\\rtf1 x}", "RTF; save it as DOCX or PDF"),
+        ("a.odt", b"PK", "ODT; save it as DOCX or PDF"),
+        ("a.msg", b"x", "MSG, the format of Outlook; save it as EML"),
+        ("a", b"{\\rtf1 x}", "RTF; save it as DOCX or PDF"),
+        ("a.zip", _zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": "<x/>"}), "ODS; save it as XLSX or CSV"),
+        ("a.exe", b"MZ", "unsupported format .exe"),
+    ],
+)
+def test_other_formats_are_refused_by_name_with_the_way_out(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    drafts, rejects, refused = _read(tmp_path, {name: content, "z.md": b"# Fine"})
+    assert ([draft.url for draft in drafts], rejects) == (["z.md"], []) and said in refused[name]
+
+
+@pytest.mark.parametrize(
+    ("stream", "said"),
+    [("EncryptedPackage", "needs a password"), ("WordDocument", "DOC, the format of Word 97"), ("Workbook", "XLS, the format"), ("?", "old format")],
+)
+def test_an_old_or_locked_office_file_says_which(stream: str, said: str) -> None:
+    body = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000) + stream.encode("utf-16-le")
+    assert said in (refusal_of(body) or "")
+    with pytest.raises(Unreadable, match=said):
+        read_document(body, "docx")
+
+
+# Limits
+
+
+def _two_filters(size: int) -> bytes:
+    """A PDF whose content is `size` spaces, deflated twice."""
+    packed = zlib.compress(zlib.compress(b" " * size, 1), 9)
+    stream = b"<< /Length %d /Filter [/FlateDecode /FlateDecode] >>\nstream\n%b\nendstream" % (len(packed), packed)
+    plain = pdf([[]])
+    return plain.replace(plain[plain.index(b"<< /Length 0") : plain.index(b"endstream") + 9], stream)
+
+
+def test_a_file_beyond_a_limit_is_a_reject_that_names_it_and_the_next_is_read(tmp_path: Path) -> None:
+    bomb = _two_filters(600 << 20)
+    assert len(bomb) < 50_000
+    drafts, rejects, _ = _read(tmp_path, {"a.pdf": bomb, "b.docx": _docx()}, limits={"memory_per_file": "256MiB"})
+    assert [draft.url for draft in drafts] == ["b.docx"]
+    assert [reject.url for reject in rejects] == ["a.pdf"]
+    assert "more than 256 MiB of memory: limits.memory_per_file; stopped at" in rejects[0].reason
+
+
+def _with_paragraphs(count: int) -> bytes:
+    """A DOCX file of some kilobytes, on which its reader works for seconds."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(_docx())) as made, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in made.namelist():
+            body = b"<w:body>" + b"<w:p><w:r><w:t>x y.</w:t></w:r></w:p>" * count
+            archive.writestr(name, made.read(name).replace(b"<w:body>", body))
+    return out.getvalue()
+
+
+def test_processor_time_and_elements_are_limited() -> None:
+    body = _with_paragraphs(20_000)
+    with pytest.raises(Unreadable, match=r"more than 1 s of processor time: limits\.seconds_per_file; stopped at [0-9]"):
+        read_document(body, "docx", ReadingLimits(seconds_per_file=1))
+    with pytest.raises(Unreadable, match=r"more than 4 cells: limits\.elements_per_file"):
+        read_document(_xlsx(), "xlsx", ReadingLimits(elements_per_file=4))
+    with pytest.raises(Unreadable, match=r"8 elements, more than 5: limits\.elements_per_file"):
+        read_document(_docx(), "docx", ReadingLimits(elements_per_file=5))
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "docx", "pptx", "xlsx", "epub", "eml"])
+def test_what_is_cut_short_or_empty_is_a_reject(suffix: str) -> None:
+    whole = {"pdf": pdf([column(["x"])]), "docx": _docx(), "pptx": _pptx(), "xlsx": _xlsx(), "epub": _epub({"a.xhtml": "x"}), "eml": b"\0"}[suffix]
+    for body in (b"", bytes(5_000), whole[: len(whole) // 2] if suffix != "eml" else whole):
+        with pytest.raises(Unreadable):
+            read_document(body, suffix)
+
+
+def test_entities_of_a_book_are_not_expanded() -> None:
+    entities = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10 if n else "lol"}">' for n in range(10))
+    with pytest.raises(Unreadable, match="damaged EPUB file"):
+        read_document(_epub({"a.xhtml": "<p>x</p>"}, f"<!DOCTYPE package [{entities}]>", title="&a9;"), "epub")
+
+
+def test_a_sheet_that_claims_every_cell_is_read_for_what_it_has() -> None:
+    made = openpyxl.Workbook()
+    made.active["A1"], made.active["XFD1048576"] = "first", "last"
+    assert _texts(read_document(_saved(made), "xlsx")) == ["Sheet", "first", "last"]
+
+
+def test_mails_nested_too_deep_are_a_reject() -> None:
+    parts = "".join(f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(3_000))
+    with pytest.raises(Unreadable, match="parts"):
+        read_document(f"From: a@x.test\nTo: b@x.test\nSubject: s\n{parts}Content-Type: text/plain\n\nx".encode(), "eml")
+
+
+# The child
+
+
+def _child() -> int:
+    assert bounded._reader._child is not None
+    return bounded._reader._child._process.pid
+
+
+def test_one_child_reads_many_files_and_is_replaced_when_it_dies() -> None:
+    read_document(_docx(), "docx")
+    first = _child()
+    assert read_document(_xlsx(), "xlsx").unit == "sheet" and _child() == first
+    os.kill(first, 9)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    assert read_document(_docx(), "docx").title == "Handbook" and _child() != first
+
+
+def test_a_forked_process_has_a_child_of_its_own() -> None:
+    read_document(_docx(), "docx")
+    ours = _child()
+    if (forked := os.fork()) == 0:
+        is_own = read_document(_docx(), "docx").title == "Handbook" and _child() != ours
+        close_reader()
+        os._exit(0 if is_own else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
+    assert read_document(_docx(), "docx").title == "Handbook" and _child() == ours
+
+
+def test_whoever_maps_pages_imports_no_reader() -> None:
+    code = (
+        "import sys, almanac.spiders.mapping.pages\n"
+        "print(sorted({'unstructured', 'docx', 'pptx', 'openpyxl', 'pypdfium2'} & {name.partition('.')[0] for name in sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
