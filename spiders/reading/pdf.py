@@ -23,6 +23,7 @@ _PASSWORD, _SECURITY = 4, 5  # PDFium's error codes
 _LINES_AT_THE_EDGE = 2
 _BOLD = 600
 _GAP = 0.9  # of the letters' height: a gap between words that may part two columns
+_DROP = 0.7  # of the letters' height: text that stands so much lower is on another line
 _LARGER = 1.15  # times the usual size, from which on a short paragraph is a heading
 _LEVELS = 4
 _WORD_GAP = re.compile(r"\s+")
@@ -146,9 +147,14 @@ def _rows(text_page: Any) -> Iterator[list[PdfLine]]:
         gaps = [gap.span() for gap in _WORD_GAP.finditer(text, begin, end)] if begin < end else []
         for left, right in [*gaps, (end, end)] if begin < end else []:
             last = box(start + _units(text[:left]) - 1)
+            is_new_row = False
             if right < end:
                 following = box(start + _units(text[:right]))
-                if last is None or following is None or following[0] - last[2] < _GAP * max(last[3] - last[1], 1.0):
+                if last is None or following is None:
+                    continue
+                size = max(last[3] - last[1], 1.0)
+                is_new_row = following[0] < last[0] and last[1] - following[1] > _DROP * size  # PDFium keeps short lines, such as bullets, in one
+                if not is_new_row and following[0] - last[2] < _GAP * size:
                     continue
             first, shown = box(start + _units(text[:begin])), text[begin:left]
             if first is None or last is None:
@@ -157,6 +163,9 @@ def _rows(text_page: Any) -> Iterator[list[PdfLine]]:
                 bold = is_bold(start + _units(text[:begin])) and is_bold(start + _units(text[:left]) - 1)
                 row.append(PdfLine(shown, first[0], last[2], first[1], last[1], max(first[3] - first[1], 1.0), bold))
             begin = right
+            if is_new_row:
+                yield row
+                row = []
         if row:
             yield row
         start += _units(text) + 2
