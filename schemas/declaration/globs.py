@@ -10,6 +10,7 @@ _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ALTERNATIVES = re.compile(r"[@?!+*]\([^()]*\|[^()]*\)")  # extglob of shells
 _GLUED = re.compile(r"(?:^|/)(?:[^/]+\*\*|\*\*[^/]+)(?=/|$)")
 _HOME = re.compile(r"~[^/]*/")
+_UP_AGAIN = re.compile(r"[*?\[][^/]*/(?:.*/)?\.\.(?=/|$)")
 _SHOWN = 4
 _A_SOURCE_EACH = "declare a source for each of"
 
@@ -28,6 +29,8 @@ def _glob(value: str) -> str:
         part = glued[0].strip("/")
         meant = f"**/*{part.removeprefix('**')}" if part.startswith("**") else f"{part.removesuffix('**')}*/**/*"
         raise ValueError(f"** stands for folders only between slashes; write {meant}")
+    if _UP_AGAIN.search(value):
+        raise ValueError(".. behind a wildcard leads out of what it matches; name the folder before the first wildcard")
     if "[^" in value:
         raise ValueError("[^…] is not the opposite of a class; write [!…]")
     if _HOME.match(value):

@@ -164,6 +164,11 @@ class FilesSource(_Source):
 
     kind: Literal["files"]
     glob: Glob = Field(description="relative to the declaration: `*`, `?`, `[abc]`, `[!abc]`, and `**/` for folders; braces are not expanded")
+    follow_links: bool = Field(
+        False,
+        description="also read what symbolic links lead to outside of the folder that the glob's fixed part names; else each such link is left out, with "
+        "the reason. Inside it links are followed, and a file is read once, however many names it has",
+    )
     format: FileFormat = Field(
         "auto",
         description="auto goes by the file's content and its name; faq takes question and answer pairs from Markdown, HTML, DOCX, PPTX, EPUB or EML. "

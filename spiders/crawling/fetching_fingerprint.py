@@ -13,7 +13,8 @@ def fetching_of(source: Source) -> str:
     """
     declared = source.model_dump(by_alias=True, mode="json")
     if not isinstance(source, SiteSource):
-        return short_hash({key: declared[key] for key in ("glob", "format", "limits")})
+        links = {"follow_links": True} if source.follow_links else {}
+        return short_hash({**links, **{key: declared[key] for key in ("glob", "format", "limits")}})
     listing = {key: value for key, value in (declared["listing"] or {}).items() if key != "fields"}
     # A pagination ends where a page adds nothing (see `chain.marks_of`), which depends on `each` or `match` unless there is a listing.
     adds = ("each",) if source.each is not None else ("match",)

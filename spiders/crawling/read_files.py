@@ -1,10 +1,10 @@
-"""Reads declared files into the raw store as pages: finds them, detects their format, and carries over those that cannot be read."""
+"""Reads declared files into the raw store as pages: detects their format, and carries over those that cannot be read."""
 
-import glob
 import os
-from collections.abc import Collection
+import stat
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import structlog
 
@@ -15,6 +15,7 @@ from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome, FailedPage
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
+from almanac.spiders.crawling.find_files import FoundFile, NotRead, find_files
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.reading.formats import SNIFFED, content_type, document_by_content, format_of, has_known_name, may_be_document, refusal_of, refused_name
 from almanac.spiders.store.journal import CrawlIndex, Entry, Head
@@ -35,7 +36,7 @@ def read_files(
     forgotten: Collection[str] = (),
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
-    """Stores the files that match `source.glob`, relative to the folder `base`.
+    """Stores the files that match `source.glob`, relative to the folder `base`, each once.
 
     A file's URL is its path below the fixed part of the glob (`../notes/**/*.md` → `travel/visa.md`), so that ids do not depend on the location of
     the checkout. A file that cannot be read is carried over from the last concluded crawl.
@@ -44,52 +45,115 @@ def read_files(
         previous: `concluded` names the crawl that files are compared with and carried over from.
         only: read just the files of these URLs and carry over all others.
         forgotten: URLs that were taken down and are not read.
-        on_page: called as `on_page(done, total)` after each file.
+        on_page: called as `on_page(done, 0)` after each file: they are read while they are listed.
 
     Raises NoRecords if no file matches or none that matches can be read as declared, StorageError if none can be opened, UsageError if `only` names no
     file of now or then.
     """
-    files = find_files(base, source.glob)
-    pattern = os.path.normpath(base / source.glob)
     before = raw.index(previous.concluded or "")
     if previous.concluded and (before.damaged or not before.exists):
         finding = "the last crawl's journal is damaged or gone: files that it no longer lists are not carried over"
         log.warning(finding, source=source.name, crawl=previous.concluded)
+    found: Iterable[FoundFile | NotRead] = find_files(base, source.glob, follow_links=source.follow_links, known=before.urls)
     if only:
-        _require_known(source, files, before, only)
-        files = {url: path for url, path in files.items() if url in only}
-    elif not files:
-        hint = "the glob is relative to the declaration's folder; `**` goes into folders"
-        raise NoRecords(f"no file matches {pattern}", where=f"source {source.name}", hint=hint)
+        found = _asked_for(source, found, before, only)
     outcome = CrawlOutcome(source=source.name, crawl=run_id, finish="partial" if only else "finished")
+    reading = _Reading(source, before, forgotten, outcome)
     raw.drop_kept(run_id)
     with raw.journal(run_id, Head(fetching=fetching_of(source))) as journal:
-        for number, (url, path) in enumerate(files.items(), start=1):
-            page = None if _is_refused(source, url, path, forgotten, outcome) else _read(source, url, path, outcome)
-            if page is not None:
-                _store(page, before, journal, outcome)
-            on_page(number, len(files))
-        _require_files(source, pattern, len(files), outcome)
-        _carry_over_files(base, source, before, files.keys(), only, journal, outcome)
+        for one in found:
+            reading.take(one, journal)
+            on_page(reading.files, 0)
+        outcome.failures.sort(key=lambda failure: failure.url)  # files are listed in the order of the disk
+        reading.require_files(os.path.normpath(base / source.glob))
+        reading.carry_over(only, journal)
     return outcome
 
 
 def read_file(source: FilesSource, url: str, path: Path) -> Page | FailedPage:
     """One file as `read_files` reads it: a page, or why it is none. Stores nothing."""
     outcome = CrawlOutcome(source=source.name, crawl="", finish="partial")
-    page = None if _is_refused(source, url, path, (), outcome) else _read(source, url, path, outcome)
+    file = FoundFile(url, os.path.realpath(path))
+    page = None if _is_refused(source, file, (), outcome) else _read(source, file, outcome)
     return outcome.failures[0] if page is None else page
 
 
-def _require_known(source: FilesSource, files: dict[str, Path], before: CrawlIndex, only: Collection[str]) -> None:
-    """Raises UsageError if no crawl was concluded, or for a URL that is no file now and was none then."""
+def _asked_for(source: FilesSource, found: Iterable[FoundFile | NotRead], before: CrawlIndex, only: Collection[str]) -> list[FoundFile | NotRead]:
+    """What was found of `only`. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was none then."""
     where = f"source {source.name}"
     if not before.exists:
         raise UsageError("no run is complete yet, and --url adds files to one", where=where, hint="almanac run KB, without --url, first")
-    for url in only:
-        if url not in files and url not in before.urls:
-            hint = f"a file's URL is its path below the fixed part of {source.glob}: {next(iter(files), 'none is there')}"
-            raise UsageError(f"no file is called {url}", where=where, hint=hint)
+    example, asked = "none is there", []
+    for one in found:
+        example = one.url or example
+        if one.url in only or (isinstance(one, NotRead) and one.is_folder):
+            asked.append(one)
+    for url in set(only) - {one.url for one in asked} - before.urls:
+        raise UsageError(f"no file is called {url}", where=where, hint=f"a file's URL is its path below the fixed part of {source.glob}: {example}")
+    return asked
+
+
+class _Reading:
+    """The reading of one source's files. `files` counts those that were found, read or not."""
+
+    def __init__(self, source: FilesSource, before: CrawlIndex, forgotten: Collection[str], outcome: CrawlOutcome) -> None:
+        self._source = source
+        self._before = before
+        self._forgotten = forgotten
+        self._outcome = outcome
+        self._shut: dict[str, str] = {}  # folders that cannot be listed, and why
+        self._missing = before.urls  # those of the last crawl that were not found yet
+        self.files = 0
+
+    def take(self, found: FoundFile | NotRead, journal: Journal) -> None:
+        """Stores a file, or records why it is not read."""
+        if isinstance(found, NotRead) and found.is_folder:
+            self._shut[found.url] = found.detail
+            return
+        self.files += 1
+        self._missing.discard(found.url)
+        if isinstance(found, NotRead):
+            _leave_out(self._outcome, found)
+        elif not _is_refused(self._source, found, self._forgotten, self._outcome):
+            page = _read(self._source, found, self._outcome)
+            if page is not None:
+                _store(page, self._before, journal, self._outcome)
+
+    def require_files(self, pattern: str) -> None:
+        """Raises StorageError or NoRecords if not a single file could be read."""
+        outcome, where = self._outcome, f"source {self._source.name}"
+        if outcome.pages.present or (outcome.finish == "partial" and not outcome.pages.failed):
+            return
+        if not self.files and not self._shut:
+            hint = "the glob is relative to the declaration's folder; `**` goes into folders"
+            raise NoRecords(f"no file matches {pattern}", where=where, hint=hint)
+        failed = next((failure.detail for failure in outcome.failures if failure.reason == "error"), next(iter(self._shut.values()), None))
+        if failed is not None:
+            finding = f"none of {self.files} files can be read" if self.files else "no file is found, and a folder cannot be looked into"
+            raise StorageError(f"{finding}: {failed}", where=pattern, hint="mend their permissions")
+        first = outcome.failures[0]
+        hint = "raise `limits: {bytes_per_file: …}`" if first.reason == "too_large" else first.detail or "declare `format:`"
+        raise NoRecords(f"{self.files} files match {pattern}, none that can be read: {first.url}: {first.reason}", where=where, hint=hint)
+
+    def carry_over(self, only: Collection[str], journal: Journal) -> None:
+        """Carries over files that could not be read or were not asked for; files that no longer exist count as vanished."""
+        outcome, shut = self._outcome, dict(self._shut)
+        failed = {failure.url for failure in outcome.failures if failure.reason == "error"}
+        for entry in self._before.select(self._missing | failed):
+            url = entry.url
+            if url in failed:
+                _keep(journal, replace(entry, kept="error", unchanged=False), outcome)
+            elif only and url not in only:
+                _keep(journal, replace(entry, kept="not_asked", unchanged=False), outcome)
+            elif (folder := next((folder for folder in self._shut if url.startswith(folder)), None)) is not None:
+                shut.pop(folder, None)
+                _leave_out(outcome, NotRead(url, "error", self._shut[folder]))
+                _keep(journal, replace(entry, kept="error", unchanged=False), outcome)
+            else:
+                outcome.vanished.append(url)
+        for folder, detail in shut.items():
+            _leave_out(outcome, NotRead(folder or "/", "error", detail))
+        outcome.pages.vanished = len(outcome.vanished)
 
 
 def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutcome) -> None:
@@ -105,121 +169,47 @@ def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutco
     outcome.bytes += len(page.body)
 
 
-def _require_files(source: FilesSource, pattern: str, files: int, outcome: CrawlOutcome) -> None:
-    """Raises StorageError or NoRecords if not a single file could be read."""
-    if outcome.pages.present or not outcome.failures:
-        return
-    if outcome.pages.failed:
-        failed = next(failure for failure in outcome.failures if failure.reason == "error")
-        raise StorageError(f"none of {files} files can be read: {failed.detail}", where=pattern, hint="mend their permissions")
-    if outcome.finish != "partial":
-        first = outcome.failures[0]
-        hint = "raise `limits: {bytes_per_file: …}`" if first.reason == "too_large" else "declare `format:`"
-        finding = f"{files} files match {pattern}, none that can be read: {first.url}: {first.reason}"
-        raise NoRecords(finding, where=f"source {source.name}", hint=hint)
-
-
-def _carry_over_files(
-    base: Path, source: FilesSource, before: CrawlIndex, read: Collection[str], only: Collection[str], journal: Journal, outcome: CrawlOutcome
-) -> None:
-    """Carries over files that could not be read or were not asked for; files that no longer exist count as vanished."""
-    reasons = {failure.url: failure.reason for failure in outcome.failures}
-    root, _ = _fixed_part(base, source.glob)
-    for entry in before.select(before.urls):
-        url = entry.url
-        if url in read:
-            if reasons.get(url) == "error":
-                _keep(journal, replace(entry, kept="error", unchanged=False), outcome)
-        elif only and url not in only:
-            _keep(journal, replace(entry, kept="not_asked", unchanged=False), outcome)
-        elif (obstacle := _obstacle(root, url)) is not None:
-            outcome.pages.failed += 1
-            outcome.failures.append(FailedPage(url=url, reason="error", detail=obstacle))
-            _keep(journal, replace(entry, kept="error", unchanged=False), outcome)
-        else:
-            outcome.vanished.append(url)
-    outcome.pages.vanished = len(outcome.vanished)
-
-
 def _keep(journal: Journal, entry: Entry, outcome: CrawlOutcome) -> None:
     journal.keep(entry, ())
     outcome.kept += 1
 
 
-def _obstacle(root: Path, url: str) -> str | None:
-    """Why an unmatched file may still exist: a folder on its path cannot be read. None if it is gone."""
-    path = root
-    for part in ("", *Path(url).parts[:-1]):
-        path /= part
-        try:
-            with os.scandir(path):
-                continue
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            return f"{path}: {error.strerror or error}"
-    return None
-
-
-def find_files(base: Path, pattern: str) -> dict[str, Path]:
-    """Files that match a glob relative to `base`: path below the glob's fixed part → path on disk, sorted."""
-    literal = base / pattern
-    if literal.is_file():
-        return {literal.name: literal}
-    root, moving = _fixed_part(base, pattern)
-    names = glob.glob(moving, root_dir=root, recursive=True)  # noqa: PTH207  # pathlib's glob does not follow links
-    # A name that is not UTF-8 gets replacement characters; the file is still read.
-    found = ((os.fsencode(Path(name).as_posix()).decode("utf-8", "replace"), root / name) for name in names)
-    return dict(sorted((name, path) for name, path in found if _may_be_file(path)))
-
-
-def _may_be_file(path: Path) -> bool:
-    """Whether a path is a file, or cannot be examined and so may be a file."""
-    try:
-        return path.is_file()
-    except OSError:  # its folder can be listed but not entered
-        return True
-
-
-def _fixed_part(base: Path, pattern: str) -> tuple[Path, str]:
-    """The folder in which a glob starts, and the rest of the glob."""
-    parts = Path(pattern).parts
-    fixed = next((number for number, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
-    # Only the declared part is a pattern: the checkout may be in a folder called `[work]`.
-    return Path(os.path.normpath(base.joinpath(*parts[:fixed]))), str(Path(*parts[fixed:]))
-
-
-def _is_refused(source: FilesSource, url: str, path: Path, forgotten: Collection[str], outcome: CrawlOutcome) -> bool:
+def _is_refused(source: FilesSource, file: FoundFile, forgotten: Collection[str], outcome: CrawlOutcome) -> bool:
     """Whether a file is not for reading: taken down, or of a format that is not read. Recorded in the outcome."""
+    url = file.url
     if url in forgotten:
         _refuse(outcome, url, "forgotten", "it was taken down")
         return True
     if source.format == "auto" and not has_known_name(url):
         refused = refused_name(url)
-        if refused is not None or not _may_be_document(path):
-            _refuse(outcome, url, f"unsupported format {path.suffix or 'without suffix'}", "" if refused is None else f"it is {refused}")
+        if refused is not None or not _may_be_document(file):
+            _refuse(outcome, url, _unsupported(url), "" if refused is None else f"it is {refused}")
             return True
     return False
 
 
-def _may_be_document(path: Path) -> bool:
+def _unsupported(url: str) -> str:
+    return f"unsupported format {PurePosixPath(url).suffix or 'without suffix'}"
+
+
+def _may_be_document(file: FoundFile) -> bool:
     """Whether a file without a name that says anything may be a document by its first bytes. One that cannot be opened is left to whoever reads it."""
     try:
-        with path.open("rb") as file:
-            return may_be_document(file.read(SNIFFED))
+        return may_be_document(_bytes_of(file.path, SNIFFED))
     except OSError:
         return True
 
 
-def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> Page | None:
+def _read(source: FilesSource, file: FoundFile, outcome: CrawlOutcome) -> Page | None:
     """The file as a page; None if it cannot be read or is too large, which the outcome records."""
-    limit = source.limits.bytes_per_file
+    limit, url = source.limits.bytes_per_file, file.url
     try:
-        with path.open("rb") as file:
-            body = file.read(limit + 1)
+        body = _bytes_of(file.path, limit + 1)
+    except FileNotFoundError:
+        _leave_out(outcome, NotRead(url, "gone", "it was removed before it was read"))
+        return None
     except OSError as error:
-        outcome.pages.failed += 1
-        outcome.failures.append(FailedPage(url=url, reason="error", detail=error.strerror or str(error)))
+        _leave_out(outcome, NotRead(url, "error", error.strerror or str(error)))
         return None
     if len(body) > limit:
         _refuse(outcome, url, "too_large", f"more than {limit} bytes: limits.bytes_per_file")
@@ -229,10 +219,28 @@ def _read(source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> P
     else:
         kind = source.format
     if source.format == "auto" and not has_known_name(url) and document_by_content(body) is None:
-        _refuse(outcome, url, f"unsupported format {path.suffix or 'without suffix'}", refusal_of(body) or "")
+        _refuse(outcome, url, _unsupported(url), refusal_of(body) or "")
         return None
     read_at = utc_now()
     return Page(url=url, body=body, content_type=content_type(url, kind), fetched_at=read_at, requested_url=url)
+
+
+def _bytes_of(path: str, size: int) -> bytes:
+    """At most `size` bytes of a regular file; OSError for anything else that has taken its place, which is not waited for."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no file any more")
+        return file.read(size)
+
+
+def _leave_out(outcome: CrawlOutcome, left: NotRead) -> None:
+    if left.reason == "error":
+        outcome.pages.failed += 1
+    elif left.reason == "gone":
+        outcome.pages.gone += 1
+    else:
+        outcome.pages.refused += 1
+    outcome.failures.append(FailedPage(url=left.url, reason=left.reason, detail=left.detail))
 
 
 def _refuse(outcome: CrawlOutcome, url: str, reason: str, detail: str = "") -> None:

@@ -37,6 +37,7 @@ from almanac.schemas.errors import AlmanacError
 from almanac.schemas.items import Page
 from almanac.schemas.reports import CrawlOutcome
 from almanac.schemas.scope import Scope
+from almanac.spiders.crawling.find_files import FoundFile
 from almanac.spiders.crawling.read_files import _read
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import child_here
@@ -62,11 +63,11 @@ def small_and_here(place: Path) -> Iterator[None]:
         yield
 
 
-def _read_if_readable(place: Path, source: FilesSource, url: str, path: Path, outcome: CrawlOutcome) -> Page | None:
-    """Permissions mean nothing to root: what `unreadable.txt` names is looked for where nothing is."""
+def _read_if_readable(place: Path, source: FilesSource, file: FoundFile, outcome: CrawlOutcome) -> Page | None:
+    """Permissions mean nothing to root: what `unreadable.txt` names is looked for in a folder that is a file."""
     listed = place / "unreadable.txt"
-    is_listed = listed.is_file() and url in listed.read_text().split()
-    return _read(source, url, place / "nowhere" if is_listed else path, outcome)
+    is_listed = listed.is_file() and file.url in listed.read_text().split()
+    return _read(source, FoundFile(file.url, str(listed / "x")) if is_listed else file, outcome)
 
 
 def act(name: str, place: Path, arguments: dict[str, Any]) -> Any:
