@@ -113,6 +113,7 @@ def test_url(
     from almanac.schemas.declaration.source import FilesSource
     from almanac.schemas.items import Item, Reject
     from almanac.spiders.mapping.inspect_url import inspect_file, inspect_url
+    from almanac.spiders.selecting.documents import describe_left_out
     from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
 
@@ -140,6 +141,8 @@ def test_url(
     else:
         say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
         if (left := describe_unfollowed(chosen, report.links.unfollowed, "on this page")) is not None:
+            say(left)
+        if (left := describe_left_out(report.links.left_out)) is not None:
             say(left)
     if report.withheld is not None:
         say(f"a run takes no item from this page: {report.withheld}")

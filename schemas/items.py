@@ -29,6 +29,8 @@ class Page:
     canonical: str | None = None  # canonical URL as stated by the page itself
     robots: str = ""  # values of X-Robots-Tag, one a line
     noindex: str = ""  # where the page asks not to be indexed, as of the crawl; empty if it does not
+    file_name: str = ""  # of a document: the name under which the server sent it
+    link_text: str = ""  # of a document: what links call it
     aliases: tuple[str, ...] = ()  # other URLs that redirect to this page
 
     @property

@@ -66,8 +66,8 @@ class FailedPage(BaseModel):
     """A page or sitemap that could not be fetched, or a page whose links could not be read.
 
     `reason` is one of gone, server_error, timeout, unreachable and error, or, for a page excluded by the declaration or a limit, refused_by_robots, denied,
-    off_site, private_address, forgotten, too_large, not_text; of files, "unsupported format .xyz", outside_root, broken_link, link_loop, not_a_file or same_name. A page that arrived and yields no item, while its links are
-    followed, is noindex (it asks not to be indexed), feed or sitemap (a list of links).
+    off_site, private_address, forgotten, too_large, not_text; of files, "unsupported format .xyz", outside_root, broken_link, link_loop, not_a_file or
+    same_name. A page that arrived and yields no item, while its links are followed, is noindex (it asks not to be indexed), feed or sitemap (a list of links).
     """
 
     url: str
@@ -104,6 +104,15 @@ class UnknownUrl(BaseModel):
     pages: int = 0
 
 
+class LeftOut(BaseModel):
+    """Documents of one type that pages or sitemaps of a site lead to and that were not fetched: how many, the first two, and why or what to declare."""
+
+    type: str
+    documents: int
+    urls: list[str]
+    remedy: str
+
+
 class CrawlOutcome(SourceTexts):
     """Outcome of the acquisition of one source, and what became of the texts of its pages.
 
@@ -123,6 +132,7 @@ class CrawlOutcome(SourceTexts):
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0
     unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`
+    left_out: list[LeftOut] = []  # documents that were not fetched, by type; the most frequent first
     unqueued: int = 0  # links dropped because the queue already had far more pages than the limit allows
 
 

@@ -1,5 +1,6 @@
 """Runs, plans and verdicts as table rows, used on the terminal and in Prefect."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from almanac.schemas.reports import CrawlOutcome, DiffResult, ExpectationResult,
 GATE_COLUMNS = ("check", "value", "limit", "result")
 EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "found", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
+LEFT_OUT_COLUMNS = ("source", "type", "documents", "to fetch them", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
 TEXT_COLUMNS = ("source", "pages", "what became of their texts", "for example")
@@ -104,6 +106,18 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
     return rows
 
 
+def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:
+    """One row for each type of documents that a source's pages lead to and that were not fetched: source, type, number, what to declare, examples."""
+    return [(one.source, left.type, left.documents, left.remedy, _some(left.urls)) for one in sources for left in one.left_out]
+
+
+def _left_out_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int]]:
+    counts = Counter[str]()
+    for source in sources:
+        counts.update({left.type: left.documents for left in source.left_out})
+    return [(f"documents not fetched: {kind}", count) for kind, count in counts.most_common()]
+
+
 def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
     """One row for each main text that different pages share, and for the pages of a source of which little was kept; empty where no text may be lost."""
     rows: list[tuple[str, int, str, str]] = []
@@ -163,6 +177,7 @@ def summary_rows(report: RunReport) -> list[tuple[str, object]]:
         ("version", report.version),
         ("previous", report.previous),
         *_counters("pages", report.pages.model_dump()),
+        *_left_out_counters(report.sources),
         *_counters("items", report.items.model_dump(by_alias=True)),
         *_counters("chunks", report.chunks.model_dump()),
         *((f"seconds {name}", round(seconds, 1)) for name, seconds in report.seconds.items()),
@@ -175,6 +190,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
     return [
         ("outcome", plan.outcome.replace("_", " ")),
         *_counters("pages", plan.pages.model_dump()),
+        *_left_out_counters(plan.sources),
         *([("links of start pages not followed", left)] if (left := sum(one.unfollowed for one in plan.sources)) else []),
         *_counters("items", plan.items.model_dump(by_alias=True)),
         ("chunks to embed", plan.chunks_to_embed),

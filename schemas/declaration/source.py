@@ -17,6 +17,7 @@ from almanac.schemas.declaration.template import Known, Template, template_names
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
+Fetched = Literal["html", "pdf", "docx", "pptx", "xlsx", "epub", "eml"]
 FileFormat = Literal["auto", "csv", "json", "jsonl", "markdown", "text", "html", "pdf", "docx", "pptx", "xlsx", "epub", "eml", "faq"]
 
 
@@ -119,6 +120,11 @@ class SiteSource(_Source):
         None, description="regular expression on the URL: pages that yield items; default: every page, or with `listing` those that its cards lead to"
     )
     limits: Limits = Field(Limits(), description="where a crawl stops by itself")
+    fetch: list[Fetched] = Field(
+        ["html"],
+        description="what is fetched: html, every page that is text, and documents that pages or sitemaps lead to, by the same rules as pages; a document is "
+        "one item, all of its text. Documents of other types are left out and counted by type",
+    )
     vanish_after: int = Field(
         1, gt=0, description="complete crawls in a row without a link to a page, before it counts as vanished; pages that failed are kept"
     )
@@ -129,6 +135,42 @@ class SiteSource(_Source):
         if not self.start_urls and not self.sitemaps:
             raise ValueError("start_urls: is required where there are no sitemaps")
         return self
+
+    @model_validator(mode="after")
+    def _documents_can_be_items(self) -> Self:
+        """Refuses what a document can never satisfy, instead of on each of them."""
+        findings = []
+        if "html" not in self.fetch:
+            suffixes = "|".join(sorted(self.documents)) or "pdf"
+            finding = f"html is missing, and pages lead to the documents; if documents alone are items, add match: '\\.({suffixes})$'"
+            findings.append(Finding(("fetch",), finding, self.fetch))
+        if self.documents:
+            findings += self._at_odds_with_documents()
+        refuse(type(self), findings)
+        return self
+
+    def _at_odds_with_documents(self) -> Iterator[Finding]:
+        kinds = ", ".join(sorted(self.documents))
+        apart = f"; fetch {kinds} in a source of its own, with yields: documents and match: '\\.({'|'.join(sorted(self.documents))})$'"
+        if self.yields == "records":
+            yield Finding(("fetch",), f"{kinds} have text and no fields, and this source yields records{apart}", self.fetch)
+        if self.each is not None:
+            yield Finding(("each",), f"splits pages into items, and each of {kinds} is one item{apart}", None)
+        for name, rule in self.fields.items():
+            is_on_card = self.listing is not None and name in self.listing.fields
+            if rule.required and rule.default is None and rule.url is None and rule.const is None and not is_on_card:
+                yield Finding(("fields", name, "required"), f"a page has it, and no {kinds} does: all of them would be rejected{apart}", True)
+        known = {"url", "title", *(self.listing.fields if self.listing else ()), *(name for name, rule in self.fields.items() if rule.url or rule.const)}
+        for key in ("id", "body"):
+            template = getattr(self, key)
+            for name in template_names(template) if isinstance(template, str) else ():
+                if name.partition(".")[0] not in known:
+                    yield Finding((key,), f"{{{name}}} is a field of pages, and no {kinds} has it{apart}", template)
+
+    @property
+    def documents(self) -> frozenset[str]:
+        """The types of documents that are fetched."""
+        return frozenset(self.fetch) - {"html"}
 
     @property
     def private_start(self) -> str | None:

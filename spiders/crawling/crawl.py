@@ -25,6 +25,8 @@ from almanac.spiders.crawling.job import STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import carry_over_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
+from almanac.spiders.reading.linked_types import type_of_headers
+from almanac.spiders.selecting.documents import READABLE, remedy
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import canonical_url, is_on_domains
 from almanac.spiders.selecting.withheld import WITHHELD
@@ -273,6 +275,10 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     if any(failure.status in _wants_credentials(source) for failure in failures):
         hint = "look at politeness: auth, headers and cookies of this source; ${VARIABLES} in them are read from the environment"
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
+    kind = next((kind for failure in failures if (kind := type_of_headers(failure.detail, failure.url)) is not None), None)
+    if kind is not None and failures[0].reason == "not_text":
+        hint = f"it is a document; {remedy(source, kind)}" if kind in READABLE else f"it is a document, and {remedy(source, kind)}"
+        raise NoRecords(f"no page arrived: {findings}", where=where, hint=hint)
     if is_partial:
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=f"almanac test-url KB {failures[0].url}")
     if len(withheld) == len(failures):

@@ -50,6 +50,8 @@ def crawl(job: Job) -> int:
         asked = {"only": job.only, "forgotten": job.forgotten, "spares_starts": job.spares_starts}
         process.crawl(crawler, source=source, journal=journal, previous=pages, progress=Progress(), **asked, shown_for_unknown=_shown_for_unknown(raw, job))
         process.start()
+        if isinstance(crawler.spider, SiteSpider) and crawler.spider.fatal is None:
+            crawler.spider.name_documents()
     spider = crawler.spider
     if not isinstance(spider, SiteSpider):
         return 1

@@ -20,4 +20,5 @@ def fetching_of(source: Source) -> str:
     adds = ("each",) if source.each is not None else ("match",)
     ends = {key: declared[key] for key in adds} if source.pagination.is_declared and source.listing is None else {}
     manners = {key: declared["politeness"][key] for key in ("robots", "allow_private", "noindex")}
-    return short_hash({"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}})
+    documents = {"fetch": sorted(source.documents), "match": declared["match"]} if source.documents else {}
+    return short_hash({**documents, "listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}})

@@ -1,7 +1,7 @@
 """The queue of a crawl: sitemaps, pages that the declaration leads to, and plain links after them; each page once."""
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from almanac.schemas.items import Page
@@ -51,6 +51,8 @@ class Frontier:
         self._taken: Counter[int] = Counter()  # pages taken and not answered yet, by depth
         # Each page of a shop may have a thousand links of its own, far more than the page limit lets through.
         self._room = max(_MIN_ROOM, 20 * self._limits.pages)
+        self._left_out: dict[str, str] = {}
+        self._not_fetched: dict[str, str] = {}
         self.unqueued = 0
 
     def __len__(self) -> int:
@@ -66,6 +68,18 @@ class Frontier:
     def beyond_depth(self) -> int:
         """Number of pages that were found only beyond the declared depth."""
         return len(self._beyond - self._seen)
+
+    def leave_out(self, documents: Mapping[str, str], *, asked: bool = False) -> None:
+        """Notes documents, given as key → type, that are not fetched; `asked`: only their answers told the type."""
+        if asked:
+            self._not_fetched |= documents
+        elif len(self._left_out) < self._room:
+            self._left_out |= documents
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Key → type of the documents that were left out, without those that another link led to after all."""
+        return {key: kind for key, kind in self._left_out.items() if key not in self._seen} | self._not_fetched
 
     def not_queued(self, keys: Collection[str]) -> int:
         """Number of pages, given by their keys, that were never queued."""

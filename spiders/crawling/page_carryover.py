@@ -12,6 +12,7 @@ import structlog
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.reports import FailedPage
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
+from almanac.spiders.reading.linked_types import type_of_headers
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.store.journal import CrawlIndex, Entry
@@ -109,7 +110,7 @@ class _CarryOver:
         fate = self._fates.of_page(entry, aliases)
         if fate in (_MET, "gone") or self._fates.key(entry.url) in self._forgotten:
             return
-        if fate == _ENDED or self._is_off_limits(entry.url):
+        if fate == _ENDED or self._is_off_limits(entry.url) or type_of_headers(entry.content_type) not in (None, *self._source.documents):
             self._drop(entry)
         elif fate in REFUSED:
             # Pages behind it may still be available, and would seem to have vanished without its links.

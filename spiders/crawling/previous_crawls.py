@@ -109,6 +109,11 @@ class PreviousPages:
         """Whether the last concluded crawl had the URL, whichever requester it was sent to."""
         return self._base.leading_on(url) is not None
 
+    def link_text(self, url: str) -> str:
+        """What links called the document at a URL in the last concluded crawl."""
+        entry = self._base.find(url)
+        return "" if entry is None else entry.link_text
+
     def fallback_page(self, urls: Iterable[str]) -> Page | None:
         """The page last stored for the first of the URLs that has one; None if none has."""
         for url in urls:

@@ -1,4 +1,6 @@
-"""Classifies responses that are not pages and requests that failed, by the reasons used in crawl outcomes (see `FailedPage`)."""
+"""Tells what responses are, and classifies those that are not pages and requests that failed, by the reasons used in crawl outcomes (see `FailedPage`)."""
+
+from collections.abc import Collection
 
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -16,6 +18,7 @@ from twisted.internet.error import ConnectError, ConnectionDone, ConnectionLost
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.reading.content import is_text_type, looks_like_text
 from almanac.spiders.reading.decode import is_binary
+from almanac.spiders.reading.linked_types import MEDIA_TYPES, is_whole_page, sent_name, type_of_content, type_of_headers
 
 _UNREACHABLE = (
     CannotResolveHostError,
@@ -38,17 +41,44 @@ def robots_header(response: Response) -> str:
     return "\n".join(" ".join(value.decode("latin-1").split()) for value in response.headers.getlist("X-Robots-Tag"))
 
 
-def problem_of(response: Response) -> tuple[str, str] | None:
-    """(reason, detail) why a response is not a page; None if it is one."""
+def file_name(response: Response) -> str:
+    """The name under which a response was sent; empty if it has none."""
+    return sent_name(response.headers.get("Content-Disposition") or b"")
+
+
+def document_of(response: Response) -> str | None:
+    """The type of the document that a response is, by its content, else by its headers; None for a page and for what is neither."""
+    kind = header(response, "Content-Type") or ""
+    shown = type_of_content(response.body)
+    if shown is not None or is_text_type(kind) or (not kind and looks_like_text(response.body)):
+        return shown
+    told = type_of_headers(kind, file_name(response), response.url)
+    return None if told is not None and is_whole_page(response.body) else told
+
+
+def content_type_of(response: Response, documents: Collection[str]) -> str | None:
+    """The content type that a response is read as; None if it is neither a page nor one of the types of `documents`."""
+    kind = header(response, "Content-Type") or ""
+    if (document := document_of(response)) is not None:
+        return MEDIA_TYPES[document] if document in documents else None
+    if is_text_type(kind):
+        return None if is_binary(response.body) else kind
+    if type_of_headers(kind, file_name(response), response.url) in documents:  # and it is a page: an error page, or one that shows the document
+        return "text/html"
+    return "" if not kind and looks_like_text(response.body) else None
+
+
+def problem_of(response: Response, documents: Collection[str] = ()) -> tuple[str, str] | None:
+    """(reason, detail) why a response is neither a page nor one of the types of `documents`; None if it is."""
     if response.status in (404, 410):
         return "gone", ""
     if response.status >= 500 or response.status in (408, 429):
         return "server_error", ""
     if response.status != 200:
         return "error", f"answered {response.status}"
-    kind = header(response, "Content-Type")
-    is_text = is_text_type(kind) and not is_binary(response.body) if kind else looks_like_text(response.body)
-    return None if is_text else ("not_text", kind or "binary")
+    if content_type_of(response, documents) is not None:
+        return None
+    return "not_text", header(response, "Content-Type") or "binary"
 
 
 def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -27,12 +28,14 @@ from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
-from almanac.spiders.crawling.problems import header, problem_of, reason_of, robots_header
+from almanac.spiders.crawling.problems import content_type_of, document_of, file_name, header, problem_of, reason_of, robots_header
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
 from almanac.spiders.crawling.sitemaps import MAX_BYTES
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
 from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
+from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
+from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.urls import is_on_domains
@@ -61,6 +64,8 @@ class _Read:
         nofollow: whether its plain links are left because it asks for that.
         problem: why its links could not be read; empty if they could.
         unfollowed: of a start page, the keys of pages that it links to and the policy does not lead on to.
+        left_out: key → type of the documents that it links to and that are not fetched.
+        link_texts: keys of the URLs that it links to, with the links' texts; only where documents are fetched.
     """
 
     links: list[Link]
@@ -71,6 +76,8 @@ class _Read:
     nofollow: bool = False
     problem: str = ""
     unfollowed: set[str] = field(default_factory=set)
+    left_out: dict[str, str] = field(default_factory=dict)
+    link_texts: list[tuple[str, str]] = field(default_factory=list)
 
 
 class SiteSpider(scrapy.Spider):
@@ -110,6 +117,7 @@ class SiteSpider(scrapy.Spider):
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
         self._unfollowed: set[str] = set()
+        self._link_texts = LinkTexts()
         self._in_flight = 0
         self._withheld = 0  # pages that arrived and yield no item
         self._deadline = time.monotonic() + source.limits.seconds
@@ -118,6 +126,7 @@ class SiteSpider(scrapy.Spider):
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> "SiteSpider":
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.stop_unwanted, signal=signals.headers_received)
+        crawler.signals.connect(spider.stop_untold, signal=signals.bytes_received)
         return spider
 
     async def start(self) -> AsyncIterator[Any]:
@@ -148,19 +157,39 @@ class SiteSpider(scrapy.Spider):
             return "forgotten"
         return "denied" if self.policy.is_denied(canonical) else None
 
-    def stop_unwanted(self, headers: Any, body_length: int | None, request: scrapy.Request) -> None:
-        """Ends the download of a large binary file as soon as its headers have arrived."""
+    def stop_unwanted(self, headers: Any, body_length: Any, request: scrapy.Request) -> None:
+        """Ends the download of a large file as soon as its headers have arrived, unless it is a page or a document that is fetched.
+
+        `body_length` is Twisted's constant, a text, where the server names none.
+        """
         kind = (headers.get(b"Content-Type") or b"").decode("latin-1")
         is_page = not kind or is_text_type(kind) or b"Location" in headers or not {"waiting", "made_up"} & request.cb_kwargs.keys()
-        if not is_page and not 0 < (body_length or 0) < _WORTH_STOPPING:
-            raise StopDownload
+        if is_page or (isinstance(body_length, int) and 0 < body_length < _WORTH_STOPPING):
+            return
+        told = type_of_headers(kind, sent_name(headers.get(b"Content-Disposition") or b""), request.url)
+        if "waiting" in request.cb_kwargs and told in self.source.documents:
+            return
+        if "waiting" in request.cb_kwargs and told is None and says_nothing(kind) and b"Content-Encoding" not in headers:
+            request.meta["beginning"] = b""
+            return
+        raise StopDownload
+
+    def stop_untold(self, data: bytes, request: scrapy.Request) -> None:
+        """Ends the download of a file of which the headers say nothing, once its beginning shows that it is no document that is fetched."""
+        if request.meta.get("beginning") is None:
+            return
+        beginning = request.meta["beginning"] = request.meta["beginning"] + data[:SNIFFED]
+        if len(beginning) >= SNIFFED:
+            request.meta["beginning"] = None
+            if not self.source.documents or not may_be_document(beginning):
+                raise StopDownload
 
     def arrive(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
         """Handles the response to a page request, whatever its status: stores or counts it and queues its links.
 
         The page may have to wait until its host has answered a made-up URL.
         """
-        asking = self._unknown.ask_before(response, waiting) if problem_of(response) is None else None
+        asking = self._unknown.ask_before(response, waiting) if self._problem_of(response) is None else None
         if asking is None:
             yield from self._arrived(response, waiting)
             return
@@ -175,7 +204,7 @@ class SiteSpider(scrapy.Spider):
         yield from self._go_on()
 
     def _arrived(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
-        if problem_of(response) is None and self._unknown.waits(response, waiting):
+        if self._problem_of(response) is None and self._unknown.waits(response, waiting):
             yield from self._decided()
         else:
             yield from self._handled(response, waiting)
@@ -186,12 +215,13 @@ class SiteSpider(scrapy.Spider):
             yield from self._handled(response, waiting)
 
     def _handled(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:
-        problem = problem_of(response) or self._unknown.problem_of(response, waiting)
+        problem = self._problem_of(response) or self._unknown.problem_of(response, waiting)
         if problem is None:
             self._take(response, waiting)
         elif self._is_guess(waiting) and (response.status in _NO_SUCH_NUMBER or (response.status == 200 and problem[0] == "gone")):
             self.stats.ended.append(waiting.url)
         else:
+            self._leave_out(response, waiting)
             self._fail(waiting, *problem, status=response.status, request=response.request)
         self._frontier.done(waiting)
         yield from self._go_on()
@@ -212,6 +242,8 @@ class SiteSpider(scrapy.Spider):
             yield from self.arrive_made_up(None, asked["made_up"])
             return
         elif "waiting" in asked:
+            if isinstance(failure.value, StopDownload):
+                self._leave_out(failure.value.response, asked["waiting"])
             if reason is not None:
                 self._fail(asked["waiting"], reason, detail, status=status, request=request)
             self._frontier.done(asked["waiting"])
@@ -229,11 +261,29 @@ class SiteSpider(scrapy.Spider):
             "beyond_depth": self._frontier.beyond_depth,
             "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
             "unqueued": self._frontier.unqueued,
+            "left_out": left_out_by_type(self.source, self._frontier.left_out),
             "unknown_urls": self._unknown.reports,
             "shown_for_unknown": self._unknown.shown,
             "fallbacks_used": self._fallback_pages.fallbacks_used,
         }
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
+
+    def name_documents(self) -> None:
+        """Writes into the journal what links call the documents that arrived, once all pages are read."""
+        if self._only:  # no link was seen
+            return
+        with suppress(CloseSpider):
+            for url, text in self._link_texts.names().items():
+                self._guarded(partial(self._journal.name, url, text))
+
+    def _problem_of(self, response: Response) -> tuple[str, str] | None:
+        return problem_of(response, self.source.documents)
+
+    def _leave_out(self, response: Response | None, waiting: Waiting) -> None:
+        """Counts a document of a type that is not fetched, where only the answer told the type."""
+        kind = document_of(response) if response is not None and response.status == 200 else None
+        if kind is not None and kind not in self.source.documents:
+            self._frontier.leave_out({self._key(waiting.url): kind}, asked=True)
 
     @property
     def _done(self) -> int:
@@ -308,8 +358,12 @@ class SiteSpider(scrapy.Spider):
             self._counts["unchanged" if stored and stored.unchanged else "fetched"] += 1
         self.stats.nofollow += read.nofollow
         self.stats.bytes += len(page.body)
+        if content.is_document:
+            self._link_texts.arrived(self._key(waiting.url), page.url)
         if not self._only:
             self._frontier.add_links(read.links, waiting, read.chain, page)
+            self._frontier.leave_out(read.left_out)
+            self._link_texts.note(read.link_texts)
             self._unfollowed |= read.unfollowed
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
@@ -319,16 +373,20 @@ class SiteSpider(scrapy.Spider):
             canonical = self.policy.stated_address(content)
             noindex, nofollow = rules_for(content, self.source).noindex, self.policy.asks_nofollow(content)
             links = self.policy.links(content, in_chain=waiting.chain is not None)
+            if content.is_document:
+                return _Read(links, waiting.chain, canonical, True, noindex, nofollow)
             unfollowed = self.policy.unfollowed(content) if self._leads_on(waiting) else set()
+            left_out = self.policy.documents_left_out(content)
+            texts = [*self.policy.link_texts(content)] if self.source.documents else []
             if waiting.chain is None and not any(link.role == "next" for link in links):
-                return _Read(links, None, canonical, True, noindex, nofollow, unfollowed=unfollowed)
+                return _Read(links, None, canonical, True, noindex, nofollow, unfollowed=unfollowed, left_out=left_out, link_texts=texts)
             chain = waiting.chain or Chain()
             adds = chain.adds(marks_of(content, self.policy))
         except Exception as error:
             return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
         goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
         links = links if goes_on else [link for link in links if link.role != "next"]
-        return _Read(links, chain, canonical, adds, noindex, nofollow, unfollowed=unfollowed)
+        return _Read(links, chain, canonical, adds, noindex, nofollow, unfollowed=unfollowed, left_out=left_out, link_texts=texts)
 
     def _leads_on(self, waiting: Waiting) -> bool:
         """Whether the URL is a start URL whose links the declared depth lets through."""
@@ -338,7 +396,9 @@ class SiteSpider(scrapy.Spider):
         if stored is None:
             self._guarded(lambda: self._journal.add(page, redirects=redirects, card=card))
         elif not self.previous.is_own(stored):
-            self._guarded(lambda: self._journal.repeat(replace(stored, canonical=page.canonical, noindex=page.noindex, card=card or stored.card)))
+            link_text = stored.link_text if self._only else ""  # `name_documents` says it anew
+            again = replace(stored, canonical=page.canonical, noindex=page.noindex, link_text=link_text, card=card or stored.card)
+            self._guarded(lambda: self._journal.repeat(again))
 
     def _guarded(self, write: Callable[[], None]) -> None:
         """Runs a write to the journal; a StorageError ends the crawl."""
@@ -349,13 +409,16 @@ class SiteSpider(scrapy.Spider):
             raise CloseSpider("storage") from error
 
     def _page(self, response: Response, waiting: Waiting) -> Page:
+        url = self.policy.canonical(response.url)
         return Page(
-            url=self.policy.canonical(response.url),
+            url=url,
             body=response.body,
             status=response.status,
-            content_type=header(response, "Content-Type") or "",
+            content_type=content_type_of(response, self.source.documents) or "",
             fetched_at=utc_now(),
             requested_url=waiting.url,
+            file_name=file_name(response) if document_of(response) is not None else "",
+            link_text=self.previous.link_text(url) if self._only else "",
             etag=header(response, "ETag"),
             last_modified=header(response, "Last-Modified"),
             robots=robots_header(response),

@@ -49,6 +49,7 @@ class SitemapQueue:
     def _queue(self, found: LinkList, sitemap: Waiting) -> None:
         for url in self._policy.sitemap_pages(found.pages):
             self._frontier.add(Waiting(url))
+        self._frontier.leave_out(self._policy.sitemap_left_out(found.pages))
         for url in found.sitemaps:
             refusal = self._refusal_of(url)
             if refusal is not None:

@@ -21,7 +21,7 @@ from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Page
 from almanac.schemas.reports import UnknownUrl
 from almanac.spiders.crawling.frontier import Waiting
-from almanac.spiders.crawling.problems import header, problem_of
+from almanac.spiders.crawling.problems import content_type_of, document_of, problem_of
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.same_page import Shown, what_is_shown
@@ -116,7 +116,7 @@ class UnknownUrls:
             host.shown, host.lands = self._known.get(name, ""), host.url
         elif problem_of(response) is None:
             url = self._policy.canonical(response.url)
-            content = Content(Page(url, response.body, content_type=header(response, "Content-Type") or "", requested_url=host.url))
+            content = Content(Page(url, response.body, content_type=content_type_of(response, ()) or "", requested_url=host.url))
             host.shown = what_is_shown(content, self._policy.source).bare
             host.lands, host.right = url, self._policy.stated_address(content)
             start, shows = self._starts.get(name, ("", Shown()))
@@ -167,7 +167,7 @@ class UnknownUrls:
         url = self._policy.canonical(response.url)
         if url in (host.lands, host.right):  # the page itself that unknown URLs are given
             return None, "none"
-        content = Content(Page(url, response.body, content_type=header(response, "Content-Type") or "", requested_url=waiting.url))
+        content = Content(Page(url, response.body, content_type=self._content_type(response), requested_url=waiting.url))
         shown = what_is_shown(content, self._policy.source)
         if host.shown not in shown.ways:
             return host, "none"
@@ -176,12 +176,15 @@ class UnknownUrls:
     def _may_be_none(self, response: Response, waiting: Waiting) -> bool:
         return not _is_known(response) and self._is_item(response, waiting)
 
+    def _content_type(self, response: Response) -> str:
+        return content_type_of(response, self._policy.source.documents) or ""
+
     def _is_item(self, response: Response, waiting: Waiting) -> bool:
-        """Whether items may be taken from a page that is neither a start page nor the home page."""
+        """Whether items may be taken from a page that is neither a start page nor the home page, and no document."""
         url = self._policy.canonical(response.url)
         is_start = self._spares_starts and (self._policy.is_start(url) or self._policy.is_start(waiting.url))
         is_home = urlsplit(url).path == "/" and not urlsplit(url).query
-        return not (is_start or is_home) and self._policy.yields_items(url, in_chain=waiting.chain is not None)
+        return not (is_start or is_home) and document_of(response) is None and self._policy.yields_items(url, in_chain=waiting.chain is not None)
 
     def _made_up(self, url: str) -> str | None:
         """A URL on the page's host that no page has and the policy lets through; None if there is none.

@@ -11,6 +11,7 @@ from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page, Reject
+from almanac.schemas.reports import LeftOut
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.crawling.read_files import read_file
@@ -18,6 +19,7 @@ from almanac.spiders.mapping.fields import FieldReading
 from almanac.spiders.mapping.items import Card, map_page
 from almanac.spiders.mapping.pages import read_cards
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.documents import left_out_by_type
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.spiders.selecting.withheld import withheld
@@ -52,11 +54,14 @@ class ItemReport(BaseModel):
 
 
 class LinksReport(BaseModel):
-    """The links that a crawl would follow from the page, and how many other pages it links to that are left because of a declared listing or pagination."""
+    """The links that a crawl would follow from the page, how many other pages it links to that are left because of a declared listing or pagination, and
+    the documents that it links to and that are not fetched.
+    """
 
     count: int
     first: list[str]
     unfollowed: int = 0
+    left_out: list[LeftOut] = []
 
 
 class PageReport(BaseModel):
@@ -118,7 +123,12 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
         content_type=page.content_type,
         role=role,
         withheld=None if why is None else ": ".join(why),
-        links=LinksReport(count=len(links), first=links[:_SHOWN_LINKS], unfollowed=len(unfollowed)),
+        links=LinksReport(
+            count=len(links),
+            first=links[:_SHOWN_LINKS],
+            unfollowed=len(unfollowed),
+            left_out=left_out_by_type(source, policy.documents_left_out(content)),
+        ),
         items=items,
         rejects=rejects,
     )

@@ -57,7 +57,7 @@ def map_page(content: Content, source: Source, language: str, card: Card | None 
 
 def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
     """Maps a page one part at a time, in page order; yields a Reject for a part that could not be read at all."""
-    if isinstance(source, SiteSource) and (wall := wall_of(content, lambda: _read(content, source))) is not None:
+    if isinstance(source, SiteSource) and not content.is_document and (wall := wall_of(content, lambda: _read(content, source))) is not None:
         yield Reject(source.name, content.url, content.url if source.id == "url" else None, "map", f"the page shows a wall and no content: {wall}")
         return
     mapper = _Mapper(content, source, language, card or {})
@@ -180,17 +180,17 @@ class _Mapper:
     def _unseen_body(self, part: Part) -> str | None:
         """Why a document has no text, where its declared body is hidden from visitors; None otherwise."""
         where = self.source.body
-        if self.source.yields != "documents" or not isinstance(where, Selector) or find(self.content, where, part.node):
+        if self.source.yields != "documents" or self._is_fetched_document or not isinstance(where, Selector) or find(self.content, where, part.node):
             return None
         reason = why_hidden(self.content, where, part.node)
         return None if reason is None else told_hidden(reason)
 
     def _body(self, part: Part, values: dict[str, Any]) -> tuple[str, Markup]:
         where, content = self.source.body, self.content
-        if isinstance(where, Selector):
+        if isinstance(where, Selector) and not self._is_fetched_document:
             matches = find(content, where, part.node)
             return "\n".join(markup_of(match, hidden=where.hidden) for match in matches), "plain" if where.json_ is not None else "html"
-        if where not in ("main", "all"):
+        if isinstance(where, str) and where not in ("main", "all"):
             return fill(where, values), "plain"
         if part.body is not None:
             return part.body, "markdown"
@@ -202,9 +202,14 @@ class _Mapper:
             return markup_of(content.selector), "html"  # as parsed, where excessive nesting has been flattened
         return content.prose, "markdown" if content.form == "markdown" else "plain"
 
+    @property
+    def _is_fetched_document(self) -> bool:
+        """Whether it is a document of a site, for whose pages body and title are declared: it has neither navigation nor their elements."""
+        return self.content.is_document and isinstance(self.source, SiteSource)
+
     def _title(self, part: Part, values: dict[str, Any]) -> str:
-        if self.source.title is not None:
-            return fill(self.source.title, values)
+        if self.source.title is not None and ((filled := fill(self.source.title, values)) or not self._is_fetched_document):
+            return filled
         declared = values.get("title")
         if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
             return str(declared)

@@ -101,7 +101,8 @@ def _is_noindex(page: Page, source: Source) -> bool:
 def page_to_map(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
     """A page as work: nothing is read yet."""
     carried = {name: [reading.value, reading.matched, reading.problem, str(reading.found)] for name, reading in (card or {}).items()}
-    key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried]))
+    named = [stored.page.file_name, stored.page.link_text] if stored.page.file_name or stored.page.link_text else []
+    key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried, *named]))
     return PageToMap(key, stored, card, partial(_extractions, stored, source, language, card))
 
 

@@ -41,7 +41,10 @@ def _said_title(content: Content) -> str:
 
 
 def _file_name(content: Content) -> str:
-    """The file's name; empty for a web page, whose last URL segment is no title."""
+    """What links call a document that was fetched, the name that it was sent under, or the file's name; empty for a web page, whose URL is no title."""
+    page = content.page
+    if content.is_document and (called := page.link_text or file_title(page.file_name)):
+        return called
     return "" if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml") else file_title(content.url)
 
 

@@ -103,6 +103,11 @@ class Content:
         """Whether `selector` has elements to find; False for JSON, JSON Lines and CSV."""
         return self.form not in ("json", "jsonl", "csv")
 
+    @property
+    def is_document(self) -> bool:
+        """Whether it is a file that reading has to unpack, such as a PDF; such a file has no links, and all of it is content."""
+        return self.form in DOCUMENT_FORMS
+
     @cached_property
     def selector(self) -> parsel.Selector:
         """The page as a parsel selector; Markdown, plain text and documents are converted to HTML first."""

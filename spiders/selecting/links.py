@@ -17,6 +17,7 @@ from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list, links_of_list
+from almanac.spiders.reading.linked_types import may_name_document, type_of_name
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of
@@ -93,10 +94,35 @@ class UrlPolicy:
         return (self._is_free or role == "sitemap") and self._is_wanted(url)
 
     def _is_wanted(self, url: str) -> bool:
-        """Whether a URL that was merely found looks like a page, and `follow.allow` matches it or is not declared."""
-        if posixpath.splitext(urlsplit(url).path.lower())[1] in _binary_suffixes():
-            return False
+        """Whether a URL that was merely found looks like a page or a document that may be an item, and `follow.allow` matches it or is not declared."""
+        document = type_of_name(url)
+        if document is not None:
+            return self._is_fetched(url, document) and self._is_allowed(url)
+        return posixpath.splitext(urlsplit(url).path.lower())[1] not in _binary_suffixes() and self._is_allowed(url)
+
+    def _is_allowed(self, url: str) -> bool:
         return not self._allowed or any(allowed(url) for allowed in self._allowed)
+
+    def _is_fetched(self, url: str, document: str) -> bool:
+        """Whether documents of a type are fetched, and one at that URL may be an item: it leads nowhere, so it is of no other use."""
+        may_be_item = self._is_item(url) if self.source.match else self.source.listing is None
+        return document in self.source.documents and may_be_item
+
+    def left_out(self, urls: Iterable[str], role: Role = "link") -> dict[str, str]:
+        """Key → type of the documents among canonical URLs that are left out although the policy lets through pages of such URLs."""
+        found = ((url, document) for url in urls if (document := type_of_name(url)) is not None)
+        return {self.key(url): document for url, document in found if self.may_follow(url, "next") and self._is_allowed(url) and not self.may_follow(url, role)}
+
+    def documents_left_out(self, content: Content) -> dict[str, str]:
+        """As `left_out`, of the links of a page."""
+        return {} if content.is_document else self.left_out(self._absolute(filter(may_name_document, _hrefs(content)), content))
+
+    def link_texts(self, content: Content) -> Iterator[tuple[str, str]]:
+        """Yields key and text of the links of an HTML page."""
+        for link in content.selector.xpath("//a[@href]") if content.form == "html" else ():
+            text = text_of(link)
+            for url in self._absolute([link.attrib["href"]], content) if text else ():
+                yield self.key(url), text
 
     def _is_paged(self, content: Content, in_chain: bool) -> bool:
         """Whether pagination continues from a page.
@@ -108,11 +134,14 @@ class UrlPolicy:
         return not self.source.pagination.is_guessed or not self._starts.isdisjoint({content.url, content.page.requested_url})
 
     def links(self, content: Content, *, in_chain: bool = False) -> list[Link]:
-        """Links to follow from a page, each URL once, cards first.
+        """Links to follow from a page, each URL once, cards first. A document has none but its canonical URL.
 
         `in_chain`: pagination led here, so the page counts as a listing page although its URL may not match.
         """
         found: list[tuple[str, Role]] = []
+        if content.is_document:
+            stated = self.stated_address(content)
+            return [Link(stated, "canonical")] if stated is not None and self.may_follow(stated, "canonical") else []
         if in_chain or self.is_listing(content.url):
             found += [(url, "detail") for _, url in self.cards(content)]
         if self._is_paged(content, in_chain):
@@ -141,7 +170,7 @@ class UrlPolicy:
 
     def unfollowed(self, content: Content) -> set[str]:
         """Keys of the pages that plain links of a page lead to, and that the policy would let a crawl fetch if nothing restricted it (`restriction`)."""
-        if not restriction(self.source):
+        if not restriction(self.source) or content.is_document:
             return set()
         found = self._absolute(_hrefs(content), content)
         return {self.key(url) for url in found if self.may_follow(url, "next") and self._is_wanted(url)}
@@ -188,13 +217,16 @@ class UrlPolicy:
 
     def sitemap_pages(self, urls: Iterable[str]) -> Iterator[str]:
         """Yields the canonical URLs of those sitemap entries that the policy allows."""
+        yield from (url for url in self._canonical_of(urls) if self.may_follow(url, "sitemap"))
+
+    def sitemap_left_out(self, urls: Iterable[str]) -> dict[str, str]:
+        """As `left_out`, of the entries of a sitemap."""
+        return self.left_out(self._canonical_of(urls), "sitemap")
+
+    def _canonical_of(self, urls: Iterable[str]) -> Iterator[str]:
         for url in urls:
-            try:
-                canonical = self.canonical(safe_url_string(url))
-            except ValueError:
-                continue
-            if self.may_follow(canonical, "sitemap"):
-                yield canonical
+            with suppress(ValueError):
+                yield self.canonical(safe_url_string(url))
 
     def _absolute(self, references: Iterable[str], content: Content) -> Iterator[str]:
         for reference in references:

@@ -24,7 +24,7 @@ def withheld(content: Content, source: Source) -> tuple[str, str] | None:
         return None
     if source.politeness.noindex and content.page.noindex:
         return "noindex", content.page.noindex
-    kind = kind_of_list(content)
+    kind = None if content.is_document else kind_of_list(content)
     return None if kind is None or _reads_list(content, source) else (kind, "a list of links, which are followed")
 
 

@@ -1,4 +1,4 @@
-"""The journal of one crawl: a JSON Lines file with a head, a line per page, and a line per further URL that redirects to a page.
+"""The journal of one crawl: a JSON Lines file with a head, a line per page, and lines for further URLs that redirect to a page and for what links call it.
 
 Pages that the crawl fetched come first, in order of arrival. Pages carried over from the previous crawl follow. Together they are the source's
 pages as of that crawl. Torn lines are skipped. A journal of another format counts as missing.
@@ -9,7 +9,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class Entry:
         fetched_at: when the body arrived (ISO 8601).
         checked_at: when the server last confirmed the page; later than `fetched_at` after a 304.
         unchanged: whether this crawl's request was answered with 304.
-        canonical, robots, noindex: as in `Page`.
+        canonical, robots, noindex, file_name, link_text: as in `Page`. A later line of the journal may say another `link_text`.
         redirects: the URLs that redirected to the page.
         kept: why the page is carried over without being fetched: the reason of its failure, `missed` (no link led to it) or `not_asked`. Empty if fetched.
         misses: how many complete crawls in a row found no link to the page.
@@ -77,6 +77,8 @@ class Entry:
     card: list[str] = field(default_factory=list)
     robots: str = ""
     noindex: str = ""
+    file_name: str = ""
+    link_text: str = ""
 
     @classmethod
     def of(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
@@ -89,7 +91,7 @@ class Entry:
         return Page(body=body, **{name: getattr(self, name) for name in _OF_PAGE})
 
 
-_OF_PAGE = ("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical", "robots", "noindex")
+_OF_PAGE = ("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical", "robots", "noindex", "file_name", "link_text")
 _KNOWN = frozenset(one.name for one in fields(Entry))
 _NEEDED = _KNOWN - {one.name for one in fields(Entry) if one.default is not MISSING or one.default_factory is not MISSING}
 
@@ -109,6 +111,7 @@ class CrawlIndex:
         self._aliases: dict[str, list[str]] = {}
         self._alias_of: dict[str, str] = {}
         self._stated: dict[str, str] = {}
+        self._link_texts: dict[str, str] = {}
         self.checked_at = ""
         self.kept = 0
         self.damaged = 0
@@ -128,6 +131,8 @@ class CrawlIndex:
             elif "alias" in values:
                 self._aliases.setdefault(str(values.get("of")), []).append(str(values["alias"]))
                 self._alias_of[str(values["alias"])] = str(values.get("of"))
+            elif "link_text" in values:
+                self._link_texts[str(values.get("of"))] = str(values["link_text"])
             elif not values:
                 self.damaged += 1
         self.kept = len(kept)
@@ -137,6 +142,7 @@ class CrawlIndex:
             self._links_only[entry.url] = place
             return
         self._places[entry.url] = place
+        self._link_texts.pop(entry.url, None)
         if entry.requested_url != entry.url:
             self._requested[entry.requested_url] = place
         if entry.canonical not in (None, entry.url):
@@ -176,7 +182,8 @@ class CrawlIndex:
         for entry in self.in_order():
             ways = sorted({entry.requested_url, *self.aliases(entry)} - {entry.url})
             card = entry.card if entry.kept else []  # its card may be on none of the stored pages any more
-            values = [entry.url, entry.sha256, entry.status, entry.content_type, entry.canonical, ways, card, bool(entry.noindex)]
+            named = [entry.file_name, entry.link_text] if entry.file_name or entry.link_text else []
+            values = [entry.url, entry.sha256, entry.status, entry.content_type, entry.canonical, ways, card, bool(entry.noindex), *named]
             whole.update(canonical_json(values).encode() + b"\n")
         return whole.hexdigest()
 
@@ -214,7 +221,8 @@ class CrawlIndex:
             for place in places:
                 file.seek(place)
                 if (entry := _entry(values_of(file.readline()))) is not None:
-                    yield entry
+                    text = self._link_texts.get(entry.url)
+                    yield entry if text is None else replace(entry, link_text=text)
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         with storage_errors(self._path), self._path.open("rb") as file:

@@ -54,6 +54,10 @@ class Journal:
         """Appends an alias: `url` redirects to the page `of`, which was also reached another way."""
         self._write({"alias": url, "of": of})
 
+    def name(self, url: str, link_text: str) -> None:
+        """Appends what links call the document that is stored under a URL; empty if they do not say."""
+        self._write({"of": url, "link_text": link_text})
+
     def keep(self, entry: Entry, aliases: Collection[str]) -> None:
         """Appends an entry that is carried over from the previous crawl, with the aliases it had there."""
         self.repeat(entry)

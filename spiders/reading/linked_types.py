@@ -1,0 +1,97 @@
+"""Types of documents that pages link to: told by a name before anything is asked for, by headers and content once it arrives."""
+
+import re
+from email.message import Message
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from almanac.spiders.reading.content import media_type
+
+# Type → media type. Not all of them can be read; the others are told apart to be counted.
+MEDIA_TYPES = {
+    "pdf": "application/pdf",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "epub": "application/epub+zip",
+    "eml": "message/rfc822",
+    "doc": "application/msword",
+    "ppt": "application/vnd.ms-powerpoint",
+    "xls": "application/vnd.ms-excel",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+    "odp": "application/vnd.oasis.opendocument.presentation",
+    "rtf": "application/rtf",
+    "msg": "application/vnd.ms-outlook",
+}
+_BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {"application/x-pdf": "pdf", "text/rtf": "rtf"}
+# What servers say of files whose type they do not know, or that are to be saved.
+_UNTOLD = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/binary", "application/x-binary", "application/force-download", "application/download"}
+    | {"application/x-download", "application/x-force-download", "application/unknown", "application/zip", "application/x-zip-compressed"}
+)
+_ZIP = b"PK\x03\x04"
+_IN_ZIP = ((b"word/", "docx"), (b"ppt/", "pptx"), (b"xl/", "xlsx"))
+_FIRST_IN_ZIP = (b"[Content_Types].xml", b"_rels/", b"docProps/", b"mimetype", *(name for name, _ in _IN_ZIP))
+_NAME_AT = 30  # bytes: where the first name in a ZIP file begins
+_WHOLE_PAGE = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(rf"\.(?:{'|'.join(MEDIA_TYPES)})\s*(?:[?#]|$)", re.IGNORECASE)
+SNIFFED = 1024  # bytes by which content is told
+
+
+def type_of_name(name: str) -> str | None:
+    """The type that a file's name or a URL's path ends with; None if it says nothing of a document."""
+    path = unquote(urlsplit(name).path) if name.startswith(("http://", "https://")) else name
+    suffix = PurePosixPath(path).suffix.lower().removeprefix(".")
+    return suffix if suffix in MEDIA_TYPES else None
+
+
+def may_name_document(reference: str) -> bool:
+    """Whether a link's target, absolute or relative, may have a name that `type_of_name` knows."""
+    return _NAMED.search(reference) is not None
+
+
+def type_of_headers(content_type: str, *names: str) -> str | None:
+    """The type that the headers tell: by Content-Type or, where that says nothing, by the first of the names that says something."""
+    kind = media_type(content_type)
+    if kind in _UNTOLD:
+        return next((found for name in names if (found := type_of_name(name)) is not None), None)
+    return _BY_MEDIA_TYPE.get(kind)
+
+
+def says_nothing(content_type: str) -> bool:
+    """Whether a Content-Type may stand for anything."""
+    return media_type(content_type) in _UNTOLD
+
+
+def type_of_content(body: bytes) -> str | None:
+    """The type that a whole body shows; None if it shows none."""
+    if body[:SNIFFED].lstrip().startswith(b"%PDF-"):
+        return "pdf"
+    if not body.startswith(_ZIP):
+        return None
+    if body[_NAME_AT:].startswith(b"mimetype"):
+        return next((kind for kind in ("epub", "odt", "ods", "odp") if MEDIA_TYPES[kind].encode() in body[_NAME_AT : _NAME_AT + 200]), None)
+    return next((kind for name, kind in _IN_ZIP if name in body), None)
+
+
+def may_be_document(beginning: bytes) -> bool:
+    """Whether a body that begins so may be a document: a PDF, or a ZIP file whose first name is one of theirs."""
+    return type_of_content(beginning) is not None or (beginning.startswith(_ZIP) and beginning[_NAME_AT:].startswith(_FIRST_IN_ZIP))
+
+
+def is_whole_page(body: bytes) -> bool:
+    """Whether a body is a complete HTML page, whatever it is called."""
+    return _WHOLE_PAGE.match(body[:4096]) is not None
+
+
+def sent_name(content_disposition: bytes) -> str:
+    """The file name in a Content-Disposition header, without folders; empty if there is none."""
+    try:
+        text = content_disposition.decode("utf-8")  # as many servers send it, against RFC 6266
+    except UnicodeDecodeError:
+        text = content_disposition.decode("latin-1")
+    message = Message()
+    message["Content-Disposition"] = " ".join(text.split())
+    name = message.get_filename() or ""
+    return "".join(c for c in re.split(r"[\\/]", name)[-1] if c.isprintable()).strip()[:255]
