@@ -277,7 +277,7 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
     kind = next((kind for failure in failures if (kind := type_of_headers(failure.detail, failure.url)) is not None), None)
     if kind is not None and failures[0].reason == "not_text":
-        hint = f"it is a document; {remedy(source, kind)}" if kind in READABLE else f"it is a document, and {remedy(source, kind)}"
+        hint = f"it is a {kind} document: declare {remedy(source, kind)} on the source" if kind in READABLE else remedy(source, kind)
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=hint)
     if is_partial:
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=f"almanac test-url KB {failures[0].url}")

@@ -24,7 +24,7 @@ MEDIA_TYPES = {
     "rtf": "application/rtf",
     "msg": "application/vnd.ms-outlook",
 }
-_BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {"application/x-pdf": "pdf", "text/rtf": "rtf"}
+_BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {"application/x-pdf": "pdf"}
 # What servers say of files whose type they do not know, or that are to be saved.
 _UNTOLD = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/binary", "application/x-binary", "application/force-download", "application/download"}
