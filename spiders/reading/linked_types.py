@@ -6,15 +6,10 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from almanac.spiders.reading.content import media_type
+from almanac.spiders.reading.formats import DOCUMENT_TYPES
 
 # Type → media type. Not all of them can be read; the others are told apart to be counted.
-MEDIA_TYPES = {
-    "pdf": "application/pdf",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "epub": "application/epub+zip",
-    "eml": "message/rfc822",
+MEDIA_TYPES = DOCUMENT_TYPES | {
     "doc": "application/msword",
     "ppt": "application/vnd.ms-powerpoint",
     "xls": "application/vnd.ms-excel",
