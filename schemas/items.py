@@ -31,6 +31,7 @@ class Page:
     noindex: str = ""  # where the page asks not to be indexed, as of the crawl; empty if it does not
     file_name: str = ""  # of a document: the name under which the server sent it
     link_text: str = ""  # of a document: what links call it
+    rendered: str = ""  # how a browser drew the page: its name and version, and what it waited for; empty where the body is what the server sent
     aliases: tuple[str, ...] = ()  # other URLs that redirect to this page
 
     @property

@@ -15,7 +15,8 @@ def _regular_expression(value: str) -> str:
     return value
 
 
-def _css(value: str) -> str:
+def check_css(value: str) -> str:
+    """Returns a CSS selector. Raises ValueError if it is none."""
     from parsel.csstranslator import HTMLTranslator
 
     try:
@@ -25,7 +26,8 @@ def _css(value: str) -> str:
     return value
 
 
-def _xpath(value: str) -> str:
+def check_xpath(value: str) -> str:
+    """Returns an XPath expression. Raises ValueError if it is none."""
     from lxml import etree
 
     try:
@@ -47,6 +49,6 @@ def _jmespath(value: str) -> str:
 
 
 Regex = Annotated[str, AfterValidator(_regular_expression)]
-Css = Annotated[str, AfterValidator(_css)]
-XPath = Annotated[str, AfterValidator(_xpath)]
+Css = Annotated[str, AfterValidator(check_css)]
+XPath = Annotated[str, AfterValidator(check_xpath)]
 JmesPath = Annotated[str, AfterValidator(_jmespath)]

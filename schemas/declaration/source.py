@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Discriminator, Field, PrivateAttr, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
@@ -13,6 +13,7 @@ from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.globs import Glob
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.render import Render, read_render
 from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
@@ -129,6 +130,9 @@ class SiteSource(_Source):
         1, gt=0, description="complete crawls in a row without a link to a page, before it counts as vanished; pages that failed are kept"
     )
     politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
+    render: Annotated[Render | None, BeforeValidator(read_render)] = Field(
+        None, description="pages are drawn by the machine's Chromium before they are stored: for sites whose content scripts put in. `true` for the defaults"
+    )
 
     @model_validator(mode="after")
     def _starts_somewhere(self) -> Self:

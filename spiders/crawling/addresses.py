@@ -6,6 +6,7 @@ address.
 """
 
 # ruff: noqa: N802, N803  Twisted's names
+import asyncio
 from typing import Any
 
 from scrapy.crawler import Crawler
@@ -83,6 +84,40 @@ class _Guard:
         for address in sorted(public, key=lambda address: not isinstance(address, IPv4Address)):
             self._receiver.addressResolved(address)
         self._receiver.resolutionComplete()
+
+
+async def permitted_addresses(host: str) -> list[str]:
+    """The addresses of a host that may be connected to, IPv4 first, for connections that Scrapy does not make itself.
+
+    Raises Refusal where all of them are private, and CannotResolveHostError where there are none.
+    """
+    resolver, receiver = _guard(), _Receiver()
+    resolver.resolveHostName(receiver, host)
+    found = await receiver.addresses
+    if not found:
+        if finding := resolver.refused.get(_key(host)):
+            raise Refusal("private_address", finding)
+        raise CannotResolveHostError(f"{host} has no address")
+    return found
+
+
+@implementer(IResolutionReceiver)
+class _Receiver:
+    """Collects the addresses of one resolution."""
+
+    def __init__(self) -> None:
+        self.addresses: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._found: list[str] = []
+
+    def resolutionBegan(self, resolution: Any) -> None:
+        pass
+
+    def addressResolved(self, address: Any) -> None:
+        self._found.append(address.host)
+
+    def resolutionComplete(self) -> None:
+        if not self.addresses.done():
+            self.addresses.set_result(self._found)
 
 
 class PrivateAddresses:

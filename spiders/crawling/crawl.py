@@ -20,6 +20,7 @@ from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
 from almanac.schemas.reports import CrawlOutcome, FailedPage
+from almanac.spiders.crawling.chromium import require_browser
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.job import STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import carry_over_pages
@@ -83,11 +84,12 @@ def begin_crawl(
         forgotten: URLs that were taken down and are never requested.
         spares_starts: as in `Job`.
 
-    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, and StorageError if nothing
-    can be stored.
+    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, or pages are to be drawn and
+    no browser is there, and StorageError if nothing can be stored.
     """
     if source.private_start:
         raise DeclarationError(source.private_start, where=f"source {source.name}", hint="declare politeness: {allow_private: true}")
+    require_browser(source)
     asked = _asked_for(source, raw, previous, only)
     if asked:  # a page requested by name is fetched anew, never taken from an interrupted crawl
         previous = previous.model_copy(update={"interrupted": []})

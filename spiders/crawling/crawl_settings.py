@@ -85,10 +85,12 @@ DOWNLOADER_MIDDLEWARES = {
 def settings_for(source: SiteSource) -> dict[str, Any]:
     """The Scrapy settings for the crawl of a source."""
     manners, limits = source.politeness, source.limits
+    drawn = {"almanac.spiders.crawling.drawn_pages.DrawnPages": 520} if source.render else {}  # the last to see a page before the spider but StrictRobots
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s
     per_domain = manners.per_domain or (16 if is_local else 8)
     return {name: value for name, value in globals().items() if name.isupper()} | {
+        "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn,
         "USER_AGENT": manners.user_agent,
         "ROBOTSTXT_OBEY": manners.robots,
         "CONCURRENT_REQUESTS": max(16, per_domain),

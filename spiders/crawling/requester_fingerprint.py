@@ -1,4 +1,4 @@
-"""Fingerprint of the identity that a crawl presents, so that pages sent to one requester are not reused for another."""
+"""Fingerprint of the identity that a crawl presents, and of how it draws pages, so that pages sent to one requester are not reused for another."""
 
 import base64
 import hashlib
@@ -8,11 +8,12 @@ from almanac.schemas.hashing import canonical_json
 
 
 def requester_fingerprint(source: SiteSource) -> str:
-    """Hash of the source's user agent, headers, cookies and authentication, in hexadecimal.
+    """Hash of the source's user agent, headers, cookies and authentication, and of `render` where that is declared, in hexadecimal.
 
     It is stored in the crawl's journal, so it must not reveal a password: scrypt (RFC 7914) makes each guess cost 50 ms and 16 MiB.
     """
-    carried = canonical_json({"user_agent": source.politeness.user_agent, "headers": declared_headers(source)})
+    drawn = {} if source.render is None else {"render": source.render.model_dump(mode="json")}
+    carried = canonical_json({"user_agent": source.politeness.user_agent, "headers": declared_headers(source), **drawn})
     salt = f"almanac {source.name}".encode()
     return hashlib.scrypt(carried.encode("utf-8", "surrogatepass"), salt=salt, n=1 << 14, r=8, p=1, maxmem=64 << 20, dklen=32).hex()
 

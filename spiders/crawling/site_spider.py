@@ -422,6 +422,7 @@ class SiteSpider(scrapy.Spider):
             etag=header(response, "ETag"),
             last_modified=header(response, "Last-Modified"),
             robots=robots_header(response),
+            rendered=response.meta.get("rendered", ""),
             canonical=self.policy.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
         )
 

@@ -50,7 +50,7 @@ class Entry:
         fetched_at: when the body arrived (ISO 8601).
         checked_at: when the server last confirmed the page; later than `fetched_at` after a 304.
         unchanged: whether this crawl's request was answered with 304.
-        canonical, robots, noindex, file_name, link_text: as in `Page`. A later line of the journal may say another `link_text`.
+        canonical, robots, noindex, rendered, file_name, link_text: as in `Page`. A later line of the journal may say another `link_text`.
         redirects: the URLs that redirected to the page.
         kept: why the page is carried over without being fetched: the reason of its failure, `missed` (no link led to it) or `not_asked`. Empty if fetched.
         misses: how many complete crawls in a row found no link to the page.
@@ -79,6 +79,7 @@ class Entry:
     noindex: str = ""
     file_name: str = ""
     link_text: str = ""
+    rendered: str = ""
 
     @classmethod
     def of(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
@@ -91,7 +92,10 @@ class Entry:
         return Page(body=body, **{name: getattr(self, name) for name in _OF_PAGE})
 
 
-_OF_PAGE = ("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical", "robots", "noindex", "file_name", "link_text")
+_OF_PAGE = (
+    *("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical", "robots", "noindex"),
+    *("file_name", "link_text", "rendered"),
+)
 _KNOWN = frozenset(one.name for one in fields(Entry))
 _NEEDED = _KNOWN - {one.name for one in fields(Entry) if one.default is not MISSING or one.default_factory is not MISSING}
 
