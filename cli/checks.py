@@ -27,7 +27,6 @@ from almanac.schemas.errors import AlmanacError
 
 _GIB = 2**30
 _LEAST_FREE = _GIB  # a first run of some thousand pages, Prefect's database and the engines' temporary files
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _SHARED = re.compile(r"nfs|cifs|smb|9p|ceph|gluster|lustre|afs|fuse\.(sshfs|s3fs|gcsfuse|rclone|davfs)")
 _LISTED = 8
 
@@ -56,7 +55,7 @@ def examine(project: Project, data: DataDir) -> list[Check]:
         ("disk", lambda: _disk(data)),
         ("data", lambda: _file_system(data)),
         ("versions", lambda: _versions(project, data)),
-        ("chromium", _browser),
+        ("chromium", lambda: _browser(project)),
         ("prefect", _prefect),
         ("port", _port),
     ]
@@ -284,11 +283,28 @@ def _versions(project: Project, data: DataDir) -> Check:
     return Check("versions", "ok", ", ".join(found) or "nothing is published yet")
 
 
-def _browser() -> Check:
-    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
-    if found is None:
-        return Check("chromium", "note", "none; nothing but the tests of the chat page needs one")
-    return Check("chromium", "ok", found)
+def _browser(project: Project) -> Check:
+    """What sites with `render` are drawn with: wrong where such a site is declared and something is missing."""
+    from almanac.spiders.crawling.chromium import HOW_TO_GET_CHROMIUM, HOW_TO_INSTALL, find_chromium, has_sandbox, missing_driver
+
+    found, missing = find_chromium(), missing_driver()
+    if found is not None and missing is None:
+        return Check("chromium", "ok", found if has_sandbox() else f"{found}, which has no sandbox where root starts it")
+    lacks = f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}" if found is None else f"{found}, without {missing}"
+    hint = "; ".join([*([HOW_TO_GET_CHROMIUM] if found is None else []), *([HOW_TO_INSTALL] if missing is not None else [])])
+    if needing := list(_rendering(project)):
+        return Check("chromium", "wrong", f"{lacks}; declared by {', '.join(needing)}", hint)
+    return Check("chromium", "note", lacks, hint)
+
+
+def _rendering(project: Project) -> Iterator[str]:
+    """The knowledge bases that have a source with `render`."""
+    from almanac.core.load import load_as_served
+
+    for path in project.declarations():
+        with suppress(AlmanacError):  # said above
+            if any(getattr(source, "render", None) is not None for source in load_as_served(path, environment()[0]).sources):
+                yield path.stem
 
 
 def _prefect() -> Check:

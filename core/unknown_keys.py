@@ -9,14 +9,12 @@ from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.nearest import nearest
 
 _BROWSER = (
-    "Almanac runs no browser. Data that a page's scripts hold is read by json rules with `from: {script: …}`; of data that they fetch, the URL is declared "
-    "in start_urls"
+    '`render` of a site has Chromium draw its pages: render: {wait_for: "css=…"}. Data that a page\'s scripts hold is read without it, by json rules with '
+    "`from: {script: …}`; of data that they fetch, the URL is declared in start_urls"
 )
 _PROXY = "the proxy that the environment names (HTTPS_PROXY) is used with politeness: {allow_private: true}"
 _INSTEAD = {
-    **dict.fromkeys(
-        ("javascript", "js", "enable_js", "render", "render_js", "rendering", "browser", "headless", "dynamic", "spa", "wait_for", "scroll"), _BROWSER
-    ),
+    **dict.fromkeys(("javascript", "js", "enable_js", "render_js", "rendering", "browser", "headless", "dynamic", "spa", "wait_for", "scroll"), _BROWSER),
     **dict.fromkeys(("playwright", "selenium", "puppeteer", "splash", "chrome", "chromium", "firefox"), _BROWSER),
     **dict.fromkeys(("proxy", "proxies"), _PROXY),
 }

@@ -27,10 +27,11 @@ from almanac.flows.pipeline.validate import require_records, validate
 from almanac.index.segments.tables import VersionTables
 from almanac.index.versions.store import current_version, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
-from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts, PageCounts
+from almanac.spiders.crawling.chromium import require_browser
 from almanac.transforms.gate import judge
 
 log = structlog.get_logger("almanac.run")
@@ -63,11 +64,15 @@ class Survey:
 def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent, fan_out: FanOut | None = None) -> Survey:
     """Finds out what a run would publish. With `fan_out`, workers of a cluster map the pages; without it, processes of this machine, if there are many.
 
-    Errors in the declaration are raised before the first request. If pages and rules are those that confirmed the live version, nothing is mapped.
+    Errors in the declaration, and a browser that is missing, are raised before the first request. If pages and rules are those that confirmed the live
+    version, nothing is mapped.
     """
     ledger = ledger or Ledger()
     ledger.previous = _version_before(run)
     _ = run.golden, find_reranker(run.declaration)
+    for source in run.declaration.sources:
+        if isinstance(source, SiteSource) and run.scope.covers(source.name):
+            require_browser(source)
     manifest = live_manifest(run.data, run.kb)
     ledger.note_stages(run.stages, manifest)
     with ledger.stage("crawl", run.kb), crawls_ahead(run, manifest) as ahead:

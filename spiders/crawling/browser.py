@@ -44,6 +44,10 @@ os.execv({chromium!r}, [{chromium!r}, *sys.argv[1:]])
 """
 
 
+class DoesNotStartError(Exception):
+    """Chromium does not start, with what it says."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """A page as drawn; `engine` is the browser's name and version."""
@@ -80,7 +84,7 @@ class Browser:
     async def draw(self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]) -> Drawn:
         """Draws a page; `drawing_of()` gives the steps of an attempt.
 
-        Raises Refusal where the page cannot be drawn, and what its steps raise.
+        Raises Refusal where the page cannot be drawn, DoesNotStartError where none can, and what its steps raise.
         """
         async with self._place():
             for attempt in range(1, _ATTEMPTS + 1):
@@ -105,7 +109,7 @@ class Browser:
     ) -> Drawn:
         name = f"page-{next(self._names)}"
         closed = {"accept_downloads": False, "service_workers": "block", "permissions": [], "reduced_motion": "reduce"}
-        meta = {
+        meta: dict[str, Any] = {
             "playwright": True,
             "playwright_include_page": True,
             "playwright_context": name,
@@ -173,8 +177,13 @@ class Browser:
         handler = ScrapyPlaywrightDownloadHandler(self._crawler)
         handler.config.target_closed_max_retries = 0  # the attempts are counted here
         handler.config.launch_options = self._launch_options()
-        await asyncio.wait_for(handler._launch(), _START_S)
         self._handler, self._started, self._drawn = handler, self._started + 1, 0
+        try:
+            await asyncio.wait_for(handler._launch(), _START_S)
+            await asyncio.wait_for(handler._maybe_launch_browser(), _START_S)
+        except (PlaywrightError, OSError, TimeoutError) as error:
+            await self._end()
+            raise DoesNotStartError(str(error) or f"no answer within {_START_S:.0f} s") from error
 
     def _launch_options(self) -> dict[str, Any]:
         assert self._folder is not None

@@ -4,9 +4,9 @@ Apart from what drives it, so that asking loads neither Scrapy nor Playwright.
 """
 
 import os
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import UsageError
@@ -38,7 +38,7 @@ SWITCHES = [
 
 def find_chromium() -> str | None:
     """The path of the machine's Chromium or Chrome; None if there is none on PATH."""
-    return next((path for name in _NAMES if (path := shutil.which(name))), None)
+    return next((path for name in _NAMES if (path := which(name))), None)
 
 
 def missing_driver() -> str | None:

@@ -10,8 +10,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
-from playwright.async_api import Locator, Page, Request, Route
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator, Page, Request, Route
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from scrapy.http import Response
 
@@ -250,6 +250,15 @@ def cookies_for(url: str, cookies: dict[str, str]) -> list[dict[str, Any]]:
     """Cookies for the host of a URL and no other, over https alone where the URL is https."""
     parts = urlsplit(url)
     return [
-        {"name": name, "value": value, "domain": parts.hostname, "path": "/", "secure": parts.scheme == "https", "httpOnly": True, "expires": -1, "sameSite": "Lax"}
+        {
+            "name": name,
+            "value": value,
+            "domain": parts.hostname,
+            "path": "/",
+            "secure": parts.scheme == "https",
+            "httpOnly": True,
+            "expires": -1,
+            "sameSite": "Lax",
+        }
         for name, value in cookies.items()
     ]

@@ -4,6 +4,7 @@ A page is fetched by Scrapy as any other: by the same robots.txt, pace, limits, 
 which then asks for what the page needs.
 """
 
+import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ from scrapy.http import Request, Response
 from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
-from almanac.spiders.crawling.browser import Browser
+from almanac.spiders.crawling.browser import Browser, DoesNotStartError
 from almanac.spiders.crawling.drawing import Drawing, MovedError, cookies_for
 from almanac.spiders.crawling.middlewares import DeclaredRedirects, StrictRobots, may_see_credentials
 from almanac.spiders.crawling.problems import header
@@ -35,6 +36,7 @@ class DrawnPages:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._browser: Browser | None = None
+        self._is_given_up = False
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "DrawnPages":
@@ -58,6 +60,9 @@ class DrawnPages:
             )
         except MovedError as moved:
             return self._redirected(request, moved.target)
+        except DoesNotStartError as error:
+            self._give_up(str(error))
+            raise Refusal(None) from error
         request.meta["rendered"] = _note(render, drawn.engine)
         headers = response.headers.copy()
         for name in _VALIDATORS:  # they are the document's: what scripts make of it may have changed all the same
@@ -109,6 +114,13 @@ class DrawnPages:
             pair = {"username": manners.auth.user.get_secret_value(), "password": manners.auth.password.get_secret_value()}
             own["http_credentials"] = {**pair, "origin": f"{parts.scheme}://{parts.netloc}"}
         return own, cookies_for(url, {name: value.get_secret_value() for name, value in manners.cookies.items()})
+
+    def _give_up(self, finding: str) -> None:
+        """Ends the crawl: without a browser, every page would fail."""
+        if not self._is_given_up:
+            self._is_given_up = True
+            assert self._crawler.engine is not None
+            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=f"Chromium does not start: {finding[:1000]}"))
 
     def _redirected(self, request: Request, target: str) -> Request:
         """The request for the URL that a script leads to, by the rules for redirects."""

@@ -21,4 +21,6 @@ def fetching_of(source: Source) -> str:
     ends = {key: declared[key] for key in adds} if source.pagination.is_declared and source.listing is None else {}
     manners = {key: declared["politeness"][key] for key in ("robots", "allow_private", "noindex")}
     documents = {"fetch": sorted(source.documents), "match": declared["match"]} if source.documents else {}
-    return short_hash({**documents, "listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}})
+    drawn = {"render": declared["render"]} if source.render is not None else {}
+    asked = {"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}}
+    return short_hash({**documents, **drawn, **asked})

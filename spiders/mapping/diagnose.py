@@ -1,12 +1,17 @@
 """Explains why a source yields nothing: selectors that match on no page, or content that scripts insert, and where its data is."""
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from pydantic import ValidationError
+
 from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page
@@ -89,9 +94,10 @@ def _written(source: Source) -> str | None:
 
 
 def explain_empty(content: Content, source: Source) -> str | None:
-    """An explanation for the author of selectors that find nothing on this page; None unless scripts are the cause."""
-    if content.form != "html" or not content.selector.xpath("//script"):
+    """An explanation for the author of selectors that find nothing on this page; None unless scripts are the cause, which they are not of a drawn page."""
+    if content.form != "html" or content.page.rendered or not content.selector.xpath("//script"):
         return None
+    draws = f"; or have Chromium draw it, with {_proposed(source)}" if isinstance(source, SiteSource) else ""
     drawn = "the page has no such content without a browser: scripts put it there"
     if data := list(_lists_of_objects(content)):
         name, path, rows = max(data, key=lambda found: len(found[2]))
@@ -100,12 +106,24 @@ def explain_empty(content: Content, source: Source) -> str | None:
         written = f"'{path}'" if '"' in path else f'"{path}"'  # a valid YAML string: JMESPath quotes names with a space
         place = f'{{json: {written}, from: {{script: "{name}"}}}}'
         use = f"read it with each: {place} and fields such as {{json: {_yaml_name(keys[0])}}}" if _takes_each(source) else f"read it at {place}"
-        return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}"
+        return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}{draws}"
     if endpoints := [url for url in dict.fromkeys(_QUOTED.findall(_scripts_text(content))) if _ENDPOINT.search(url)]:
-        return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules"
+        return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules{draws}"
     if len(element_text(content.selector.root)) < _LITTLE_TEXT:
-        return f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with json rules"
+        return f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with json rules{draws}"
     return None
+
+
+def _proposed(source: SiteSource) -> str:
+    """The section `render` that waits for what the source looks for."""
+    for rule in (source.each, *source.fields.values()):
+        engine = next((name for name in ("css", "xpath") if rule is not None and getattr(rule, name)), None)
+        if engine is None or "::" in (selector := getattr(rule, engine)):
+            continue
+        with suppress(ValidationError):  # of an element that a browser cannot wait for
+            waits = Render(wait_for=f"{engine}={selector}").wait_for
+            return f"render: {{wait_for: {json.dumps(waits, ensure_ascii=False)}}}"
+    return "render: true"
 
 
 def _takes_each(source: Source) -> bool:

@@ -18,6 +18,7 @@ _ALLOWED = {
     "core/tables.py:__init__": "a temporary file, which `move` puts in its place",
     "core/tables.py:__exit__": "removes it after an error",
     "spiders/store/raw.py:journal": "opens a journal, of which each line is added by `append`",
+    "spiders/crawling/browser.py": "a browser's profile, in a temporary folder",
     "index/build/child_process.py:__init__": "a file without a name",
     "index/versions/lock.py:writer_lock": "the holder's name, which decides nothing",
     "index/chroma/copy.py": "in a version that is not finished, and thrown away",

@@ -36,7 +36,7 @@ def test_what_is_proposed_finds_the_data(script: str) -> None:
     content = Content(page(_DRAWN.format(script)))
     said = explain_empty(content, _SOURCE)
     assert said and "without a browser" in said and "2 objects" in said
-    each, field = re.findall(r"\{json: .*?\}(?=$| and)", said)
+    each, field = re.findall(r"\{json: .*?\}(?=$| and|; or)", said)
     found = find(content, Selector.model_validate(YAML(typ="safe").load(each)))[0]
     assert len(found) == 2
     assert Selector.model_validate(YAML(typ="safe").load(field)).json_

@@ -17,7 +17,6 @@ import pytest
 
 from almanac.core.settings import installation
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.chromium import find_chromium, missing_driver, processes_below
 from almanac.spiders.crawling.crawl import fetch_site
@@ -47,7 +46,8 @@ _MORE = """<button id="agree" onclick="this.remove()">Agree</button>
 let clicked = 0, scrolled = 0
 const put = (place, name) => { document.getElementById(place).innerHTML += `<p class="card" style="height: 400px">${name}</p>` }
 const add = () => fetch("/api/more").then(() => { put("cards", "more " + ++clicked); if (clicked == 3) document.getElementById("more").remove() })
-window.addEventListener("scroll", () => { if (innerHeight + scrollY >= document.body.scrollHeight - 2 && scrolled < 2) setTimeout(() => put("end", "scrolled " + ++scrolled), 200) })
+const isAtEnd = () => innerHeight + scrollY >= document.body.scrollHeight - 2
+addEventListener("scroll", () => { if (isAtEnd() && scrolled < 2) setTimeout(() => put("end", "scrolled " + ++scrolled), 200) })
 </script>"""
 
 
@@ -227,11 +227,12 @@ def inside() -> Iterator[tuple[int, int, list[str]]]:
             except OSError:
                 return
 
-    for target, arguments in [(receive, ()), *((accept, (one,)) for one in listening)]:
-        threading.Thread(target=target, args=arguments, daemon=True).start()
+    threading.Thread(target=receive, daemon=True).start()
+    for one in listening:
+        threading.Thread(target=accept, args=(one,), daemon=True).start()
     yield port, datagrams.getsockname()[1], hits
-    for one in (*listening, datagrams):
-        one.close()
+    for listener in (*listening, datagrams):
+        listener.close()
 
 
 def _six(port: int) -> list[socket.socket]:
