@@ -26,6 +26,7 @@ from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
 from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
 from almanac.schemas.declaration.run import RunsOn
 from almanac.schemas.declaration.source import FilesSource, SiteSource
@@ -45,6 +46,8 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Limits": (Limits, "sources[].limits"),
     "Politeness": (Politeness, "sources[].politeness"),
     "Auth": (Auth, "sources[].politeness.auth"),
+    "Render": (Render, "sources[].render"),
+    "Click": (Click, "sources[].render.click[]"),
     "Validate": (Validate, "validate"),
     "An expectation": (Expectation, "validate.expect[]"),
     "Chunk": (Chunk, "chunk"),

@@ -14,7 +14,7 @@ _BROWSER = (
 )
 _PROXY = "the proxy that the environment names (HTTPS_PROXY) is used with politeness: {allow_private: true}"
 _INSTEAD = {
-    **dict.fromkeys(("javascript", "js", "enable_js", "render_js", "rendering", "browser", "headless", "dynamic", "spa", "wait_for", "scroll"), _BROWSER),
+    **dict.fromkeys(("javascript", "js", "enable_js", "render_js", "rendering", "browser", "headless", "dynamic", "spa"), _BROWSER),
     **dict.fromkeys(("playwright", "selenium", "puppeteer", "splash", "chrome", "chromium", "firefox"), _BROWSER),
     **dict.fromkeys(("proxy", "proxies"), _PROXY),
 }

@@ -56,4 +56,8 @@ class Render(DeclaredModel):
 
 def read_render(value: Any) -> Any:
     """`true` stands for a section without keys, `false` for none."""
-    return {} if value is True else None if value is False else value
+    if isinstance(value, bool):
+        return {} if value else None
+    if not isinstance(value, dict | Render | None):
+        raise ValueError('must be true, or keys such as {wait_for: "css=.card"}')
+    return value

@@ -31,11 +31,12 @@ from almanac.spiders.crawling.refusal import Refusal
 
 RESTART_AFTER = 200  # pages
 RESTART_ABOVE, MOST_MEMORY = 768 << 20, 2 << 30  # bytes: started anew before the next page; ended at once
-_ATTEMPTS = 3
+_ATTEMPTS = 2
 _START_S, _END_S = 60.0, 10.0
 _LOOK_S = 0.5
 _FOLDER = "almanac-browser-"
-_CRASHED = ("crashed", "closed", "Connection")
+_PAGE_CRASHED = ("Page crashed", "Target crashed")
+_CRASHED = (*_PAGE_CRASHED, "closed", "Connection")
 # Chromium dies with what started it, and that with the crawl: a browser that hangs would not notice that nobody listens any more.
 _LAUNCHER = """#!{python} -IS
 import ctypes, os, signal, sys
@@ -74,20 +75,15 @@ class Browser:
         self._drawn = 0
         self._started = 0  # how often
         self._names = count(1)
-        self.peak = 0  # bytes of its processes
-
-    @property
-    def refused_hosts(self) -> dict[str, str]:
-        """Hosts that pages asked for and that nothing was connected to → why."""
-        return self._proxy.refused
+        self._overgrown: set[int] = set()  # which of the browsers took too much memory
 
     async def draw(self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]) -> Drawn:
         """Draws a page; `drawing_of()` gives the steps of an attempt.
 
         Raises Refusal where the page cannot be drawn, DoesNotStartError where none can, and what its steps raise.
         """
-        async with self._place():
-            for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _ATTEMPTS + 1):
+            async with self._place(alone=attempt > 1):  # after a death that another page may have caused
                 handler, started = await self._running()
                 try:
                     self._drawn += 1
@@ -99,10 +95,11 @@ class Browser:
                     if not any(word in error.message for word in _CRASHED):
                         raise Refusal(NOT_DRAWN, error.message.splitlines()[0][:300]) from error
                     if attempt == _ATTEMPTS:
-                        raise Refusal(NOT_DRAWN, f"the browser ended {_ATTEMPTS} times while it drew the page") from error
-                    if "Page crashed" not in error.message and "Target crashed" not in error.message:
+                        why = f", which took more than {MOST_MEMORY >> 20} MiB," if started in self._overgrown else ""
+                        raise Refusal(NOT_DRAWN, f"the browser{why} ended {_ATTEMPTS} times while it drew the page") from error
+                    if not any(word in error.message for word in _PAGE_CRASHED):
                         await self._restart(started)
-            raise AssertionError("unreachable")
+        raise AssertionError("unreachable")
 
     async def _attempt(
         self, handler: ScrapyPlaywrightDownloadHandler, url: str, drawing: Drawing, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]
@@ -130,26 +127,24 @@ class Browser:
                     await asyncio.wait_for(wrapper.context.close(), _END_S)
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """One of the places of pages; where the browser is due to be started anew, that happens while no page is drawn."""
-        async with self._turn:
-            await self._places.acquire()
-            try:
-                if self._is_due():
-                    for _ in range(self._most_pages - 1):
-                        await self._places.acquire()
-                    try:
-                        await self._restart(self._started)
-                    finally:
-                        for _ in range(self._most_pages - 1):
-                            self._places.release()
-            except BaseException:
-                self._places.release()
-                raise
+    async def _place(self, *, alone: bool) -> AsyncIterator[None]:
+        """One of the places of pages, or all; where the browser is due to be started anew, that happens while no page is drawn."""
+        wanted, taken = self._most_pages if alone else 1, 0
         try:
+            async with self._turn:
+                is_due = self._is_due()
+                while taken < (self._most_pages if is_due else wanted):
+                    await self._places.acquire()
+                    taken += 1
+                if is_due:
+                    await self._restart(self._started)
+                for _ in range(taken - wanted):
+                    self._places.release()
+                    taken -= 1
             yield
         finally:
-            self._places.release()
+            for _ in range(taken):
+                self._places.release()
 
     def _is_due(self) -> bool:
         return self._handler is not None and (self._drawn >= RESTART_AFTER or resident_bytes(processes_below(os.getpid())) > RESTART_ABOVE)
@@ -219,9 +214,8 @@ class Browser:
         """Ends a browser that takes too much; the pages that it draws have another attempt."""
         while True:
             processes = processes_below(os.getpid())
-            size = resident_bytes(processes)
-            self.peak = max(self.peak, size)
-            if size > MOST_MEMORY:
+            if resident_bytes(processes) > MOST_MEMORY:
+                self._overgrown.add(self._started)
                 _kill(processes)
             await asyncio.sleep(_LOOK_S)
 

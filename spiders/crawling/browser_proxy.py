@@ -19,7 +19,6 @@ from almanac.spiders.crawling.refusal import Refusal
 _HEAD_BYTES = 64 << 10
 _HEAD_S, _CONNECT_S, _IDLE_S = 30.0, 10.0, 120.0
 _PART = 64 << 10
-_NOTED = 1000  # hosts
 _HOP_BY_HOP = (b"connection:", b"keep-alive:", b"proxy-connection:", b"proxy-authorization:")
 
 
@@ -38,9 +37,8 @@ class _Target:
 
 @dataclass
 class BrowserProxy:
-    """An HTTP proxy on loopback (`async with`). `refused` maps hosts to why nothing was connected to."""
+    """An HTTP proxy on loopback (`async with`), at `port`."""
 
-    refused: dict[str, str] = field(default_factory=dict)
     port: int = 0
     _server: asyncio.Server | None = None
     _running: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -78,8 +76,6 @@ class BrowserProxy:
             await _answer(writer, 400, str(error))
             return
         except Refusal as refusal:
-            if len(self.refused) < _NOTED:
-                self.refused[target.host] = refusal.detail
             await _answer(writer, 403, refusal.detail)
             return
         except (OSError, TimeoutError, CannotResolveHostError) as error:
