@@ -87,7 +87,7 @@ _AUTH = "name: kb\nsources:\n  - name: s\n    kind: site\n    start_urls: ['http
     ("keys", "says"),
     [
         ("{SITE, javascript: true}", "sources[0].javascript: unknown key, and there is none for it: `render` of a site has Chromium draw its pages"),
-        ("{SITE, wait_for: css=.x}", "unknown key here; it is a key of sources[] of kind: site.render"),
+        ("{SITE, wait_for: css=.x}", "unknown key here; it is a key of sources[].render"),
         ("{SITE, start_url: 'http://x.test/'}", "did you mean start_urls?"),
         ("{SITE, urls: ['http://x.test/']}", "did you mean start_urls?"),
         ("{SITE, startUrls: ['http://x.test/']}", "did you mean start_urls?"),
