@@ -169,15 +169,15 @@ def _short(value: object) -> str:
 def _source_of_file(declaration: "Declaration", path: Path, name: str | None) -> tuple["FilesSource", str]:
     """The named files source, or the one whose glob matches the file, or the only one there is; and the file's URL in it."""
     from almanac.schemas.declaration.source import FilesSource
-    from almanac.spiders.crawling.read_files import find_files
+    from almanac.spiders.crawling.find_files import FoundFile, find_files
 
     if not path.is_file():
         raise UsageError("no such file", where=str(path), hint="a URL begins with http:// or https://; any other argument is the path of a file")
     sources = [s for s in declaration.sources if isinstance(s, FilesSource) and name in (None, s.name)]
     for source in sources:
-        for url, found in find_files(declaration.path.parent, source.glob).items():
-            if found.samefile(path):
-                return source, url
+        for found in find_files(declaration.path.parent, source.glob, follow_links=source.follow_links):
+            if isinstance(found, FoundFile) and path.samefile(found.path):
+                return source, found.url
     if len(sources) != 1:
         found_sources = ", ".join(f"{s.name} ({s.glob})" for s in declaration.sources if isinstance(s, FilesSource)) or "none"
         raise UsageError(f"no files source fits {path}", where=str(declaration.path), hint=f"--source names one; files: {found_sources}")

@@ -103,11 +103,6 @@ class Content:
         """Whether `selector` has elements to find; False for JSON, JSON Lines and CSV."""
         return self.form not in ("json", "jsonl", "csv")
 
-    @property
-    def is_document(self) -> bool:
-        """Whether it is a file that reading has to unpack, such as a PDF; such a file has no links, and all of it is content."""
-        return self.form in DOCUMENT_FORMS
-
     @cached_property
     def selector(self) -> parsel.Selector:
         """The page as a parsel selector; Markdown, plain text and documents are converted to HTML first."""
@@ -162,7 +157,7 @@ class Content:
 
     @property
     def is_document(self) -> bool:
-        """Whether it is a PDF, an office file, an EPUB or a mail, which `document` has in elements."""
+        """Whether it is a PDF, an office file, an EPUB or a mail, which `document` has in elements. It has no links, and all of it is content."""
         return self.form in DOCUMENT_FORMS
 
     @cached_property
