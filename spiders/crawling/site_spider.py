@@ -162,6 +162,7 @@ class SiteSpider(scrapy.Spider):
 
         `body_length` is Twisted's constant, a text, where the server names none.
         """
+        request.meta.pop("beginning", None)  # of an earlier attempt
         kind = (headers.get(b"Content-Type") or b"").decode("latin-1")
         is_page = not kind or is_text_type(kind) or b"Location" in headers or not {"waiting", "made_up"} & request.cb_kwargs.keys()
         if is_page or (isinstance(body_length, int) and 0 < body_length < _WORTH_STOPPING):
@@ -169,18 +170,20 @@ class SiteSpider(scrapy.Spider):
         told = type_of_headers(kind, sent_name(headers.get(b"Content-Disposition") or b""), request.url)
         if "waiting" in request.cb_kwargs and told in self.source.documents:
             return
-        if "waiting" in request.cb_kwargs and told is None and says_nothing(kind) and b"Content-Encoding" not in headers:
+        is_untold = "waiting" in request.cb_kwargs and told is None and says_nothing(kind)
+        is_packed = b"Content-Encoding" in headers  # and its first bytes say nothing, either
+        if not is_untold or (is_packed and not self.source.documents):
+            raise StopDownload
+        if not is_packed:
             request.meta["beginning"] = b""
-            return
-        raise StopDownload
 
     def stop_untold(self, data: bytes, request: scrapy.Request) -> None:
         """Ends the download of a file of which the headers say nothing, once its beginning shows that it is no document that is fetched."""
-        if request.meta.get("beginning") is None:
+        if "beginning" not in request.meta:
             return
         beginning = request.meta["beginning"] = request.meta["beginning"] + data[:SNIFFED]
         if len(beginning) >= SNIFFED:
-            request.meta["beginning"] = None
+            del request.meta["beginning"]
             if not self.source.documents or not may_be_document(beginning):
                 raise StopDownload
 

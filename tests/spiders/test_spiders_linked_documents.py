@@ -273,16 +273,16 @@ def test_what_is_fetched_decides_which_pages_there_are() -> None:
 
 def test_a_crawl_of_documents_killed_anywhere_ends_as_if_never_killed(loopback_site: "Site", tmp_path: Path) -> None:
     site = loopback_site
-    paths = [f"/{number}.pdf" for number in range(12)]
+    paths = [f"/{number}.pdf" for number in range(24)]
     site.page("/", "".join(f"<a href='{path}'>Report on {path[1:-4]}</a>" for path in paths))
     for number, path in enumerate(paths):
-        site.page(path, report(f"text {number}"), content_type=_BYTES if number % 2 else _PDF, delay_s=0.05, headers={"ETag": f'"{number}"'})
+        site.page(path, report(f"text {number}"), content_type=_BYTES if number % 2 else _PDF, delay_s=0.1, headers={"ETag": f'"{number}"'})
     declared = source(site, fetch=["html", "pdf"], politeness={"per_domain": 2})
     whole, raw = RawStore(tmp_path / "whole"), RawStore(tmp_path / "raw")
     crawl_site(declared, whole, "r1")
     site.sent.clear()
     kill_when(3, declared, raw, "r1", PreviousCrawls())
-    kill_when(7, declared, raw, "r1", PreviousCrawls())
+    kill_when(6, declared, raw, "r1", PreviousCrawls())
     crawl_site(declared, raw, "r2", previous=PreviousCrawls(interrupted=["r1"]))
     assert raw.index("r2").fingerprint == whole.index("r1").fingerprint
     assert {page.url: page.link_text for page in raw.pages("r2")}[f"{site.base}/3.pdf"] == "Report on 3"
@@ -330,6 +330,10 @@ def test_a_large_file_is_stopped_at_its_headers_or_its_beginning(endless: tuple[
     reasons = {one.url.removeprefix(base): one.reason for one in outcome.failures}
     assert reasons == {"/v.mp4x": "not_text", "/w": "not_text", "/x.pdf": "too_large"}
     assert sent.get("/v.mp4x", 0) < 4_000_000 and sent["/w"] < 4_000_000
+    sent.clear()
+    outcome = crawl_site(SiteSource.model_validate(keys), RawStore(tmp_path / "pages"), "r1")
+    assert {one.url.removeprefix(base): one.reason for one in outcome.failures} == {"/v.mp4x": "not_text", "/w": "not_text"}
+    assert left_out(outcome) == {"pdf": 1} and max(sent.values(), default=0) < 4_000_000
 
 
 @pytest.mark.parametrize(
