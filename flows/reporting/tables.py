@@ -102,7 +102,8 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
         rows += [(url, "vanished") for url in outcome.vanished]
         for page in outcome.failures:
             status = f" ({page.status})" if page.status else ""
-            rows.append((page.url, page.reason.replace("_", " ") + status))
+            way_out = f": {page.detail}" if page.reason.startswith("unsupported format") and page.detail else ""
+            rows.append((page.url, page.reason.replace("_", " ") + status + way_out))
     return rows
 
 
