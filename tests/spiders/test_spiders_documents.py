@@ -23,6 +23,7 @@ from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.items import Draft, Item, Reject
 from almanac.spiders.crawling.read_files import read_files
+from almanac.spiders.mapping.inspect_url import inspect_file
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading import bounded
 from almanac.spiders.reading.bounded import close_reader, read_document
@@ -267,6 +268,16 @@ def test_an_old_or_locked_office_file_says_which(stream: str, said: str) -> None
     assert said in (refusal_of(body) or "")
     with pytest.raises(Unreadable, match=said):
         read_document(body, "docx")
+
+
+def test_a_single_file_is_shown_with_what_it_yields_or_why_nothing(tmp_path: Path) -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*"})
+    for name, content in {"a.docx": _docx(), "b.rtf": b"{\\rtf1 x}", "c.pdf": pdf([[]])}.items():
+        (tmp_path / name).write_bytes(content)
+    shown = [inspect_file(source, tmp_path / name, name, "en") for name in ("a.docx", "b.rtf", "c.pdf")]
+    assert [[item.title for item in report.items] for report in shown] == [["Handbook"], [], []]
+    reasons = [[reject["reason"] for reject in report.rejects] for report in shown]
+    assert reasons[0] == [] and "save it as DOCX or PDF" in reasons[1][0] and "OCR is not part" in reasons[2][0]
 
 
 # Limits
