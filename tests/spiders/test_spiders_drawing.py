@@ -122,7 +122,8 @@ def test_a_page_whose_document_has_not_changed_is_drawn_again(loopback_site: Sit
 
 @pytest.mark.parametrize("ends", ["the browser", "the crawl", "the crawl politely"])
 def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopback_site: Site, tmp_path: Path) -> None:
-    """A browser that is killed costs an attempt; a crawl that is killed takes its browser with it, and goes on where it was."""
+    """A browser that is killed costs an attempt, and one that has drawn enough is followed by another. A crawl that is killed takes its browser with it, and
+    goes on where it was."""
     site, seen = loopback_site, threading.Event()
     links = "".join(f'<a href="/page/{number}">{number}</a>' for number in range(3))
     site.page("/", _CARDS.format(title="Home", api="0", links=links))
@@ -137,7 +138,7 @@ def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopbac
 
     site.otherwise = answer
     source = source_of(site.base, render={"wait_for": "css=.card", "timeout_s": 30})
-    with _job(tmp_path, source) as process:
+    with _job(tmp_path, source, browser={"RESTART_AFTER": 2}) as process:
         assert seen.wait(PATIENCE_S)
         browsers = processes_below(process.pid)
         assert any("chrom" in _name(one) for one in browsers)
@@ -167,7 +168,7 @@ def _job(folder: Path, source: SiteSource, **told: Any) -> Iterator[subprocess.P
 
     declared = source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
     job = {"source": declared, "raw": str(folder / "raw"), "run_id": "r1"}
-    (folder / "job.json").write_text(json.dumps({"job": job, "public": [], "names": {}, "bare": False, **told}), encoding="utf-8")
+    (folder / "job.json").write_text(json.dumps({"job": job, "public": [], "names": {}, "bare": False, "browser": {}, **told}), encoding="utf-8")
     process = subprocess.Popen([sys.executable, "-m", "tests.spiders.drawn", str(folder / "job.json")], cwd=installation(), start_new_session=True)
     try:
         yield process
