@@ -245,7 +245,7 @@ def _six(port: int) -> list[socket.socket]:
 
 @pytest.mark.parametrize("is_allowed", [False, True])
 def test_no_page_reaches_a_private_address_by_any_means(
-    is_allowed: bool, inside: tuple[int, int, list[str]], outside: Callable[[dict[str, Any]], str], tmp_path: Path
+    is_allowed: bool, inside: tuple[int, int, list[str]], outside: Callable[..., str], tmp_path: Path
 ) -> None:
     """A page tries whatever a browser has; without the scripts that take some of it away, so that the doors themselves are tried.
 
@@ -273,18 +273,20 @@ def test_no_page_reaches_a_private_address_by_any_means(
 
 
 @pytest.fixture
-def outside() -> Iterator[Callable[[dict[str, Any]], str]]:
-    """Serves pages on 127.0.0.2; what begins with http is a redirect."""
+def outside() -> Iterator[Callable[..., str]]:
+    """Serves pages on 127.0.0.2; what begins with http is a redirect. `asked` gets the credentials of each request."""
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     running = []
 
-    def serve(pages: dict[str, Any]) -> str:
+    def serve(pages: dict[str, Any], asked: dict[str, Any] | None = None, address: str = "127.0.0.2") -> str:
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *_: Any) -> None:
                 return
 
             def do_GET(self) -> None:
+                if asked is not None:
+                    asked[self.path] = {name: self.headers.get(name) for name in ("cookie", "x-key", "authorization")}
                 given = pages.get(self.path, "")
                 self.send_response(302 if given.startswith("http") else 200 if given else 404)
                 if given.startswith("http"):
@@ -294,12 +296,29 @@ def outside() -> Iterator[Callable[[dict[str, Any]], str]]:
                 self.end_headers()
                 self.wfile.write(given.encode())
 
-        server = ThreadingHTTPServer(("127.0.0.2", 0), Handler)
+        server = ThreadingHTTPServer((address, 0), Handler)
         running.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-        return f"http://127.0.0.2:{server.server_port}"
+        return f"http://{address}:{server.server_port}"
 
     yield serve
     for server in running:
         server.shutdown()
         server.server_close()
+
+
+def test_credentials_go_to_the_host_of_the_page_and_no_other(outside: Callable[..., str], tmp_path: Path) -> None:
+    """Declared headers go with the page alone: the browser would send them along with a redirect."""
+    asked: dict[str, dict[str, str | None]] = {}
+    other = outside({"/elsewhere": "{}"}, asked)
+    pages = {"/api": "{}", "/hop": f"{other}/elsewhere"}
+    base = outside(pages, asked, "127.0.0.1")
+    tries = "Promise.allSettled([fetch('/api'), fetch('/hop')]).then(() => { document.body.innerHTML = '<p class=done>done</p>' })"
+    pages["/"] = f"<title>Mine</title><body><script>{tries}</script>"
+    manners = {"cookies": {"session": "s3cret"}, "headers": {"X-Key": "k3y"}, "auth": {"user": "u", "password": "p"}, "robots": False}
+    source = source_of(base, render={"wait_for": "css=.done", "timeout_s": 30}, limits={"pages": 1}, politeness=manners)
+    outcome, _ = crawl(tmp_path, source)
+    assert outcome.pages.fetched == 1
+    assert asked["/"] == {"cookie": "session=s3cret", "x-key": "k3y", "authorization": "Basic dTpw"}
+    assert (asked["/api"]["cookie"], asked["/api"]["x-key"]) == ("session=s3cret", None)
+    assert set(asked["/elsewhere"].values()) == {None}
