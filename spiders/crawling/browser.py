@@ -36,7 +36,8 @@ _START_S, _END_S = 60.0, 10.0
 _LOOK_S = 0.5
 _FOLDER = "almanac-browser-"
 _PAGE_CRASHED = ("Page crashed", "Target crashed")
-_CRASHED = (*_PAGE_CRASHED, "closed", "Connection")
+_LOST = "Connection closed"
+_CRASHED = (*_PAGE_CRASHED, _LOST, "closed")
 # Chromium dies with what started it, and that with the crawl: a browser that hangs would not notice that nobody listens any more.
 _LAUNCHER = """#!{python} -IS
 import ctypes, os, signal, sys
@@ -91,13 +92,16 @@ class Browser:
                 except TimeoutError:
                     await self._restart(started)  # what hangs is ended
                     raise Refusal(NOT_DRAWN, f"its scripts did not come to an end within {limit_s:.0f} s") from None
-                except PlaywrightError as error:
-                    if not any(word in error.message for word in _CRASHED):
-                        raise Refusal(NOT_DRAWN, error.message.splitlines()[0][:300]) from error
+                except Exception as error:
+                    said = str(error)
+                    if not isinstance(error, PlaywrightError) and _LOST not in said:  # a driver that is gone is told by no class of its own
+                        raise
+                    if not any(word in said for word in _CRASHED):
+                        raise Refusal(NOT_DRAWN, said.splitlines()[0][:300]) from error
                     if attempt == _ATTEMPTS:
                         why = f", which took more than {MOST_MEMORY >> 20} MiB," if started in self._overgrown else ""
                         raise Refusal(NOT_DRAWN, f"the browser{why} ended {_ATTEMPTS} times while it drew the page") from error
-                    if not any(word in error.message for word in _PAGE_CRASHED):
+                    if not any(word in said for word in _PAGE_CRASHED):
                         await self._restart(started)
         raise AssertionError("unreachable")
 
