@@ -13,6 +13,7 @@ from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import describe_embedder, find_model
 from almanac.index.embedding.precision import has_bfloat16, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
+from almanac.index.embedding.together import EmbedTogether
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
@@ -64,7 +65,8 @@ def load_embedder(embed: Embed, data: DataDir | None = None) -> Embedder:
 class LocalEmbedder:
     """A sentence-transformers model on this machine, on a GPU where available. Safe to share among threads.
 
-    Documents are embedded in the declared precision, in float32 where this machine lacks bfloat16; queries in float32, so that they are alike everywhere.
+    Documents are embedded in the declared precision, in float32 where this machine lacks bfloat16; queries in float32, so that they are alike everywhere, and
+    together with those that other threads ask for meanwhile.
     """
 
     def __init__(self, embed: Embed) -> None:
@@ -87,8 +89,20 @@ class LocalEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            model = self._queries
-        return self._encode(model, "encode_query", self._info.query_prompt, texts)
+            together = self._together
+        if together is None:
+            return self._encode(self._queries, "encode_query", self._info.query_prompt, texts)
+        if not texts:
+            return np.empty((0, self._info.dimension), dtype=np.float32)
+        return checked_vectors(together([self._info.query_prompt + text for text in texts]), texts, self._info)
+
+    @cached_property
+    def _together(self) -> EmbedTogether | None:
+        """The model of queries as PackedBert, which takes half the processor time; None for another architecture, or on a GPU."""
+        from almanac.index.embedding.packed_bert import PackedBert
+
+        packed = PackedBert.of(self._queries)
+        return EmbedTogether(packed.encode) if packed is not None else None
 
     @cached_property
     def _queries(self) -> Any:

@@ -1,0 +1,101 @@
+"""Questions are embedded without padding and together, and get the vectors that the model itself makes of each."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from almanac.index.embedding.embedder import LocalEmbedder, Vectors
+from almanac.index.embedding.packed_bert import PackedBert
+from almanac.index.embedding.together import EmbedTogether
+from almanac.schemas.declaration.embed import Embed
+from tests.index.small_models import save_embedder
+
+_ODD = ["", " ", "  two  words ", "é" * 3_000, "a b " * 700, "質問ですか？", "line\nbreak\ttab", "[MASK] [SEP] </s>", "🎉"]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
+    folder = save_embedder(tmp_path_factory.mktemp("model") / "small", prompts={"query": "asked: "})
+    return LocalEmbedder(Embed(model=str(folder), precision="float32"))
+
+
+def _by_the_model_itself(embedder: LocalEmbedder, texts: Sequence[str]) -> Vectors:
+    return embedder._encode(embedder._queries, "encode_query", embedder.info.query_prompt, texts)
+
+
+@given(texts=st.lists(st.text(max_size=200) | st.sampled_from(_ODD), min_size=1, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_each_text_gets_the_vector_that_the_model_makes_of_it_alone(small: LocalEmbedder, texts: list[str]) -> None:
+    assert small._together is not None
+    expected = np.concatenate([_by_the_model_itself(small, [text]) for text in texts])
+    assert np.abs(small.embed_queries(texts) - expected).max() < 1e-5
+
+
+@pytest.mark.slow
+def test_the_bundled_model_makes_the_same_vectors_packed() -> None:
+    bundled = LocalEmbedder(Embed(precision="float32"))
+    texts = [*_ODD, *(f"What does a ticket for {count} children cost?" for count in range(20))]
+    expected = np.concatenate([_by_the_model_itself(bundled, [text]) for text in texts])
+    assert (bundled.embed_queries(texts) * expected).sum(axis=1).min() > 0.999999
+
+
+def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    folder = save_embedder(tmp_path / "small")
+    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    assert PackedBert.of(model) is not None
+    model[1] = Pooling(model.get_embedding_dimension(), "cls")
+    assert PackedBert.of(model) is None
+
+
+def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
+    calls, is_begun, may_end = [], threading.Event(), threading.Event()
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        calls.append(list(texts))
+        is_begun.set()
+        assert may_end.wait(20)
+        return np.array([[float(text)] for text in texts], dtype=np.float32)
+
+    together = EmbedTogether(encode)
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(together, ["1", "2"])
+        assert is_begun.wait(20)
+        others = [pool.submit(together, [str(number)]) for number in range(3, 11)]
+        while len(together._waiting) < 8:
+            pass
+        may_end.set()
+        assert first.result().tolist() == [[1.0], [2.0]]
+        assert [one.result().tolist() for one in others] == [[[float(number)]] for number in range(3, 11)]
+    assert [sorted(call, key=int) for call in calls] == [["1", "2"], [str(number) for number in range(3, 11)]]
+
+
+def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
+    def encode(texts: Sequence[str]) -> Vectors:
+        if "bad" in texts:
+            raise ValueError("bad")
+        return np.zeros((len(texts), 1), dtype=np.float32)
+
+    together = EmbedTogether(encode)
+    with pytest.raises(ValueError, match="bad"):
+        together(["bad"])
+    assert together(["good"]).shape == (1, 1)
+
+
+def test_many_threads_each_get_their_own() -> None:
+    together = EmbedTogether(lambda texts: np.array([[float(text)] for text in texts], dtype=np.float32))
+
+    def ask(number: int) -> bool:
+        texts = [str(1000 * number + one) for one in range(number % 4 + 1)]
+        return bool((together(texts)[:, 0] == [float(text) for text in texts]).all())
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(ask, range(2_000)))
