@@ -21,24 +21,37 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, metavar="N", help="default: PORT, else 8080; 0: a free one", show_default=False)
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, max=64, metavar="N", help="default: ALMANAC_WORKERS, else 1; processes that answer, one for each core", show_default=False
+        ),
+    ] = None,
     env: Env = None,
     data: Data = None,
 ) -> None:
     """Answer over HTTP, with a chat page at /, from every knowledge base that has a published version."""
     from almanac.core.settings import DataDir, Project
-    from almanac.serve.catalog import Catalog
+    from almanac.serve.fleet import Served, serve_by_workers
     from almanac.serve.server import serve as run
     from almanac.serve.settings import Settings
 
-    settings = Settings.read(host=host, port=port)
+    settings = Settings.read(host=host, port=port, workers=workers)
     project = Project.locate()
-    catalog = Catalog(DataDir.locate(data, project), kb, env, project=project)
+    served_here = Served(data=DataDir.locate(data, project), names=kb, env=env, project=project)
+    # A question is embedded on one core: two answers beside each other take less than one after the other on two.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    catalog = served_here.catalog()
 
     def tell(address: str) -> None:
         say(f"Almanac answers at {address}")
         for line in served(catalog):
             say(line)
 
+    if settings.workers > 1:
+        serve_by_workers(served_here, settings, "almanac.cli.serve_worker", tell)
+        catalog.close()
+        return
     cut_off = run(catalog, settings, tell)
     if cut_off:  # the interpreter would wait for their threads
         os._exit(0)

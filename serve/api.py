@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
@@ -49,9 +50,10 @@ class Api:
     `is_warm` is whether an index is open and its model loaded, so that the first question need not wait; the application sets it, and `/ready` reports it.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings, workers: Workers) -> None:
+    def __init__(self, catalog: Catalog, settings: Settings, workers: Workers, shared: Path | None = None) -> None:
         self._catalog, self._settings, self._workers = catalog, settings, workers
-        self.metrics = Metrics(lambda: workers.in_flight, self._live_versions, catalog.stores)
+        self.metrics = Metrics(self._live_versions, catalog.stores, shared)
+        workers.tell = self.metrics.in_flight.set
         self.is_warm = False
         self.router = APIRouter()
         route = self.router.add_api_route
@@ -88,7 +90,7 @@ class Api:
         caller = _caller(request)
         if asked.stream or _EVENTS in request.headers.get("accept", ""):
             return await self._stream(lambda: self._asked(caller, asked.kb), asked.message, options)
-        answer = await self._do(asked.kb, lambda: self._asked(caller, asked.kb).ask(asked.message, **options))
+        answer = await self._do(request, asked.kb, lambda: self._asked(caller, asked.kb).ask(asked.message, **options))
         self.metrics.count_answer(answer)
         return answer
 
@@ -129,7 +131,7 @@ class Api:
         self._require_limits(asked.k, asked.where)
         caller, workspace = _caller(request), _workspace(request, asked.workspace)
         options = asked.model_dump(exclude={"query", "kb", "workspace"})
-        return await self._do(asked.kb, lambda: self._asked(caller, asked.kb).search(asked.query, workspace=workspace, **options))
+        return await self._do(request, asked.kb, lambda: self._asked(caller, asked.kb).search(asked.query, workspace=workspace, **options))
 
     async def search_kb(self, asked: SearchKbRequest, request: Request) -> FoundChunks:
         require_short([asked.query], self._settings.max_input_chars, "query")
@@ -141,7 +143,7 @@ class Api:
             chunks = [_chunk(hit, self._catalog.index(hit.kb or found.kb).declaration.language) for hit in found.hits]
             return FoundChunks(chunks=chunks, **found.model_dump(include={"kb", "version", "versions", "note", "searched"}))
 
-        return await self._do(asked.kb, find)
+        return await self._do(request, asked.kb, find)
 
     async def sources(self, asked: Annotated[SourcesQuery, Query()], request: Request) -> SourcesPage:
         caller, workspace = _caller(request), _workspace(request, asked.workspace)
@@ -156,7 +158,7 @@ class Api:
                 kb=index.declaration.name, version=version, items=documents[asked.offset : end], total=len(documents), next=following
             )  # fmt: skip
 
-        return await self._do(asked.kb, listed)
+        return await self._do(request, asked.kb, listed)
 
     async def kbs(self, request: Request) -> KnowledgeBases:
         caller = _caller(request)
@@ -165,11 +167,11 @@ class Api:
             items = [_described(self._catalog.index(kb), version) for kb, version in self._visible(caller).items()]
             return KnowledgeBases(items=items, default=self._view(caller).default(), max_input_chars=self._settings.max_input_chars)
 
-        return await self._do(None, listed)
+        return await self._do(request, None, listed)
 
     async def versions(self, asked: Annotated[VersionsQuery, Query()], request: Request) -> Versions:
         caller = _free(request)
-        return await self._do(asked.kb, lambda: self._index(caller, asked.kb).versions())
+        return await self._do(request, asked.kb, lambda: self._index(caller, asked.kb).versions())
 
     async def health(self) -> Health:
         stores = await asyncio.to_thread(self._catalog.stores)  # not in the queue of the workers
@@ -189,9 +191,13 @@ class Api:
         _free(request)
         return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
 
-    async def _do(self, kb: str | list[str] | None, work: Callable[[], _T]) -> _T:
+    async def _do(self, request: Request, kb: str | list[str] | None, work: Callable[[], _T]) -> _T:
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
         try:
-            return await self._workers.run(work)
+            return await self._workers.run(work, gone)
         except AlmanacError as error:
             error.about(kb if isinstance(kb, str) else "KB")
             raise

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from almanac.schemas.errors import AlmanacError
@@ -45,8 +46,8 @@ What is refused is said by a problem document (RFC 9457). Names that are not doc
 _log = structlog.get_logger("almanac.serve")
 
 
-def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
-    """Builds the application over one catalog.
+def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None) -> FastAPI:
+    """Builds the application over one catalog. `shared` is the folder by which several processes share rates and metrics; None for a single one.
 
     At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask
     without a key.
@@ -54,7 +55,7 @@ def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
     workers = Workers(settings)
-    api = Api(catalog, settings, workers)
+    api = Api(catalog, settings, workers, shared)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -73,10 +74,10 @@ def create_app(catalog: Catalog, settings: Settings) -> FastAPI:
     app.state.workers = workers
     app.include_router(api.router, responses={status: _refusal(told) for status, told in _REFUSALS.items()})
     app.router.routes.extend(page_routes())
-    for error in (RequestValidationError, HTTPException, ProblemDetails, AlmanacError):
+    for error in (RequestValidationError, HTTPException, ProblemDetails, AlmanacError, ClientDisconnect):
         app.add_exception_handler(error, _answer_with_problem)
     app.add_middleware(BodyLimits, settings=settings)
-    app.add_middleware(Guard, settings=settings, keys=keys)
+    app.add_middleware(Guard, settings=settings, keys=keys, shared=shared)
     app.add_middleware(Observed, metrics=api.metrics)
     _document(app, settings, has_keys=bool(keys))
     return app
@@ -95,6 +96,8 @@ async def _keep_up(catalog: Catalog, api: Api) -> None:
 
 
 async def _answer_with_problem(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=499)  # for the metrics: nobody reads it
     if isinstance(error, RequestValidationError):
         problem = invalid(error.errors())
     elif isinstance(error, HTTPException):

@@ -1,13 +1,13 @@
 """Access control of requests: API keys or, without keys, checks of the Host and Origin headers; and a rate limit for each key."""
 
-import math
-import time
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from almanac.serve.keys import LOCAL, ApiKeys, Caller, names_loopback
 from almanac.serve.problems import ProblemDetails
+from almanac.serve.rates import Rates
 from almanac.serve.settings import Settings
 
 _RATE = 600  # default rate limit of a key, requests per minute
@@ -17,13 +17,13 @@ _OPEN = ("/", "/health")  # need no key, as the page's files below /static/: the
 class Guard:
     """Middleware that puts the Caller into the request's state, or responds with 401, 403, 421 or 429.
 
-    Without keys and without a configured rate, requests are not limited.
+    Without keys and without a configured rate, requests are not limited. `shared` is the folder that the processes of a server share, None for a single one.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: ApiKeys) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, keys: ApiKeys, shared: Path | None = None) -> None:
         self._app, self._keys, self._bound = app, keys, settings.host
         self._rate = settings.rate_per_minute or (_RATE if keys else None)
-        self._left: dict[str, tuple[float, float]] = {}  # token buckets by caller: requests left, and time of the last update
+        self._rates = None if self._rate is None else Rates(self._rate, keys.names or [LOCAL.name], shared)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -47,16 +47,9 @@ class Guard:
         scope.setdefault("state", {})["caller"] = caller
 
     def _count(self, caller: Caller) -> None:
-        """Counts a request against the caller's token bucket, whose capacity is the limit of one minute. Raises ProblemDetails 429 where it is empty."""
-        if self._rate is None:
-            return
-        now = time.monotonic()
-        left, since = self._left.get(caller.name, (float(self._rate), now))
-        left = min(float(self._rate), left + (now - since) * self._rate / 60)
-        self._left[caller.name] = (max(left - 1, 0.0) if left >= 1 else left, now)
-        if left < 1:
-            wait = math.ceil((1 - left) * 60 / self._rate)
-            raise ProblemDetails(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait)}, limit=self._rate)
+        """Counts a request against the caller's rate. Raises ProblemDetails 429 beyond it."""
+        if self._rates is not None and (wait_s := self._rates.take(caller.name)):
+            raise ProblemDetails(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait_s)}, limit=self._rate)
 
 
 def _require_own(headers: Headers, bound: str) -> None:

@@ -51,6 +51,11 @@ class ApiKeys:
     def __bool__(self) -> bool:
         return bool(self._callers)
 
+    @property
+    def names(self) -> list[str]:
+        """Names of the callers, in the order of their keys."""
+        return [caller.name for _, caller in self._callers]
+
     def caller(self, authorization: str | None) -> Caller | None:
         """Caller of an `Authorization: Bearer KEY` header; None without a valid key. Compares in constant time, with every key."""
         scheme, _, key = (authorization or "").partition(" ")

@@ -3,11 +3,13 @@
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,22 +31,32 @@ _log = structlog.get_logger("almanac.serve")
 
 
 class Metrics:
-    """Metrics of one server, in a registry of its own. `text` gives them in the format of Prometheus."""
+    """Metrics of one server, in a registry of its own. `text` gives them in the format of Prometheus.
 
-    def __init__(self, in_flight: Callable[[], int], live_versions: Callable[[], dict[str, str]], stores: Callable[[], dict[str, StoreState]]) -> None:
-        self.registry = CollectorRegistry()
+    Where several processes serve, each counts into files of the folder `shared`, and each tells the sums of all.
+    """
+
+    def __init__(self, live_versions: Callable[[], dict[str, str]], stores: Callable[[], dict[str, StoreState]], shared: Path | None = None) -> None:
+        self.registry, self._shared = CollectorRegistry(), shared
         self.requests = Counter("almanac_requests", "Requests.", ["route", "method", "status"], registry=self.registry)
         self.seconds = Histogram("almanac_request_seconds", "Seconds until a response was complete.", ["route"], buckets=_BUCKETS, registry=self.registry)
         self.answers = Counter("almanac_answers", "Answers to questions.", ["kb", "pathway", "answered"], registry=self.registry)
-        Gauge("almanac_requests_in_flight", "Requests that wait or are worked on.", registry=self.registry).set_function(in_flight)
-        self.registry.register(_LiveVersions(live_versions))
-        self.registry.register(_Stores(stores))
+        self.in_flight = Gauge("almanac_requests_in_flight", "Requests that wait or are worked on.", registry=self.registry, multiprocess_mode="livesum")
+        self._looked_up = (_LiveVersions(live_versions), _Stores(stores))
+        for one in self._looked_up:
+            self.registry.register(one)
 
     def count_answer(self, answer: Answer) -> None:
         self.answers.labels(answer.kb, answer.pathway, str(answer.answered).lower()).inc()
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        if self._shared is None:
+            return generate_latest(self.registry)
+        summed = CollectorRegistry()
+        MultiProcessCollector(summed, str(self._shared))  # type: ignore[no-untyped-call]
+        for one in self._looked_up:
+            summed.register(one)
+        return generate_latest(summed)
 
 
 class _LiveVersions(Collector):

@@ -2,10 +2,13 @@
 
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from almanac.schemas.errors import OperationalError
@@ -33,6 +36,17 @@ def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> 
     """
     app = create_app(catalog, settings)
     run_app(app, settings, tell)
+    return _in_flight(app)
+
+
+def serve_at(listening: socket.socket, catalog: Catalog, settings: Settings, shared: Path) -> int:
+    """Serves as `serve` does, as one of several processes, on a socket that listens already. They share rates and metrics by files in the folder `shared`."""
+    app = create_app(catalog, settings, shared)
+    _run(app, settings, listening, lambda: None)
+    return _in_flight(app)
+
+
+def _in_flight(app: FastAPI) -> int:
     in_flight: int = app.state.workers.in_flight
     return in_flight
 
@@ -61,6 +75,20 @@ def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_si
     Raises:
         OperationalError: The server cannot listen at the address.
     """
+    with listening_at(settings, tell) as listening:
+        _run(app, settings, listening, on_signal)
+
+
+@contextmanager
+def listening_at(settings: Settings, tell: Callable[[str], None]) -> Iterator[socket.socket]:
+    """A socket that listens at the address of the settings, until the end of the block; `tell` is called with its URL. Raises OperationalError."""
+    with _listening(settings.host, settings.port) as listening:
+        port = listening.getsockname()[1]
+        tell(f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}/")
+        yield listening
+
+
+def _run(app: ASGIApp, settings: Settings, listening: socket.socket, on_signal: Callable[[], None]) -> None:
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -71,19 +99,16 @@ def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_si
         lifespan="on",
         timeout_graceful_shutdown=max(1, round(settings.shutdown_s)),
     )
-    with _listening(settings.host, settings.port) as listening:
-        port = listening.getsockname()[1]
-        tell(f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}/")
-        server = _Server(config, on_signal)
-        # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
-        before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal, but not under nohup; uvicorn does not heed it
-            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)
-        try:
-            server.run(sockets=[listening])
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+    server = _Server(config, on_signal)
+    # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
+    before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal, but not under nohup; uvicorn does not heed it
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)
+    try:
+        server.run(sockets=[listening])
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, TypeVar
 
+from starlette.requests import ClientDisconnect
+
+from almanac.core.given_up import unless
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
@@ -17,7 +20,8 @@ _END = object()
 class Workers:
     """Pool of worker threads, with the limits of `settings`.
 
-    `in_flight` counts the requests that wait or run. An overdue or abandoned request counts until its thread ends, since it still uses the processor.
+    `in_flight` counts the requests that wait or run; `tell` is called with it whenever it changes. An overdue or abandoned request counts until its thread
+    ends, since it still uses the processor.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -26,16 +30,33 @@ class Workers:
         self._deadline_s = settings.deadline_s
         self._lock = threading.Lock()
         self.in_flight = 0
+        self.tell: Callable[[int], None] = lambda _: None
 
-    async def run(self, work: Callable[[], _T]) -> _T:
-        """Runs `work` in a thread and returns its result. Raises ProblemDetails 503 where the queue is full, past the deadline, and at shutdown."""
-        doing = asyncio.wrap_future(self._submit(work))
+    async def run(self, work: Callable[[], _T], gone: Callable[[], Awaitable[None]] | None = None) -> _T:
+        """Runs `work` in a thread and returns its result.
+
+        Raises ProblemDetails 503 where the queue is full, past the deadline, and at shutdown, and ClientDisconnect once `gone` returns. What nobody waits for
+        any more ends before its next step (`core.given_up`), and does not begin if it has not.
+        """
+        stopped = threading.Event()
+
+        def do() -> _T:
+            with unless(stopped.is_set):
+                return work()
+
+        doing = asyncio.wrap_future(self._submit(do))
+        leaving = asyncio.ensure_future(gone()) if gone is not None else None
         try:
-            await asyncio.wait({doing}, timeout=self._deadline_s)
-            if not doing.done():
-                raise self._overdue()
-            return doing.result()
+            await asyncio.wait({doing, leaving} if leaving is not None else {doing}, timeout=self._deadline_s, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            if leaving is not None and leaving.done():
+                raise ClientDisconnect
+            raise self._overdue()
         finally:
+            stopped.set()
+            if leaving is not None:
+                leaving.cancel()
             _abandon(doing)
 
     async def stream(self, pieces: Generator[_T, None, None]) -> AsyncGenerator[_T, None]:
@@ -46,7 +67,7 @@ class Workers:
         loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
 
         def make() -> None:
-            with closing(pieces):
+            with closing(pieces), unless(stopped.is_set):
                 for piece in pieces:
                     if stopped.is_set():
                         return
@@ -79,6 +100,7 @@ class Workers:
             if self.in_flight >= self._room:
                 raise ProblemDetails(503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"})
             self.in_flight += 1
+            self.tell(self.in_flight)
         try:
             future = self._pool.submit(work)
         except RuntimeError:  # the pool is shut down
@@ -90,6 +112,7 @@ class Workers:
     def _done(self, _: object = None) -> None:
         with self._lock:
             self.in_flight -= 1
+            self.tell(self.in_flight)
 
     def _overdue(self) -> ProblemDetails:
         return ProblemDetails(503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"})

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from cachetools import LRUCache
 
+from almanac.core.given_up import require_wanted
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
@@ -31,6 +32,7 @@ class CachingEmbedder:
         return self._embedder.score_thresholds
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        require_wanted()
         keys = {text: sha256(text) for text in texts}  # of one length, however long a sentence is
         with self._lock:
             known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
@@ -43,4 +45,5 @@ class CachingEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Vectors of questions, which are not cached: hardly any question is asked twice in the same words."""
+        require_wanted()
         return self._embedder.embed_queries(texts)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from cachetools import LRUCache
 
 from almanac.core.coded import Coded
+from almanac.core.given_up import require_wanted
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.index.embedding.subword_fertility import COVERED
@@ -104,7 +105,8 @@ class Retrieved:
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """Times a step and appends it to the trace. The block puts its results into the yielded dictionary."""
+        """Times a step and appends it to the trace. The block puts its results into the yielded dictionary. Raises GivenUp before it."""
+        require_wanted()
         start = time.perf_counter()
         told: dict[str, Any] = {"step": name, "ms": None}
         yield told

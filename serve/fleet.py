@@ -1,0 +1,180 @@
+"""Several processes behind one address: each accepts connections from the socket that all share, and what has to be one for all of them is kept here."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import structlog
+from pydantic import BaseModel
+
+from almanac.core.lifetime import job_of_parent, tell_job
+from almanac.core.settings import DataDir, Project
+from almanac.schemas.errors import AlmanacError, OperationalError
+from almanac.serve.catalog import Catalog
+from almanac.serve.keys import ApiKeys, require_safe_address
+from almanac.serve.settings import Settings
+
+_SHORT_S = 10.0  # a worker that ends sooner after its start has hardly answered anything
+_IN_A_ROW = 5  # workers that end so soon, one after the other, before the server gives up
+_LOOK_S = 0.5  # between two looks at whether all workers are alive
+_LONGER_S = 5.0  # that a worker may take to end, beyond what it has for requests in flight
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_METRICS = "PROMETHEUS_MULTIPROC_DIR"  # as prometheus_client reads it when it is imported
+_log = structlog.get_logger("almanac.serve")
+
+
+class Served(BaseModel):
+    """What each worker makes its catalog of; arguments as for `Catalog`."""
+
+    data: DataDir
+    names: list[str] | None
+    env: str | None
+    project: Project
+
+    def catalog(self) -> Catalog:
+        return Catalog(self.data, self.names, self.env, project=self.project)
+
+
+class _Job(BaseModel):
+    """What a worker is told, by its stdin, since there are keys among the settings. `socket` is a descriptor that it inherits."""
+
+    served: Served
+    settings: dict[str, Any]
+    socket: int
+    shared: Path
+    is_replacement: bool
+
+    @classmethod
+    def of(cls, served: Served, settings: Settings, listening: socket.socket, shared: Path, *, is_replacement: bool) -> Self:
+        told = settings.model_dump() | {"api_keys": settings.api_keys.get_secret_value()}
+        return cls(served=served, settings=told, socket=listening.fileno(), shared=shared, is_replacement=is_replacement)
+
+
+def serve_by_workers(served: Served, settings: Settings, module: str, tell: Callable[[str], None]) -> None:
+    """Serves by `settings.workers` processes until SIGTERM, SIGINT or SIGHUP, then waits until each has answered what it works on.
+
+    A worker that dies is replaced by another one, which opens index and model before it accepts connections. Connections that nobody has accepted yet wait.
+
+    Args:
+        served: The knowledge bases.
+        settings: Address, keys and limits. Rates hold for all workers together, places to work and to wait for each.
+        module: Module that a worker runs; it calls `work`.
+        tell: Called with the URL as soon as the socket listens.
+
+    Raises:
+        UsageError: The address needs API keys, or the keys are malformed.
+        OperationalError: The server cannot listen at the address, or workers end again and again as soon as they are started.
+    """
+    from almanac.serve.server import listening_at
+
+    require_safe_address(settings.host, ApiKeys.of(settings.api_keys.get_secret_value()))
+    with tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared, listening_at(settings, tell) as listening, _told_to_end() as is_ending:
+        _keep_alive(served, settings, module, listening, Path(shared), is_ending)
+
+
+def _keep_alive(served: Served, settings: Settings, module: str, listening: socket.socket, shared: Path, is_ending: threading.Event) -> None:
+    """Starts the workers, and others in place of those that die, until the end is told; then ends them all."""
+    begun: dict[subprocess.Popen[bytes], float] = {}
+    short_lived = 0
+
+    def start(*, is_replacement: bool) -> None:
+        worker = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            pass_fds=[listening.fileno()],
+            env={**os.environ, _METRICS: str(shared)},
+            start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on
+        )
+        begun[worker] = time.monotonic()
+        tell_job(worker, _Job.of(served, settings, listening, shared, is_replacement=is_replacement).model_dump_json())
+
+    try:
+        for _ in range(settings.workers):
+            start(is_replacement=False)
+        while not is_ending.wait(_LOOK_S):
+            for worker in [one for one in begun if one.poll() is not None]:
+                lived_s = time.monotonic() - begun.pop(worker)
+                short_lived = short_lived + 1 if lived_s < _SHORT_S else 0
+                _close(worker)
+                _forget_gauges(shared, worker.pid)
+                _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s))
+                if short_lived >= _IN_A_ROW:
+                    raise OperationalError(
+                        f"{short_lived} workers in a row ended within {_SHORT_S:g} s of their start, the last with exit code {worker.returncode}",
+                        where="almanac serve",
+                        hint="the log above says why; --workers 1 serves in this process",
+                    )
+                if not is_ending.is_set():
+                    start(is_replacement=True)
+    finally:
+        _end(list(begun), settings.shutdown_s)
+
+
+def _end(workers: list["subprocess.Popen[bytes]"], patience_s: float) -> None:
+    """Lets workers finish what they answer, and kills those that take longer than they may."""
+    for worker in workers:
+        worker.terminate()
+    end = time.monotonic() + patience_s + _LONGER_S
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+        _close(worker)
+
+
+def _close(worker: "subprocess.Popen[bytes]") -> None:
+    assert worker.stdin is not None
+    with suppress(BrokenPipeError):
+        worker.stdin.close()
+
+
+@contextmanager
+def _told_to_end() -> Iterator[threading.Event]:
+    """An event that SIGTERM, SIGINT and SIGHUP set. Under nohup, SIGHUP stays ignored."""
+    is_ending = threading.Event()
+
+    def end(_kind: int, _frame: FrameType | None) -> None:
+        is_ending.set()
+
+    before = {kind: signal.signal(kind, end) for kind in _ENDINGS if signal.getsignal(kind) is not signal.SIG_IGN}
+    try:
+        yield is_ending
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _forget_gauges(shared: Path, pid: int) -> None:
+    """What a dead worker counted stays counted; what it was working on, it is no more."""
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(pid, str(shared))  # type: ignore[no-untyped-call]
+
+
+def work() -> None:
+    """What a worker does, in its own process, until SIGTERM."""
+    from almanac.core.settings import quiet_engines
+    from almanac.serve.server import serve_at
+
+    quiet_engines()
+    job = _Job.model_validate_json(job_of_parent())
+    catalog, settings = job.served.catalog(), Settings(**job.settings)
+    if job.is_replacement:
+        try:
+            catalog.keep_up()  # others answer meanwhile
+        except AlmanacError as error:
+            _log.warning("not_ready", error=str(error))
+    if serve_at(socket.socket(fileno=job.socket), catalog, settings, job.shared):
+        os._exit(0)  # the interpreter would wait for the threads of what was cut off

@@ -1,0 +1,130 @@
+"""Several processes serve one address, and what nobody waits for is not worked on."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from almanac.core.given_up import GivenUp, require_wanted
+from almanac.query.published import PublishedIndex
+from almanac.schemas.reports import Answer
+from almanac.serve.rates import Rates
+from tests.conftest import ROOT
+from tests.serve.conftest import Bases, Serving
+
+pytestmark = pytest.mark.xdist_group("serve")
+_ASKED = {"message": "When do boats leave?"}
+_KEYS = [f"key-{number}" for number in range(30)]
+
+
+@pytest.fixture
+def fleet(bases: Bases) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A server of two workers that lets a key ask twice a minute; its address."""
+    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", bases.notes, "--port", "0", "--data", str(bases.data), "--workers", "2"]
+    environment = {**os.environ, "ALMANAC_API_KEYS": ",".join(_KEYS), "ALMANAC_RATE_PER_MINUTE": "2"}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        address = started.stdout.readline().split()[-1]
+        yield started, address
+        started.kill()
+
+
+def _workers(started: "subprocess.Popen[str]") -> list[int]:
+    return [int(one) for one in Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()]
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(fleet: tuple["subprocess.Popen[str]", str]) -> None:
+    started, address = fleet
+
+    keys = iter(_KEYS)
+
+    def get(path: str, key: str) -> httpx.Response:
+        return httpx.get(f"{address}{path}", headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False)
+
+    def ask() -> int:
+        headers = {"Authorization": f"Bearer {next(keys)}"}
+        return httpx.post(f"{address}api/chat", json=_ASKED, headers=headers, timeout=60, trust_env=False).status_code
+
+    _until(lambda: get("health", "nobody").status_code == 200)
+    before = _workers(started)
+    assert len(before) == 2
+    assert [ask() for _ in range(6)] == [200] * 6
+    os.kill(before[0], signal.SIGKILL)
+    _until(lambda: len(_workers(started)) == 2 and _workers(started) != before)
+    assert before[1] in _workers(started)
+    assert [ask() for _ in range(6)] == [200] * 6
+    told = get("metrics", next(keys)).text
+    counted = re.findall(r'almanac_requests_total\{method="POST",route="/api/chat",status="(\d+)"\} (\d+)', told)
+    assert [(status, int(count)) for status, count in counted] == [("200", 12)]  # of all workers, also of the one that died
+    key, begun = next(keys), time.monotonic()
+    let_in = [get("api/kbs", key).status_code for _ in range(20)].count(200)
+    assert let_in <= 2 + (time.monotonic() - begun) / 30
+    last = _workers(started)
+    os.kill(started.pid, signal.SIGTERM)
+    assert started.wait(40) == 0
+    assert [one for one in last if Path(f"/proc/{one}").exists()] == []
+
+
+def test_rates_are_those_of_all_that_share_a_folder(tmp_path: Path) -> None:
+    several = [Rates(4, ["first", "second"], tmp_path) for _ in range(2)]
+    alone = Rates(4, ["first", "second"], None)
+    assert [bool(several[number % 2].take("first")) for number in range(6)] == [False] * 4 + [True] * 2
+    assert several[0].take("second") == 0
+    assert [bool(alone.take("first")) for _ in range(5)] == [False] * 4 + [True]
+    assert 1 <= alone.take("first") <= 15
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """An answer is ten seconds of steps; what became of each."""
+    ended: list[Any] = []
+
+    def work(*_: Any, **__: Any) -> Answer:
+        try:
+            for _step in range(200):
+                require_wanted()
+                time.sleep(0.05)
+        except GivenUp as given_up:
+            ended.append(given_up)
+            raise
+        raise AssertionError("ran to its end")
+
+    monkeypatch.setattr(PublishedIndex, "ask", work)
+    yield ended
+
+
+def test_an_answer_past_its_deadline_is_worked_on_no_more(serving: Serving, stages: list[Any]) -> None:
+    with serving(deadline_s=0.2, max_concurrent=1, max_waiting=0) as client:
+        assert client.post("/api/chat", json=_ASKED).status_code == 503
+        _until(lambda: "in_flight 0.0" in client.get("/metrics").text)
+        assert len(stages) == 1
+
+
+def test_a_client_that_has_gone_costs_nothing_more(serving: Serving, stages: list[Any]) -> None:
+    with serving(max_concurrent=1) as client:
+        body = b'{"message": "When do boats leave?"}'
+        head = f"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as gone:
+            gone.sendall(head + body)
+            _until(lambda: "in_flight 1.0" in client.get("/metrics").text)
+        _until(lambda: "in_flight 0.0" in client.get("/metrics").text)
+        assert len(stages) == 1
+        _until(lambda: 'route="/api/chat",status="499"' in client.get("/metrics").text)
