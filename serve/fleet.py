@@ -46,18 +46,18 @@ class Served(BaseModel):
 
 
 class _Job(BaseModel):
-    """What a worker is told, by its stdin, since there are keys among the settings. `socket` is a descriptor that it inherits."""
+    """What a worker is told, by its stdin, since there are keys among the settings. `listening` is a descriptor that it inherits."""
 
     served: Served
     settings: dict[str, Any]
-    socket: int
+    listening: int
     shared: Path
     is_replacement: bool
 
     @classmethod
     def of(cls, served: Served, settings: Settings, listening: socket.socket, shared: Path, *, is_replacement: bool) -> Self:
         told = settings.model_dump() | {"api_keys": settings.api_keys.get_secret_value()}
-        return cls(served=served, settings=told, socket=listening.fileno(), shared=shared, is_replacement=is_replacement)
+        return cls(served=served, settings=told, listening=listening.fileno(), shared=shared, is_replacement=is_replacement)
 
 
 def serve_by_workers(served: Served, settings: Settings, module: str, tell: Callable[[str], None]) -> None:
@@ -176,5 +176,5 @@ def work() -> None:
             catalog.keep_up()  # others answer meanwhile
         except AlmanacError as error:
             _log.warning("not_ready", error=str(error))
-    if serve_at(socket.socket(fileno=job.socket), catalog, settings, job.shared):
+    if serve_at(socket.socket(fileno=job.listening), catalog, settings, job.shared):
         os._exit(0)  # the interpreter would wait for the threads of what was cut off

@@ -46,8 +46,9 @@ class Workers:
 
         doing = asyncio.wrap_future(self._submit(do))
         leaving = asyncio.ensure_future(gone()) if gone is not None else None
+        awaited: set[asyncio.Future[Any]] = {doing} if leaving is None else {doing, leaving}
         try:
-            await asyncio.wait({doing, leaving} if leaving is not None else {doing}, timeout=self._deadline_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(awaited, timeout=self._deadline_s, return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
                 return doing.result()
             if leaving is not None and leaving.done():
