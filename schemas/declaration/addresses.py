@@ -7,6 +7,8 @@ _WAY_OUT = "declare politeness: {allow_private: true} to fetch from it"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # contains an IPv4 address, to which packets are delivered
 _CARRIER = ipaddress.IPv4Network("100.64.0.0/10")
+_PROTOCOLS = ipaddress.IPv4Network("192.0.0.0/24")  # RFC 6890; Python 3.11 takes most of it for public
+_ANYCAST = (ipaddress.IPv4Address("192.0.0.9"), ipaddress.IPv4Address("192.0.0.10"))  # the only ones in it that are routed
 _SITE_LOCAL = ipaddress.IPv6Network("fec0::/10")
 _DOCUMENTATION = ipaddress.IPv6Network("3fff::/20")  # RFC 9637; Python 3.11 takes it for a public one
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")  # all global unicast addresses that IANA has allocated so far
@@ -22,7 +24,7 @@ def private_kind(address: str) -> str | None:
         "multicast": ip.is_multicast,
         "carrier-grade NAT": ip in _CARRIER,
         "site-local": ip in _SITE_LOCAL,
-        "private": (ip.is_private and not ip.is_reserved) or ip in _DOCUMENTATION,
+        "private": (ip.is_private and not ip.is_reserved) or ip in _DOCUMENTATION or (ip in _PROTOCOLS and ip not in _ANYCAST),
         "reserved": ip.is_reserved or (ip.version == 6 and ip not in _PUBLIC_V6),
     }
     return next((kind for kind, holds in claims.items() if holds), None)

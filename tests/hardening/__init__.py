@@ -1,0 +1,1 @@
+"""Generators of attacks: seeded, a sample in `make test`, whole under `make torture`. `make hardening` writes their counts into docs/hardening.md."""

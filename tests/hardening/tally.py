@@ -1,0 +1,79 @@
+"""Counts what a generator tried and what did not hold, and makes the table of docs/hardening.md: `python -m tests.hardening.tally FOLDER`.
+
+Where the variable HARDENING_ROWS names a folder, each whole run of a generator leaves its row there, as a JSON file.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from tests.conftest import ROOT
+from tests.proof.base import TORTURE
+
+PAGE = ROOT / "docs/hardening.md"
+_HEAD = """# Hardening
+
+Generators of attacks, in `tests/hardening/`, and what came of their last whole run. They are seeded: each run tries the same. `make test` tries a sample of
+each, `make torture` all, and `make hardening` all of them alone, and writes this page. A row whose last column names anything is a defect. What each of them
+holds is promised in the [threat model](threat-model.md).
+
+| attack | tries | what has to hold | what did not hold |
+|---|---:|---|---|
+"""
+_T = TypeVar("_T")
+
+
+@dataclass
+class Tally:
+    """Tries of one attack, and those that did not hold, with the finding of each."""
+
+    attack: str
+    promise: str
+    least: int
+    tries: int = 0
+    fallen: list[str] = field(default_factory=list)
+
+    def note(self, tried: object, finding: str | None = None, *, held: bool | None = None) -> None:
+        """Notes a try: what it was, and either a finding (None where it held) or whether it held."""
+        self.tries += 1
+        if finding is not None or held is False:
+            self.fallen.append(f"{tried!s:.300}: {finding or 'did not hold'}")
+
+    def row(self) -> str:
+        cells = (self.attack, f"{self.tries:,}", self.promise, "; ".join(self.fallen[:5]) or "–")
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
+
+
+@contextmanager
+def tallied(attack: str, promise: str, least: int) -> Iterator[Tally]:
+    """A tally that fails at the end of the block where something did not hold or, in a whole run, where fewer than `least` tries were made."""
+    tally = Tally(attack, promise, least)
+    yield tally
+    if TORTURE and (folder := os.environ.get("HARDENING_ROWS")):
+        name = "".join(character if character.isalnum() else "-" for character in attack)
+        (Path(folder) / f"{name}.json").write_text(json.dumps({"attack": attack, "tries": tally.tries, "row": tally.row()}), encoding="utf-8")
+    assert tally.fallen == [], f"{len(tally.fallen)} of {tally.tries}: {tally.fallen[:20]}"
+    assert tally.tries >= (least if TORTURE else 1), f"{tally.tries} tries of {attack}"
+
+
+def some(whole: Sequence[_T], sample: int) -> list[_T]:
+    """All under torture, else as many, drawn as ever."""
+    return list(whole) if TORTURE or len(whole) <= sample else Random(11).sample(list(whole), sample)
+
+
+def _write(folder: Path) -> None:
+    rows = sorted((json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")), key=lambda row: row["attack"])
+    if not rows:
+        raise SystemExit(f"{folder}: no rows; ALMANAC_TORTURE=1 HARDENING_ROWS={folder} pytest tests/hardening makes them")
+    total = f"\n{sum(row['tries'] for row in rows):,} tries in all.\n"
+    PAGE.write_text(_HEAD + "\n".join(row["row"] for row in rows) + "\n" + total, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write(Path(sys.argv[1]))
