@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PYTEST := pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick torture eval check wheel format docs lock server clean
+.PHONY: help setup demo test quick torture hardening eval check wheel format docs lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,7 +37,12 @@ quick: setup ## most tests, in a minute: while you work
 	$(BIN)/python -m $(PYTEST) -m "not slow" -q
 
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries: hours
-	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof tests/flows/test_dask.py tests/flows/test_forget.py tests/flows/test_store_readers.py tests/test_reference_content.py --timeout=0
+	ALMANAC_TORTURE=1 $(BIN)/python -m pytest tests/proof tests/hardening tests/flows/test_dask.py tests/flows/test_forget.py tests/flows/test_store_readers.py tests/test_reference_content.py --timeout=0
+
+hardening: setup ## every attack of tests/hardening, whole; writes docs/hardening.md
+	@rm -rf $(VENV)/hardening && mkdir -p $(VENV)/hardening
+	ALMANAC_TORTURE=1 HARDENING_ROWS=$(CURDIR)/$(VENV)/hardening $(BIN)/python -m pytest tests/hardening --timeout=0; \
+	done=$$?; $(BIN)/python -m tests.hardening.tally $(VENV)/hardening; exit $$done
 
 eval: setup ## retrieval quality, reliability of relevance and answers on question sets (SETS="DIR DIR") and golden questions, as tables
 	$(BIN)/python -m benchmarks.evaluation $(if $(SETS),--sets $(SETS))

@@ -110,7 +110,7 @@ def _beside(path: Path, declared: Any) -> Any:
 def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: "list[ErrorDetails]") -> DeclarationError:
     """Combines all validation errors into one DeclarationError, each with file, line, key, value found and allowed values."""
     findings = sorted(
-        ((tree.nearest(_keys(d, declared)), _finding(d, declared) + _first_of(d, tree, path)) for d in details),
+        ((tree.nearest(_place(d, declared)), _finding(d, declared) + _first_of(d, tree, path)) for d in details),
         key=lambda found: (found[0].path != path, found[0].line or 0),
     )
     places = [_at_line(node, path) + text for node, text in findings]
@@ -118,6 +118,12 @@ def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details:
     message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
     hint = f"{document('declaration.md')} lists every key with its meaning"
     return DeclarationError(message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint)
+
+
+def _place(detail: "ErrorDetails", declared: Any) -> Keys:
+    """The keys that lead to the value that is wrong."""
+    keys = _keys(detail, declared)
+    return (*keys, "kind") if detail["type"] == "union_tag_invalid" else keys
 
 
 def _at_line(node: Node, path: Path) -> str:

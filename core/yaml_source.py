@@ -44,6 +44,7 @@ def read_tree(path: Path) -> Node:
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
 
     try:
         return _node(YAML(typ="rt").load(path.read_text(encoding="utf-8-sig")), path, None)
@@ -55,6 +56,9 @@ def read_tree(path: Path) -> Node:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         raise DeclarationError(f"not valid YAML: {error.problem or error.context}", where=place, hint="check indentation, quotes and brackets there") from error
+    except ReaderError as error:
+        place = f"{path}:{path.read_text(encoding='utf-8-sig').count(chr(10), 0, error.position) + 1}"
+        raise DeclarationError(f"not valid YAML: the character U+{error.character:04X} may not stand in a file", where=place, hint="delete it") from error
     except YAMLError as error:
         raise DeclarationError(f"not valid YAML: {error}", where=str(path), hint="check indentation, quotes and brackets") from error
     except RecursionError as error:
@@ -63,6 +67,14 @@ def read_tree(path: Path) -> Node:
         ) from error
     except OSError as error:
         raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
+    except KeyError as error:  # ruamel knows the versions that it is asked for, and looks up any
+        place = f"{path}:{_line_of_version(path)}"
+        raise DeclarationError("not valid YAML: a %YAML line names a version that does not exist", where=place, hint="delete that line") from error
+
+
+def _line_of_version(path: Path) -> int:
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    return next((number for number, line in enumerate(lines, start=1) if line.startswith("%YAML")), 1)
 
 
 def _repeated_key(path: Path) -> DeclarationError:

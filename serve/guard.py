@@ -57,6 +57,8 @@ def _require_own(headers: Headers, bound: str) -> None:
 
     Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any website.
     """
+    if len(headers.getlist("host")) > 1 or len(headers.getlist("origin")) > 1:  # what reads the other one may be of another opinion
+        raise ProblemDetails(400, "a request has one Host and at most one Origin")
     if not names_loopback(headers.get("host"), bound):
         raise ProblemDetails(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
     origin = headers.get("origin")

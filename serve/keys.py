@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class ApiKeys:
 
 
 _LAYOUT = " \t\r\n"
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::\d*)?")  # name or bracketed address, and a port; nothing may follow a bracket
 _FORM = "write it like ALMANAC_API_KEYS='KEY,OTHER_KEY:WORKSPACE'; openssl rand -hex 24 makes a key"
 
 
@@ -103,6 +105,6 @@ def names_loopback(host: str | None, bound: str) -> bool:
 
     No website can have such a name, which protects against DNS rebinding: its pages cannot send requests to this server in the browser of a visitor.
     """
-    name = (host or "").strip().lower()
-    name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
+    read = _HOST.fullmatch((host or "").strip().lower())
+    name = read[1] if read else ""
     return name in ("localhost", "127.0.0.1", "[::1]", bound.lower(), f"[{bound.lower()}]")

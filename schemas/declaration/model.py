@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Sequence
-from functools import partial
-from typing import Annotated, Any, NamedTuple, Self
+from functools import cache, partial
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -25,6 +26,7 @@ class DeclaredModel(BaseModel):
     @classmethod
     def _refuse_strange_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Reports unknown keys with those that there are, together with all other errors of the model."""
+        refuse(cls, [Finding((key,), "must be a number", data[key]) for key in _numbers(cls) if isinstance(data, dict) and isinstance(data.get(key), bool)])
         try:
             return handler(data)
         except ValidationError as error:
@@ -32,6 +34,18 @@ class DeclaredModel(BaseModel):
             if not any(_is_unknown_key(e) for e in found):
                 raise
             raise ValidationError.from_exception_data(cls.__name__, [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]) from None
+
+
+@cache
+def _numbers(model: type[DeclaredModel]) -> list[str]:
+    """The keys of a model that take a number and no truth value, which pydantic would read as 1 or 0."""
+    plain = {key: field for key, field in model.declared_keys().items() if not any(isinstance(one, BeforeValidator) for one in field.metadata)}
+    return [key for key, field in plain.items() if (kinds := _kinds(field.annotation)) & {int, float} and bool not in kinds]
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    """The types of a union. What has a validator of its own, such as a share, is left to that."""
+    return set().union(*map(_kinds, get_args(annotation))) if get_origin(annotation) in (Union, UnionType) else {annotation}
 
 
 class Finding(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -30,6 +31,7 @@ from tests.conftest import watching
 from tests.forked import forked_crawls
 from tests.hardening.spellings import addresses_v4, addresses_v6, hosts_of_names, hosts_v4, hosts_v6, is_private, references
 from tests.hardening.tally import some, tallied
+from tests.proof.base import TORTURE
 
 pytestmark = pytest.mark.slow
 _PUBLIC = "127.0.0.1"  # taken for a public address; the other 16 million of loopback are private
@@ -90,6 +92,7 @@ def test_no_spelling_is_connected_to(tmp_path: Path) -> None:
 # Roads
 
 _MARK = "/mark"
+_AT_ONCE = 250  # sites of one crawl
 _PAGE = "<html><head>{head}</head><body><p>A page of the shop, number {number}.</p>{body}</body></html>"
 _RSS = '<rss version="2.0"><channel><title>t</title><item><link>{}</link></item></channel></rss>'
 _ATOM = '<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{}"/></entry></feed>'
@@ -235,14 +238,16 @@ def test_no_road_leads_to_a_private_address(roads: _Roads, names: dict[str, list
     hosts = list(dict.fromkeys(host for address in own for host in hosts_v4(address) if _is_read(host)))
     plain = [f"http://{host}:{roads.port}{_MARK}" for host in hosts]
     odd = [reference for address in ("127.0.0.2", "2130706434", "0x7f.2") for reference in references(address, roads.port, _MARK)]
-    tried = [(road, f"{target}/{road}") for road in _ROADS for target in some([*plain, *odd], 10)]
-    starts = [roads.add(road, target) for road, target in tried]
+    targets = [*plain, *odd]
+    tried = [(road, f"{target}/{road}") for road in _ROADS for target in (Random(road).sample(targets, 110) if TORTURE else some(targets, 10))]
     proxy = f"http://127.0.0.3:{roads.port}"
     with _no_proxy():
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy)
         monkeypatch.setenv("no_proxy", "")
-        _crawl(_source(starts, [target for _, target in tried], allow_private=False), tmp_path / "kept")
+        for begin in range(0, len(tried), _AT_ONCE):
+            part = tried[begin : begin + _AT_ONCE]
+            _crawl(_source([roads.add(*one) for one in part], [target for _, target in part], allow_private=False), tmp_path / f"kept{begin}")
     reached = dict(roads.reached)
     with tallied("Private addresses: roads", f"a listener on loopback counts no connection ({', '.join(_ROADS)}; proxies in the environment)", 2_000) as tally:
         for road, target in tried:

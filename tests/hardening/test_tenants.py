@@ -196,7 +196,14 @@ def test_no_call_by_mcp_shows_what_is_foreign(doors: tuple[httpx.Client, str]) -
             asker = _Asker(random, team)
             asked = [("tools", None), ("resources", None), *(asker.call() for _ in range(calls))]
             for one, heard in zip(asked, _heard(doors[1], asker.key, asked), strict=True):
-                tally.note(f"{one} of {team!r}", asker.foreign(heard.replace(str(one[1]), "")) or asker.counts(json.loads(heard)))
+                tally.note(f"{one} of {team!r}", asker.foreign(_without_echo(heard, one[1])) or asker.counts(json.loads(heard)))
+
+
+def _without_echo(heard: str, asked: Any) -> str:
+    """A response without the words of the request that it repeats."""
+    for word in re.findall(r"zq\d\dx\d\dqz", str(asked)):
+        heard = heard.replace(word, "")
+    return heard
 
 
 def _heard(address: str, key: str, asked: list[tuple[str, Any]]) -> list[str]:
