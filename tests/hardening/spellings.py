@@ -6,13 +6,43 @@ from random import Random
 
 # Blocks of IANA's registries of special-purpose addresses that are not globally reachable, and those of private use. Written down here once more, not imported.
 BLOCKS_V4 = (
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/29", "192.0.0.8/32", "192.0.0.11/32", "192.0.0.128/25", "192.0.2.0/24",
-    "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32",
-)  # fmt: skip
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/29",
+    "192.0.0.8/32",
+    "192.0.0.11/32",
+    "192.0.0.128/25",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+    "255.255.255.255/32",
+)
 BLOCKS_V6 = (
-    "::/128", "::1/128", "::ffff:0:0/104", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/32", "2001:2::/48", "2001:10::/28", "2001:db8::/32",
-    "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
-)  # fmt: skip
+    "::/128",
+    "::1/128",
+    "::ffff:0:0/104",
+    "64:ff9b:1::/48",
+    "100::/64",
+    "100:0:0:1::/64",
+    "2001::/32",
+    "2001:2::/48",
+    "2001:10::/28",
+    "2001:db8::/32",
+    "3fff::/20",
+    "5f00::/16",
+    "fc00::/7",
+    "fe80::/10",
+    "fec0::/10",
+    "ff00::/8",
+)
 _NAMES = ("localhost", "shop.localhost", "a.b.localhost")
 _DIGITS = {"wide": "０１２３４５６７８９", "bold": "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗", "mono": "𝟶𝟷𝟸𝟹𝟺𝟻𝟼𝟽𝟾𝟿", "raised": "⁰¹²³⁴⁵⁶⁷⁸⁹", "ringed": "⓪①②③④⑤⑥⑦⑧⑨"}
 _DOTS = "。．｡"
@@ -75,10 +105,22 @@ def hosts_v4(address: str) -> Iterator[str]:
     yield f"8.8.8.8%40{address}"
     high, low = number >> 16, number & 0xFFFF
     for form in (
-        f"::ffff:{address}", f"::ffff:{high:x}:{low:x}", f"0:0:0:0:0:FFFF:{high:X}:{low:X}", f"0000:0000:0000:0000:0000:ffff:{address}", f"::{address}",
-        f"::ffff:0:{address}", f"64:ff9b::{address}", f"64:ff9b::{high:x}:{low:x}", f"64:ff9b:1::{address}", f"2002:{high:x}:{low:x}::", f"2002:{high:x}:{low:x}::1",
-        f"2001:0:{high:x}:{low:x}::{high ^ 0xFFFF:x}:{low ^ 0xFFFF:x}", f"fe80::5efe:{address}", f"::ffff:{address}%25lo", f"::ffff:{address}%lo",
-    ):  # fmt: skip
+        f"::ffff:{address}",
+        f"::ffff:{high:x}:{low:x}",
+        f"0:0:0:0:0:FFFF:{high:X}:{low:X}",
+        f"0000:0000:0000:0000:0000:ffff:{address}",
+        f"::{address}",
+        f"::ffff:0:{address}",
+        f"64:ff9b::{address}",
+        f"64:ff9b::{high:x}:{low:x}",
+        f"64:ff9b:1::{address}",
+        f"2002:{high:x}:{low:x}::",
+        f"2002:{high:x}:{low:x}::1",
+        f"2001:0:{high:x}:{low:x}::{high ^ 0xFFFF:x}:{low ^ 0xFFFF:x}",
+        f"fe80::5efe:{address}",
+        f"::ffff:{address}%25lo",
+        f"::ffff:{address}%lo",
+    ):
         yield f"[{form}]"
 
 

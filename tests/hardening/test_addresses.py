@@ -62,7 +62,7 @@ def _is_read(host: str) -> bool:
 
 def test_every_spelling_of_a_private_address_is_told() -> None:
     """What the system reads in a host, and what the host says by itself, is private."""
-    with tallied("Private addresses: spellings, by function", "each address that the system reads in it is refused", 10_000) as tally:
+    with tallied("Private addresses: spellings, by function", "each address that the system reads in it is refused", 7_000) as tally:
         for host in some(_spelled(8), 4_000):
             try:
                 name = urlsplit(canonical_url(f"http://{host}/")).hostname or ""
@@ -118,7 +118,7 @@ _ROADS: dict[str, tuple[str, Any]] = {
     "sitemap-lines": ("/sitemap.xml", lambda to: (200, {"Content-Type": "text/plain"}, f"{to}\n")),
     "sitemap-index": ("/sitemap.xml", lambda to: (200, _XML, _INDEX.format(to))),
     "sitemap-redirect": ("/sitemap.xml", lambda to: (302, {"Location": to}, "")),
-}  # fmt: skip
+}
 
 
 class _Roads:
@@ -179,7 +179,7 @@ def roads() -> Iterator[_Roads]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """What a name server tells of names below `.test`: in turn what stands here, the last for ever, else the public address. Other names, what the system says."""
+    """What a name server tells of names below `.test`: what stands here in turn, the last for ever, else the public address."""
     told: dict[str, list[str]] = {}
 
     def look_up(host: Any, port: Any, *more: Any, **named: Any) -> Any:
@@ -212,11 +212,18 @@ def _source(starts: list[str], targets: list[str], *, allow_private: bool) -> Si
     sitemaps = [url for url in starts if url.endswith("/sitemap.xml")]
     return SiteSource.model_validate(
         {
-            "name": "s", "kind": "site", "start_urls": [url for url in starts if url not in sitemaps], "sitemaps": sitemaps, "allowed_domains": sorted(domains),
-            "follow": {"allow": ["."]}, "listing": listing, "pagination": {"next": {"css": "a.on"}}, "limits": {"seconds": 500},
+            "name": "s",
+            "kind": "site",
+            "start_urls": [url for url in starts if url not in sitemaps],
+            "sitemaps": sitemaps,
+            "allowed_domains": sorted(domains),
+            "follow": {"allow": ["."]},
+            "listing": listing,
+            "pagination": {"next": {"css": "a.on"}},
+            "limits": {"seconds": 500},
             "politeness": {"allow_private": allow_private, "delay_s": 0, "per_domain": 16},
         }
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -266,7 +273,12 @@ def test_each_road_is_one(roads: _Roads, names: dict[str, list[str]], tmp_path: 
 def test_a_name_server_that_changes_its_answer_leads_nowhere(roads: _Roads, names: dict[str, list[str]], tmp_path: Path) -> None:
     """By turns, both at once, and in each order: only what was checked is connected to."""
     inside = ("127.0.0.2", "10.0.0.1", "169.254.169.254")
-    turns = [[_PUBLIC, one] for one in inside] + [[one, _PUBLIC] for one in inside] + [[f"{_PUBLIC} {one}"] for one in inside] + [[f"{one} {_PUBLIC}"] for one in inside]
+    turns = (
+        [[_PUBLIC, one] for one in inside]
+        + [[one, _PUBLIC] for one in inside]
+        + [[f"{_PUBLIC} {one}"] for one in inside]
+        + [[f"{one} {_PUBLIC}"] for one in inside]
+    )
     turns += [[_PUBLIC, f"{one} {_PUBLIC}", one] for one in inside] + [[one] for one in inside]
     tried = some(turns * 15, len(turns))
     starts = []
@@ -278,6 +290,8 @@ def test_a_name_server_that_changes_its_answer_leads_nowhere(roads: _Roads, name
         starts.append(f"http://{host}:{roads.port}/")
     with _no_proxy():
         _crawl(_source(starts, [], allow_private=False), tmp_path / "kept")
-    with tallied("Private addresses: rebinding", "a name that points inside, now or later, alone or among others, is connected to at its public address only", 250) as tally:
+    with tallied(
+        "Private addresses: rebinding", "a name that points inside, now or later, alone or among others, is connected to at its public address only", 250
+    ) as tally:
         for answers in tried:
             tally.note(answers, None if not roads.reached else f"reached: {dict(roads.reached)}")

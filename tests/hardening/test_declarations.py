@@ -15,15 +15,32 @@ from tests.conftest import ROOT, Almanac
 from tests.hardening.tally import some, tallied
 
 _KEY = re.compile(r"(?:(?<=[\s{,])|^)([a-z_]+):(?=\s)(?:[ ]+([^#{\[|>\s,}][^#,}\n]*))?")
-_FREE = {"fields", "headers", "cookies", "labels", "values", "synonyms", "weights", "parts", "replace", "lookup", "map", "const", "boosts"}  # whose keys are anybody's
+_FREE = {
+    "fields",
+    "headers",
+    "cookies",
+    "labels",
+    "values",
+    "synonyms",
+    "weights",
+    "parts",
+    "replace",
+    "lookup",
+    "map",
+    "const",
+    "boosts",
+}  # whose keys are anybody's
 # A value that is wrong for a key, wherever it stands.
 _WRONG: dict[str, list[str]] = {
-    **dict.fromkeys(("css", "xpath", "json"), ["'h1[('", "'(['", "[1]", "{a: 1}", "''"]),
-    **dict.fromkeys(("match", "pattern"), ["'h1[('", "'(['", "[1]", "{a: 1}"]),
-    **dict.fromkeys(("title", "text", "id", "body"), ["'{unclosed'", "'unopened}'", "{a: 1}", "[a]"]),
-    **dict.fromkeys(("kind", "yields", "provider", "type", "by", "format", "mode", "as", "on_fail"), ["nonsense", "7", "[]", "{}", "''"]),
-    **dict.fromkeys(("size", "overlap", "k", "pages", "depth", "seconds", "dimension", "max_pages", "step"), ["many", "-1", "1.5", "{}", "[1]", "1e400", ".nan", "true"]),
-    **dict.fromkeys(("required", "robots", "noindex", "allow_private", "links"), ["perhaps", "7", "[]", "{}", "''"]),
+    **{key: ["'h1[('", "'(['", "[1]", "{a: 1}", "''"] for key in ("css", "xpath", "json")},
+    **{key: ["'h1[('", "'(['", "[1]", "{a: 1}"] for key in ("match", "pattern")},
+    **{key: ["'{unclosed'", "'unopened}'", "{a: 1}", "[a]"] for key in ("title", "text", "id", "body")},
+    **{key: ["nonsense", "7", "[]", "{}", "''"] for key in ("kind", "yields", "provider", "type", "by", "format", "mode", "as", "on_fail")},
+    **{
+        key: ["many", "-1", "1.5", "{}", "[1]", "1e400", ".nan", "true"]
+        for key in ("size", "overlap", "k", "pages", "depth", "seconds", "dimension", "max_pages", "step")
+    },
+    **{key: ["perhaps", "7", "[]", "{}", "''"] for key in ("required", "robots", "noindex", "allow_private", "links")},
     "name": ["'Bad Name'", "''", "[]", "7", "../up", "'a\\0b'"],
     "start_urls": ["'http://x.test/'", "[ftp://x.test/]", "[7]", "['http://']", "['http://user:pass@x.test/']", "{a: 1}"],
     "schedule": ["every day", "'* * *'", "7", "[]"],
@@ -41,7 +58,19 @@ _WRONG: dict[str, list[str]] = {
     "max_lost": ["300%", "some", "[]", "-1"],
     "max_failed": ["300%", "some", "[]", "-1"],
 }
-_BROKEN = ["\tname: tab", "  : :", "a: *nowhere", "a: !!python/object/apply:os.system [id]", "a: &a [*a", "a: 'open", "- item", "a: {b", "%YAML 9.9", "? [a]: b: c", "a: \x07"]
+_BROKEN = [
+    "\tname: tab",
+    "  : :",
+    "a: *nowhere",
+    "a: !!python/object/apply:os.system [id]",
+    "a: &a [*a",
+    "a: 'open",
+    "- item",
+    "a: {b",
+    "%YAML 9.9",
+    "? [a]: b: c",
+    "a: \x07",
+]
 
 
 class _Mistake(NamedTuple):
@@ -53,7 +82,10 @@ class _Mistake(NamedTuple):
 def _examples() -> dict[str, str]:
     found = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "knowledge").glob("*.yaml")) if path.name.count(".") == 1}
     found |= {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/reference").glob("*.yaml"))}
-    return {name: found[name].replace("${SITE}", "http://127.0.0.1:9").replace("${CONTENT}", "content").replace("${STRINGS}", "strings").replace("${EVAL}", "eval") for name in some(list(found), 3)}
+    return {
+        name: found[name].replace("${SITE}", "http://127.0.0.1:9").replace("${CONTENT}", "content").replace("${STRINGS}", "strings").replace("${EVAL}", "eval")
+        for name in some(list(found), 3)
+    }
 
 
 def _tree(text: str) -> Any:
@@ -75,7 +107,9 @@ def _paths(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 def _misspelt(key: str, random: Random) -> str:
     place = random.randrange(len(key))
-    return random.choice([key[:place] + key[place + 1 :], key[: place + 1] + key[place:], key + "s", key.upper(), key.replace("_", "-") + "x", f"{key[1:]}{key[0]}"])
+    return random.choice(
+        [key[:place] + key[place + 1 :], key[: place + 1] + key[place:], key + "s", key.upper(), key.replace("_", "-") + "x", f"{key[1:]}{key[0]}"]
+    )
 
 
 def _mistakes(text: str, random: Random) -> Iterator[_Mistake]:
@@ -89,13 +123,17 @@ def _mistakes(text: str, random: Random) -> Iterator[_Mistake]:
             new = set(_paths(_tree(changed))) - known
             if len(new) and all(path[-1] == misspelt or misspelt in path for path in new):
                 place = min(new, key=len)
-                if misspelt != key and not _FREE.intersection(place[:-1]) and place[:-1] not in known | {()} or _is_strict(place):
+                if (misspelt != key and not _FREE.intersection(place[:-1]) and place[:-1] not in known | {()}) or _is_strict(place):
                     yield _Mistake(f"{key} → {misspelt}", number + 1, changed)
             if found[2] and key in _WRONG:
                 for wrong in _WRONG[key]:
                     changed = _with(lines, number, line[: found.start(2)] + wrong + line[found.end(2) :])
                     after = set(_paths(_tree(changed)))
-                    if known - after <= set() and _is_strict(next((path for path in known if path[-1] == key), (key,))) and not _is_named(line, found.start(1), key):
+                    if (
+                        known - after <= set()
+                        and _is_strict(next((path for path in known if path[-1] == key), (key,)))
+                        and not _is_named(line, found.start(1), key)
+                    ):
                         yield _Mistake(f"{key}: {wrong}", number + 1, changed)
         if re.match(r"[a-z_]+:", line):
             yield _Mistake(f"{line.partition(':')[0]} twice", number + 1, "\n".join([*lines, line.partition(":")[0] + ": 1"]))
@@ -146,7 +184,9 @@ def _finding(path: Path, mistake: _Mistake) -> str | None:
 def test_a_mistake_is_told_with_its_file_its_line_and_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("QUOTES_URL", "VOYAGO_URL", "SITE_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    promise = "refused with the file, the line and a way out (misspelt, unknown, repeated keys; wrong types, references, selectors, patterns, templates; broken YAML)"
+    promise = (
+        "refused with the file, the line and a way out (misspelt, unknown, repeated keys; wrong types, references, selectors, patterns, templates; broken YAML)"
+    )
     with tallied("Declarations with one mistake", promise, 1_000) as tally:
         for name, mistake in some(_all(), 250):
             tally.note(f"{name}:{mistake.line}: {mistake.what}", _finding(tmp_path / name, mistake))
@@ -160,5 +200,7 @@ def test_the_command_ends_with_2(almanac: Almanac, tmp_path: Path) -> None:
             path.write_text(mistake.text, encoding="utf-8")
             done = almanac("validate", str(path), "--json")
             error = done.json.get("error", {}) if done.stdout else {}
-            is_fine = done.code == 2 and error.get("kind") == "declaration_error" and error.get("hint") and str(path) in str(error) and "Traceback" not in done.stderr
+            is_fine = (
+                done.code == 2 and error.get("kind") == "declaration_error" and error.get("hint") and str(path) in str(error) and "Traceback" not in done.stderr
+            )
             tally.note(f"{name}: {mistake.what}", held=bool(is_fine))

@@ -20,15 +20,52 @@ from tests.serve.test_mcp import listening
 
 pytestmark = pytest.mark.slow
 _FOREIGN_HOSTS = [
-    "evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example:80", "evil.example#localhost", "evil.example/localhost", "localhost@evil.example",
-    "evil.example\\localhost", "127.0.0.1@evil.example:80", "[::1].evil.example", "[::1]evil.example", "[::ffff:127.0.0.1]", "0.0.0.0", "127.1", "2130706433", "",
-    "localhost.", "localhost evil.example", "localhost,evil.example", "lоcalhost", "127.0.0.2", "[evil]:80", "metadata.google.internal", "10.0.0.1", "%6cocalhost",
-]  # fmt: skip
+    "evil.example",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "evil.example:80",
+    "evil.example#localhost",
+    "evil.example/localhost",
+    "localhost@evil.example",
+    "evil.example\\localhost",
+    "127.0.0.1@evil.example:80",
+    "[::1].evil.example",
+    "[::1]evil.example",
+    "[::ffff:127.0.0.1]",
+    "0.0.0.0",
+    "127.1",
+    "2130706433",
+    "",
+    "localhost.",
+    "localhost evil.example",
+    "localhost,evil.example",
+    "lоcalhost",
+    "127.0.0.2",
+    "[evil]:80",
+    "metadata.google.internal",
+    "10.0.0.1",
+    "%6cocalhost",
+]
 _FOREIGN_ORIGINS = [
-    "http://evil.example", "https://evil.example", "null", "", "http://localhost.evil.example", "http://evil.example:HOST", "http://HOST.evil.example", "http://HOST@evil.example",
-    "http://evil.example/http://HOST", "file://", "chrome-extension://abc", "http://HOST, http://evil.example", "http://127.0.0.1:1", "http://[::1", "HTTP://EVIL.EXAMPLE",
-    "data:text/html,x", "http://HOST\\evil.example", "http://xHOST",
-]  # fmt: skip
+    "http://evil.example",
+    "https://evil.example",
+    "null",
+    "",
+    "http://localhost.evil.example",
+    "http://evil.example:HOST",
+    "http://HOST.evil.example",
+    "http://HOST@evil.example",
+    "http://evil.example/http://HOST",
+    "file://",
+    "chrome-extension://abc",
+    "http://HOST, http://evil.example",
+    "http://127.0.0.1:1",
+    "http://[::1",
+    "HTTP://EVIL.EXAMPLE",
+    "data:text/html,x",
+    "http://HOST\\evil.example",
+    "http://xHOST",
+]
 
 
 def _routes(app: Any) -> list[tuple[str, str]]:
@@ -75,9 +112,10 @@ def test_no_route_of_the_server_answers_another(bases: Bases) -> None:
     routes = [*_routes(app), ("GET", "/nowhere"), ("OPTIONS", "/api/chat"), ("DELETE", "/api/kbs")]
     assert ("POST", "/api/chat") in routes
     assert ("GET", "/") in routes
-    with serve_bases(bases, names=[bases.notes]) as client, tallied(
-        "Keyless `almanac serve`: foreign Host and Origin, on every route", "421, 403 or 400", 600
-    ) as tally:
+    with (
+        serve_bases(bases, names=[bases.notes]) as client,
+        tallied("Keyless `almanac serve`: foreign Host and Origin, on every route", "421, 403 or 400", 600) as tally,
+    ):
         port = client.base_url.port or 0
         for (method, path), (what, headers) in some(list(product(routes, _tries(port))), 300):
             status = _status(port, method, path.replace("{path:path}", "app.js"), *headers)
@@ -99,7 +137,15 @@ def test_no_route_of_the_mcp_server_answers_another(bases: Bases) -> None:
 
 def test_what_a_page_elsewhere_can_send_without_asking_is_no_question(bases: Bases) -> None:
     """Forms and scripts of other websites send these types without a preflight; even where a browser names no origin, no body of theirs is read."""
-    kinds = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", "text/plain; application/json", "application/json, text/plain", "application/csp-report"]
+    kinds = [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "",
+        "text/plain; application/json",
+        "application/json, text/plain",
+        "application/csp-report",
+    ]
     with serve_bases(bases, names=[bases.notes]) as client, tallied("Keyless `almanac serve`: bodies that need no preflight", "415", 18) as tally:
         for path, kind in product(("/api/chat", "/api/search", "/search_kb"), kinds):
             response = client.post(path, content=b'{"message": "garden", "query": "garden"}', headers={"Content-Type": kind})

@@ -104,8 +104,26 @@ class _Asker:
             return choose([{"$or": inner}, {"$and": inner}, {"$not": inner[0]}, {"$or": [*inner, {"title": {"$ne": ""}}]}])
         field = choose(["team", "team", "team", "title", "url", "document_id", "source", "chunk_id", "team.x", "Team", "$team"])
         team = self._team()
-        return {field: choose([team, {"$ne": team}, {"$in": [team, self._team()]}, {"$nin": [team]}, {"$nin": []}, {"$gte": ""}, {"$lt": "￿"}, {"$exists": True},
-                               {"$regex": ".*"}, None, [team], {"$eq": team}, {"$not": {"$eq": team}}, {"$contains": team[:2]}])}  # fmt: skip
+        return {
+            field: choose(
+                [
+                    team,
+                    {"$ne": team},
+                    {"$in": [team, self._team()]},
+                    {"$nin": [team]},
+                    {"$nin": []},
+                    {"$gte": ""},
+                    {"$lt": "￿"},
+                    {"$exists": True},
+                    {"$regex": ".*"},
+                    None,
+                    [team],
+                    {"$eq": team},
+                    {"$not": {"$eq": team}},
+                    {"$contains": team[:2]},
+                ]
+            )
+        }
 
     def question(self) -> str:
         team = self.random.randrange(len(_TEAMS))
@@ -162,7 +180,9 @@ class _Asker:
         offset = self.random.choice(["", "?offset=0", "?offset=1", "?offset=100"])
         other = self.random.randrange(len(_TEAMS))
         titled = f"https%3A%2F%2Fgarden.example%2Ftitle-{_secret(other, 0)}"
-        return "read", self.random.choice([f"almanac://{kb}/sources{offset}", f"almanac://{kb}/sources/records/{titled}{offset}", f"almanac://{kb}/passages/{other}"])
+        return "read", self.random.choice(
+            [f"almanac://{kb}/sources{offset}", f"almanac://{kb}/sources/records/{titled}{offset}", f"almanac://{kb}/passages/{other}"]
+        )
 
 
 def _numbers(response: str) -> Any:
