@@ -18,7 +18,7 @@ from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import Bases, serve_bases
 from tests.serve.test_mcp import listening
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-keyless")]
 _FOREIGN_HOSTS = [
     "evil.example",
     "127.0.0.1.evil.example",

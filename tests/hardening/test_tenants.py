@@ -23,7 +23,7 @@ from tests.proof.base import TORTURE
 from tests.serve.conftest import Bases, serve_bases
 from tests.serve.test_mcp import listening
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-tenants")]
 # Names that look alike, contain each other, or mean something to a filter, a path or JSON.
 _TEAMS = ["red", "Red", "réd", "re\u0301d", "red\u200b", "red ", "redd", "re", "r*", "$ne", "null", "0", "a/b", "../red", "red\nblue", "🔴", "'", '"red"']
 _KEYS = {team: f"key-{number}" for number, team in enumerate(_TEAMS)}
