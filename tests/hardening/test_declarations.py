@@ -7,7 +7,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from almanac.core.load import load_declaration
 from almanac.schemas.errors import DeclarationError
