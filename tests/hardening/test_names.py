@@ -155,7 +155,7 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
         before = _tree(bases.folder)
         for name in names:
             sent = name.encode("utf-8", "replace").decode()
-            asked = [
+            asked: list[Callable[[], Any]] = [
                 lambda sent=sent: client.get("/api/sources", params={"kb": sent}),
                 lambda sent=sent: client.get("/api/sources", params={"version": sent}),
                 lambda sent=sent: client.post("/api/search", json={"query": "garden", "kb": sent}),
