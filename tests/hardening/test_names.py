@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -155,16 +156,14 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
         before = _tree(bases.folder)
         for name in names:
             sent = name.encode("utf-8", "replace").decode()
+            resources = (f"almanac://{name}/sources", f"almanac://notes/sources/{name}/x", f"almanac://notes/passages/{name}")
             asked: list[Callable[[], Any]] = [
-                lambda sent=sent: client.get("/api/sources", params={"kb": sent}),
-                lambda sent=sent: client.get("/api/sources", params={"version": sent}),
-                lambda sent=sent: client.post("/api/search", json={"query": "garden", "kb": sent}),
-                lambda sent=sent: client.post("/api/chat", json={"message": "garden", "version": sent}),
-                lambda sent=sent: client.get(f"/static/{sent.replace(chr(0), '%00')}") if sent.isprintable() else None,
-                *(
-                    lambda uri=uri: read_resource(view, uri)
-                    for uri in (f"almanac://{name}/sources", f"almanac://notes/sources/{name}/x", f"almanac://notes/passages/{name}")
-                ),
+                partial(client.get, "/api/sources", params={"kb": sent}),
+                partial(client.get, "/api/sources", params={"version": sent}),
+                partial(client.post, "/api/search", json={"query": "garden", "kb": sent}),
+                partial(client.post, "/api/chat", json={"message": "garden", "version": sent}),
+                partial(client.get, f"/static/{sent.replace(chr(0), '%00')}"),
+                *(partial(read_resource, view, uri) for uri in resources),
             ]
             for number, ask in enumerate(asked):
                 finding = None
