@@ -95,7 +95,7 @@ def test_documents_are_told_by_content_and_not_by_their_names(loopback_site: "Si
     crawls = Crawls(site, tmp_path)
     outcome = crawls()
     assert {one.url.removeprefix(site.base): one.reason for one in outcome.failures} == {"/blob": "not_text", "/archive": "not_text"}
-    bodies = {path: (draft.body or "").strip() for path, draft in crawls.items.items()}
+    bodies = {path: (draft.body or "").strip().removeprefix("page=1\n") for path, draft in crawls.items.items()}
     assert [bodies[path].partition(" line")[0] for path in ("/a.pdf", "/saved", "/b.docx", "/zipped", "/untold", "/mistaken", "/f/landed")] == [
         "first", "second", "third", "fourth", "fifth", "sixth", "seventh",
     ]  # fmt: skip
@@ -232,7 +232,7 @@ def test_what_is_declared_for_pages_leaves_documents_whole(loopback_site: "Site"
     site.page("/locked.pdf", b"%PDF-1.4 torn", content_type=_PDF)
     crawls = Crawls(site, tmp_path, body={"css": "main"}, fields={"heading": {"css": "h1"}, "path": {"url": r"/(\w*)"}}, title="{heading}")
     crawls()
-    assert str(crawls.items["/a.pdf"].body).startswith("all of it line 0") and crawls.items["/a.pdf"].title == "Report A"
+    assert str(crawls.items["/a.pdf"].body).startswith("\fpage=1\nall of it line 0") and crawls.items["/a.pdf"].title == "Report A"
     assert crawls.items["/"].title == "Home" and "foot" not in str(crawls.items["/"].body)
     assert crawls.rejects["/locked.pdf"].reason.startswith("damaged PDF file")
     shown = inspect_url(crawls.source, f"{site.base}/a.pdf", "en")
