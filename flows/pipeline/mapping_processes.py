@@ -21,6 +21,7 @@ from almanac.core.lifetime import end_with_parent
 from almanac.flows.pipeline.fan_out import DEATHS, Span, Unfinished
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import OperationalError
+from almanac.spiders.reading.bounded import close_reader
 
 _MODULE = "almanac.flows.pipeline.mapping_processes"
 _WORTH_S = 6.0  # of work that is left, from which on children are started
@@ -41,6 +42,7 @@ def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[S
         yield from shared.rest()
     finally:
         shared.close()
+        close_reader()
 
 
 def _cores() -> int:

@@ -26,7 +26,6 @@ from almanac.flows.pipeline.worker import require_same_here
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pages_to_map, stored_pages
-from almanac.spiders.reading.bounded import close_reader
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
 log = structlog.get_logger("almanac.map")
@@ -151,15 +150,12 @@ def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: M
             continue
         with at_batch(run, "pages", number + 1):
             staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"  # not by process id, of which two machines may have the same
-            try:
-                with MappedWriter(staged, rules_of(run, source)) as writer:
-                    for row in rows:
-                        work = _work(run, source, row)
-                        for mapped in map_page(run, source, work):
-                            if mapped.whole:
-                                writer.add(work.key, mapped)
-            finally:
-                close_reader()
+            with MappedWriter(staged, rules_of(run, source)) as writer:
+                for row in rows:
+                    work = _work(run, source, row)
+                    for mapped in map_page(run, source, work):
+                        if mapped.whole:
+                            writer.add(work.key, mapped)
             move(staged, part)
         log.info("mapped", kb=run.kb, source=source.name, batch=number + 1, of=batches.count, pages=len(keys), part=part.stem[:12])
     return MappedBatches(pages)

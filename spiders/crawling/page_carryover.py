@@ -14,7 +14,6 @@ from almanac.schemas.reports import FailedPage
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
 from almanac.spiders.reading.linked_types import type_of_headers
 from almanac.spiders.selecting.links import UrlPolicy
-from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import Journal, RawStore
 
@@ -140,7 +139,7 @@ class _CarryOver:
 
     def _is_off_limits(self, url: str) -> bool:
         """Whether the declaration excludes the page now, whatever the site answers."""
-        return not is_on_domains(url, self._source.domains) or self._fates.policy.is_denied(url)
+        return not self._fates.policy.is_on_site(url) or self._fates.policy.is_denied(url)
 
 
 def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, stats: CrawlStats) -> bool:

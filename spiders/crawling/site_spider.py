@@ -38,7 +38,6 @@ from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_
 from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
-from almanac.spiders.selecting.urls import is_on_domains
 from almanac.spiders.selecting.withheld import rules_for, withheld
 from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import Journal
@@ -151,7 +150,7 @@ class SiteSpider(scrapy.Spider):
             canonical = self.policy.canonical(url)
         except ValueError:
             return "error"
-        if not is_on_domains(canonical, self.source.domains):
+        if not self.policy.is_on_site(canonical):
             return "off_site"
         if self._key(canonical) in self._forgotten:
             return "forgotten"

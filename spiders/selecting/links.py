@@ -79,6 +79,14 @@ class UrlPolicy:
         """Whether the URL matches `follow.deny`."""
         return any(denied(url) for denied in self._denied)
 
+    def is_on_site(self, url: str) -> bool:
+        """Whether the URL's host is one that a crawl may fetch from."""
+        return is_on_domains(url, self._domains)
+
+    @cached_property
+    def _domains(self) -> frozenset[str]:
+        return frozenset(self.source.domains)
+
     @cached_property
     def _is_free(self) -> bool:
         """Whether plain links are followed. A declared listing, pagination or sitemap is the whole policy, unless `follow.allow` widens it."""
@@ -87,7 +95,7 @@ class UrlPolicy:
 
     def may_follow(self, url: str, role: Role) -> bool:
         """Whether the policy allows a canonical URL in that role. `follow.allow` restricts links and sitemap entries only."""
-        if self.is_denied(url) or len(url) > MAX_URL_LENGTH or not is_on_domains(url, self.source.domains):
+        if self.is_denied(url) or len(url) > MAX_URL_LENGTH or not self.is_on_site(url):
             return False
         if role not in ("link", "sitemap"):
             return True

@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
@@ -40,10 +40,10 @@ def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
     return f"{scheme}://{host}{port}{path}" + (f"?{query}" if query else "")
 
 
-def is_on_domains(url: str, domains: Iterable[str]) -> bool:
-    """Whether the URL's host is one of `domains` or a subdomain of one."""
-    host = urlsplit(url).hostname or ""
-    return any(host == domain.lower() or host.endswith(f".{domain.lower()}") for domain in domains)
+def is_on_domains(url: str, domains: Collection[str]) -> bool:
+    """Whether the URL's host is one of `domains`, in lower case, or a subdomain of one."""
+    labels = (urlsplit(url).hostname or "").split(".")
+    return any(".".join(labels[first:]) in domains for first in range(len(labels)))
 
 
 def is_loopback(host: str) -> bool:

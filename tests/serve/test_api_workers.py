@@ -18,7 +18,7 @@ from almanac.core.given_up import GivenUp, require_wanted
 from almanac.query.published import PublishedIndex
 from almanac.schemas.reports import Answer
 from almanac.serve.rates import Rates
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE_S, ROOT
 from tests.serve.conftest import Bases, Serving
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -43,7 +43,7 @@ def _workers(started: "subprocess.Popen[str]") -> list[int]:
 
 
 def _until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -57,11 +57,11 @@ def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(fleet: tup
     keys = iter(_KEYS)
 
     def get(path: str, key: str) -> httpx.Response:
-        return httpx.get(f"{address}{path}", headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False)
+        return httpx.get(f"{address}{path}", headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S, trust_env=False)
 
     def ask() -> int:
         headers = {"Authorization": f"Bearer {next(keys)}"}
-        return httpx.post(f"{address}api/chat", json=_ASKED, headers=headers, timeout=60, trust_env=False).status_code
+        return httpx.post(f"{address}api/chat", json=_ASKED, headers=headers, timeout=PATIENCE_S, trust_env=False).status_code
 
     _until(lambda: get("health", "nobody").status_code == 200)
     before = _workers(started)
