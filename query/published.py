@@ -136,7 +136,7 @@ class Embedders:
         declared = embed.model_dump_json()
         with self._lock:
             if declared not in self._loaded:
-                self._loaded[declared] = CachingEmbedder(load_embedder(embed, data))
+                self._loaded[declared] = CachingEmbedder(load_embedder(embed, data, for_queries=True))
             return self._loaded[declared]
 
 

@@ -1,16 +1,16 @@
 """The embedder interface, the local embedder, and the validation of vectors that every embedder returns."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.core.settings import DataDir
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
-from almanac.index.embedding.model_folder import describe_embedder, find_model
+from almanac.index.embedding.model_folder import BUNDLED, describe_embedder, find_model
 from almanac.index.embedding.precision import has_bfloat16, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.embedding.together import EmbedTogether
@@ -19,6 +19,9 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
+
+if TYPE_CHECKING:
+    from almanac.index.embedding.packed_bert import PackedBert
 
 __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
@@ -53,13 +56,14 @@ class RemoteEmbedder(Embedder, Protocol):
         """Returns the vectors of the accepted documents, float32 (n, dimension), in order, and row → reason for the refused ones."""
 
 
-def load_embedder(embed: Embed, data: DataDir | None = None) -> Embedder:
-    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s.
+def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: bool = False) -> Embedder:
+    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one `for_queries` about 2.
 
+    `for_queries` gives vectors that differ by some 1e-7 at most: for questions, and for sentences that are compared with them and not kept.
     An API's declared rate limits are shared by all processes with the same `data`; None stands for the data directory that the environment determines.
     Raises DeclarationError where a local model cannot be loaded, CredentialRefused where an API's key is missing.
     """
-    return MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed)
+    return MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed, for_queries=for_queries)
 
 
 class LocalEmbedder:
@@ -69,11 +73,13 @@ class LocalEmbedder:
     together with those that other threads ask for meanwhile.
     """
 
-    def __init__(self, embed: Embed) -> None:
+    def __init__(self, embed: Embed, *, for_queries: bool = False) -> None:
         self._embed = resolve(embed)
         self._info = describe_embedder(self._embed)
         self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
-        self._documents = self._load(is_half=self._is_half)
+        self._packed = _read_packed(self._embed) if for_queries else None
+        if self._packed is None:
+            _ = self._documents
         self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
 
     @property
@@ -85,24 +91,30 @@ class LocalEmbedder:
         return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        return self._encode(self._documents, "encode_document", self._info.document_prompt, texts)
+        if self._packed is not None:
+            return self._encode_packed(self._packed.encode, self._info.document_prompt, texts)
+        with self._lock:
+            model = self._documents
+        return self._encode(model, "encode_document", self._info.document_prompt, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
             together = self._together
-        if together is None:
-            return self._encode(self._queries, "encode_query", self._info.query_prompt, texts)
-        if not texts:
-            return np.empty((0, self._info.dimension), dtype=np.float32)
-        return checked_vectors(together([self._info.query_prompt + text for text in texts]), texts, self._info)
+        if together is not None:
+            return self._encode_packed(together, self._info.query_prompt, texts)
+        return self._encode(self._queries, "encode_query", self._info.query_prompt, texts)
 
     @cached_property
     def _together(self) -> EmbedTogether | None:
         """The model of queries as PackedBert, which takes half the processor time; None for another architecture, or on a GPU."""
         from almanac.index.embedding.packed_bert import PackedBert
 
-        packed = PackedBert.of(self._queries)
+        packed = self._packed or PackedBert.of(self._queries)
         return EmbedTogether(packed.encode) if packed is not None else None
+
+    @cached_property
+    def _documents(self) -> Any:
+        return self._load(is_half=self._is_half)
 
     @cached_property
     def _queries(self) -> Any:
@@ -116,6 +128,11 @@ class LocalEmbedder:
                 f"embed.model: '{name}' declares dimension {self._info.dimension} and produces {found}", where=name, hint="save the model again"
             )
         return model
+
+    def _encode_packed(self, encode: Callable[[Sequence[str]], Vectors], prompt: str, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.empty((0, self._info.dimension), dtype=np.float32)
+        return checked_vectors(encode([prompt + text for text in texts]), texts, self._info)
 
     def _encode(self, model: Any, method: str, prompt: str, texts: Sequence[str]) -> Vectors:
         if not texts:
@@ -187,18 +204,36 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
     return array
 
 
-def _load_model(embed: Embed, *, is_half: bool) -> Any:
+def _prepare_torch() -> None:
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
+    import torch  # noqa: F401  # whose threads are not those that are limited
+    from threadpoolctl import threadpool_limits
+
+    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block torch's: a query takes 110 ms instead of 20.
+    threadpool_limits(1, user_api="blas")
+
+
+def _read_packed(embed: Embed) -> "PackedBert | None":
+    """A bundled model for queries; None for another model, or where a GPU makes vectors."""
+    if embed.model not in BUNDLED:
+        return None
+    _prepare_torch()
+    import torch
+
+    from almanac.index.embedding.packed_bert import PackedBert
+
+    return None if torch.cuda.is_available() else PackedBert.read(find_model(embed, reading=[WEIGHTS, TOKENIZER]).path)
+
+
+def _load_model(embed: Embed, *, is_half: bool) -> Any:
+    _prepare_torch()
     import torch
     from sentence_transformers import SentenceTransformer
-    from threadpoolctl import threadpool_limits
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block torch's: a query takes 110 ms instead of 20.
-    threadpool_limits(1, user_api="blas")
     folder = find_model(embed, reading=[WEIGHTS, TOKENIZER])
     try:
         model = SentenceTransformer(
