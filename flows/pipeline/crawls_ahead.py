@@ -1,7 +1,7 @@
 """Crawls that run beside the one that the run waits for. Sources are concluded in their order all the same, so that results do not depend on who is first."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import structlog
 
@@ -18,7 +18,7 @@ log = structlog.get_logger("almanac.acquire")
 
 
 class CrawlsAhead:
-    """The running crawls of a run: up to `run.crawls`, no two of which ask the same host, since pace is kept for each crawl by itself."""
+    """The running crawls of a run: up to `run.crawls`, no two with the same host among their own, since pace is kept for each crawl by itself."""
 
     def __init__(self, run: Run, live: Manifest | None) -> None:
         self._run, self._live = run, live
@@ -50,15 +50,16 @@ class CrawlsAhead:
             self._waiting.remove(source)
             try:
                 crawl = begin_fetching(self._run, source, self._live)
-            except AlmanacError:  # raised again when it is the source's turn
+            except (AlmanacError, OSError):  # raised again when it is the source's turn, unless it can begin then
                 continue
             if crawl is not None:
                 self._begun[source.name] = source, crawl
                 log.info("crawled beside", kb=self._run.kb, source=source.name, beside=current.name)
 
     def close(self) -> None:
-        for _, crawl in self._begun.values():
-            crawl.stop()
+        with ExitStack() as stack:  # each of them, also where one cannot be stopped
+            for _, crawl in self._begun.values():
+                stack.callback(crawl.stop)
 
 
 @contextmanager

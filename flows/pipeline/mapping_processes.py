@@ -3,29 +3,38 @@
 A child costs a second or two before its first page, on a core that is idle meanwhile. This process therefore begins by itself, and is one of those that map.
 """
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections import deque
+import traceback
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]  # ships no types
+import structlog
+
 from almanac.core.lifetime import end_with_parent
 from almanac.flows.pipeline.fan_out import DEATHS, Span, Unfinished
 from almanac.flows.pipeline.run import Run
-from almanac.schemas.errors import OperationalError
+from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.spiders.reading.bounded import close_reader
 
+log = structlog.get_logger("almanac.map")
 _MODULE = "almanac.flows.pipeline.mapping_processes"
 _WORTH_S = 6.0  # of work that is left, from which on children are started
-_MOST_CHILDREN = 7  # of some 250 MB each
+_MOST_CHILDREN = 7
+_NEEDS = 500 << 20  # bytes that have to be free for each of them; it takes some 250 MB
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
@@ -37,7 +46,7 @@ def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[S
             yield step(run, batches, *span, {})
             left_s = (time.monotonic() - began) / done * shared.left
             if not shared.has_children and left_s > _WORTH_S:
-                shared.start(min(_cores() - 1, _MOST_CHILDREN, shared.left))
+                shared.start(min(_processes() - 1, shared.left))
             yield from shared.finished()
         yield from shared.rest()
     finally:
@@ -45,8 +54,25 @@ def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[S
         close_reader()
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _processes() -> int:
+    """How many may map: as many as there are cores that a container may use, and room for."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _said("cpu.max").partition(" ")
+    if quota.isdigit() and period.strip().isdigit():
+        cores = min(cores, max(1, int(quota) // int(period)))
+    free = int(psutil.virtual_memory().available)
+    most, used = _said("memory.max").strip(), _said("memory.current").strip()
+    if most.isdigit() and used.isdigit():
+        free = min(free, int(most) - int(used))
+    return max(1, min(cores, 1 + _MOST_CHILDREN, 1 + free // _NEEDS))
+
+
+def _said(name: str) -> str:
+    """What the control group of this process says; empty where there is none."""
+    try:
+        return (_CGROUP / name).read_text()
+    except OSError:
+        return ""
 
 
 class _Shared:
@@ -58,6 +84,7 @@ class _Shared:
         self._answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         self._threads: list[Thread] = []
         self._children: set[_Child] = set()
+        self._deaths: Counter[Span] = Counter()
         self._open = True
 
     @property
@@ -106,9 +133,8 @@ class _Shared:
         child: _Child | None = None
         try:
             while self.left and self._open:
-                if child is None:
-                    child = self._new_child()
-                    child.wait()  # meanwhile others may do all that is left
+                if child is None and (child := self._new_child()) is None:
+                    return
                 if (span := self.take()) is None:
                     return
                 try:
@@ -117,8 +143,9 @@ class _Shared:
                     if not self._open:
                         return
                     how, child = self._end(child), None
-                    at = self._unfinished(*span)
-                    if at.deaths >= DEATHS:
+                    self._deaths[span] += 1
+                    if self._deaths[span] >= DEATHS:
+                        at = self._unfinished(*span)
                         hint = "often a process lacks memory; almanac run KB goes on from what is written"
                         raise OperationalError(f"{at.name} ended {at.deaths} processes, one after the other", where=how, hint=hint) from ended
                     self._waiting.append(span)
@@ -128,9 +155,18 @@ class _Shared:
             if child is not None:
                 self._end(child)
 
-    def _new_child(self) -> "_Child":
-        child = _Child()
-        self._children.add(child)
+    def _new_child(self) -> "_Child | None":
+        """A child that is ready; meanwhile others may do all that is left. None where there is none to be had: the others go on without it."""
+        child: _Child | None = None
+        try:
+            child = _Child()
+            self._children.add(child)
+            child.wait()
+        except (EOFError, OSError) as error:
+            how = str(error) if child is None else self._end(child)
+            if self._open:
+                log.warning("a process that was to map pages did not start; the others go on", reason=how)
+            return None
         return child
 
     def _end(self, child: "_Child") -> str:
@@ -149,11 +185,8 @@ class _Child:
         theirs.close()
 
     def wait(self) -> None:
-        """Until it has imported what mapping needs. Raises OperationalError where it ends instead."""
-        try:
-            self._pipe.recv()
-        except (EOFError, OSError) as ended:
-            raise OperationalError(f"a process that was to map pages ended with {self.end()}", where=_MODULE, hint="run again") from ended
+        """Until it has imported what mapping needs. Raises EOFError or OSError where it ends instead."""
+        self._pipe.recv()
 
     def do(self, *call: Any) -> tuple[bool, Any]:
         """Whether the step returned, and what; or what it raised. Raises EOFError or OSError where the child ends instead."""
@@ -181,8 +214,10 @@ def _serve(pipe: Connection) -> None:
             step, *arguments = pipe.recv()
             try:
                 answer = True, step(*arguments)
-            except Exception as error:
+            except AlmanacError as error:
                 answer = False, error
+            except Exception:  # a defect; not every exception can be sent, nor does one keep its traceback
+                answer = False, RuntimeError(traceback.format_exc())
             pipe.send(answer)
 
 
@@ -194,4 +229,5 @@ if __name__ == "__main__":
     end_with_parent()
     quiet_engines()
     log_through_stdlib()
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S", level=logging.WARNING)
     _serve(Connection(int(sys.argv[1])))

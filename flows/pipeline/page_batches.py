@@ -42,8 +42,8 @@ def mapped_table(run: Run, source: Source) -> Path:
 
 
 def parts_folder(run: Run) -> Path:
-    """Where parts lie until `map_pages` has read them."""
-    return run.processed / "mapped" / "parts"
+    """Where parts lie until `map_pages` has read them. A plan leaves nothing in the data directory."""
+    return (run.staging if run.is_plan else run.processed / "mapped") / "parts"
 
 
 def rules_of(run: Run, source: Source) -> str:

@@ -170,7 +170,8 @@ class RunningCrawl:
         for kind in (signal.SIGTERM, signal.SIGKILL):
             if not self.is_running:
                 break
-            os.killpg(self._process.pid, kind)
+            with suppress(ProcessLookupError):  # it has just ended by itself
+                os.killpg(self._process.pid, kind)
             try:
                 self._process.wait(_STOP_S)
             except subprocess.TimeoutExpired:

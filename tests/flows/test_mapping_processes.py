@@ -10,12 +10,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from lxml import etree
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import read_table
 from almanac.flows.pipeline.fan_out import Unfinished
 from almanac.flows.pipeline.mapping_processes import map_here
+from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import survey
 from almanac.schemas.errors import OperationalError
@@ -29,7 +31,7 @@ _SPANS = [(n, n) for n in range(1, 21)]
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work is shared with two children at once, however little there is. They find the steps of these tests."""
-    for name, value in {"page_batches._WORTH_SHARING": 1, "mapping_processes._WORTH_S": 0.0, "mapping_processes._cores": lambda: 3}.items():
+    for name, value in {"page_batches._WORTH_SHARING": 1, "mapping_processes._WORTH_S": 0.0, "mapping_processes._processes": lambda: 3}.items():
         monkeypatch.setattr(f"almanac.flows.pipeline.{name}", value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
@@ -45,6 +47,8 @@ def _do(_run: None, folder: Path, first: int, _last: int, _wanted: object) -> tu
     if first == what.get("batch"):
         with (folder / "tries").open("a") as tries:
             tries.write("x")
+        if what["does"] == "is a defect":
+            raise etree.XMLSyntaxError("cannot be sent to another process", 1, 1, 1)
         if what["does"] == "raises":
             raise OperationalError("this batch cannot be mapped", where=f"batch {first}", hint="mend it")
         if (folder / "tries").stat().st_size <= what["deaths"]:
@@ -98,6 +102,14 @@ def test_what_a_child_raises_is_raised_here(tmp_path: Path) -> None:
     assert _children() == []
 
 
+def test_a_defect_is_told_with_its_traceback_even_where_its_error_cannot_be_sent(tmp_path: Path) -> None:
+    (tmp_path / "2.done").write_text("")
+    with pytest.raises(RuntimeError, match=r"(?s)Traceback.*XMLSyntaxError: cannot be sent"):
+        list(_mapped(tmp_path, {"batch": 7, "does": "is a defect"}))
+    assert (tmp_path / "tries").stat().st_size == 1
+    assert _children() == []
+
+
 def test_nobody_maps_on_for_a_run_that_is_interrupted(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(_mapped(tmp_path, {"does": "is interrupted"}))
@@ -129,3 +141,14 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
     with patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False):
         assert shared == items("plain")
     assert len(shared) == 200
+
+
+def test_a_plan_of_many_pages_leaves_the_data_directory_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    for n in range(100):
+        (tmp_path / "notes" / f"{n:03}.txt").write_text(f"Note {n}\n\nWhat note {n} says of subject {n} is said by no other.")
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"id": 1, "text": "A row."}))
+    (tmp_path / "many.yaml").write_text(_DECLARATION)
+    data = DataDir(tmp_path / "data")
+    assert plan(load_declaration(str(tmp_path / "many.yaml"), ""), data).items.added == 101
+    assert [path for path in data.root.rglob("*") if path.is_file() and "mapped" in path.parts] == []
