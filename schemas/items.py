@@ -160,4 +160,4 @@ class Extraction:
     drafts: list[Draft] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     matched: dict[str, int] = field(default_factory=dict)  # field → number of items in which its rule matched
-    whole: bool = True  # False where the stored page was damaged
+    whole: bool = True  # False where the stored page was damaged, or its reading interrupted: another run reads it again

@@ -124,7 +124,7 @@ class MappedSource:
 class Items:
     """Items of all sources, cleaned and de-duplicated, in one table. `redirects` is a JSON file of [source, URL, where it leads to], None where there is none.
 
-    `is_whole` is False if stored bytes were damaged: a later run must not conclude from such pages that nothing changed.
+    `is_whole` is False if stored bytes were damaged or their reading interrupted: a later run must not conclude from such pages that nothing changed.
     """
 
     table: Path

@@ -116,7 +116,9 @@ def _extractions(stored: StoredPage, source: Source, language: str, card: Card |
     items = iter(()) if withheld(content, source) else map_parts(content, source, language, card)
     while True:
         batch = list(islice(items, _BATCH))
-        yield _extraction(batch, source)
+        extraction = _extraction(batch, source)
+        extraction.whole = not (extraction.rejects and content.was_interrupted)
+        yield extraction
         if len(batch) < _BATCH:
             return
 

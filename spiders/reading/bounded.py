@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from almanac.schemas.declaration.reading import ReadingLimits
-from almanac.spiders.reading.document import Document, Unreadable, document_of
+from almanac.spiders.reading.document import Document, Interrupted, Unreadable, document_of
 
 _CHILD = "almanac.spiders.reading.reading_child"
 _FILES = 500  # that a child reads before it is replaced
@@ -34,7 +35,8 @@ def read_document(body: bytes, file_format: str, limits: ReadingLimits = Reading
         file_format: `pdf`, `docx`, `pptx`, `xlsx`, `epub` or `eml`.
         limits: What reading it may take.
 
-    Raises Unreadable with the reason: damaged, encrypted, without text, another format, or which limit it exceeded and what it had reached.
+    Raises Unreadable with the reason: damaged, encrypted, without text, another format, or which limit it exceeded and what it had reached; Interrupted
+    where the file may not be to blame.
     """
     with _lock:
         return _reader.read(body, file_format, limits)
@@ -53,14 +55,10 @@ class _Reader:
         self._child: _Child | None = None
 
     def read(self, body: bytes, file_format: str, limits: ReadingLimits) -> Document:
-        if self._child is None or not self._child.is_fit:
-            self.close()
-            self._child = _Child()
         try:
-            answer = self._child.ask(body, file_format, limits)
-        except BaseException:
-            self.close()
-            raise
+            answer = self._ask(body, file_format, limits)
+        except _Ended:  # killed from outside, or with the thread that started it: a file that crashes its reader does so twice
+            answer = self._ask_again(body, file_format, limits)
         if answer.get("memory"):
             self.close()
             raise Unreadable(_over_memory(limits.memory_per_file, "it could get no more"))
@@ -68,10 +66,35 @@ class _Reader:
             raise Unreadable(answer["reason"])
         return document_of(answer["document"])
 
+    def _ask_again(self, body: bytes, file_format: str, limits: ReadingLimits) -> dict[str, Any]:
+        try:
+            return self._ask(body, file_format, limits)
+        except _Ended as error:
+            kind = Interrupted if error.code == -signal.SIGKILL else Unreadable  # a system without memory kills, too
+            raise kind(str(error)) from error
+
+    def _ask(self, body: bytes, file_format: str, limits: ReadingLimits) -> dict[str, Any]:
+        if self._child is None or not self._child.is_fit:
+            self.close()
+            self._child = _Child()
+        try:
+            return self._child.ask(body, file_format, limits)
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         if self._child is not None:
             self._child.end()
             self._child = None
+
+
+class _Ended(Exception):
+    """The child ended without an answer."""
+
+    def __init__(self, code: int, reached: str) -> None:
+        super().__init__(f"its reader crashed ({f'signal {-code}' if code < 0 else f'exit code {code}'}) after {reached}")
+        self.code = code
 
 
 class _Child:
@@ -103,7 +126,7 @@ class _Child:
         return False
 
     def ask(self, body: bytes, file_format: str, limits: ReadingLimits) -> dict[str, Any]:
-        """Sends a file and waits for the answer, within the limits. Raises Unreadable if one is exceeded, or the child ends."""
+        """Sends a file and waits for the answer, within the limits. Raises Unreadable if one is exceeded, _Ended if the child ends."""
         self._files += 1
         job = {"format": file_format, "size": len(body), "elements": limits.elements_per_file, "memory": limits.memory_per_file}
         watch = _Watch(self._watched, limits)
@@ -123,16 +146,12 @@ class _Child:
                         piece = os.read(self._results, 1 << 20)
                         received += piece
                         if not piece:
-                            raise Unreadable(self._how_it_ended(watch))
+                            raise _Ended(self._process.wait(), watch.reached)
                         size, _, answer = received.partition(b"\n")
                         if len(answer) == int(size or -1):
                             answered: dict[str, Any] = json.loads(answer)
                             return answered
                 watch.check()
-
-    def _how_it_ended(self, watch: "_Watch") -> str:
-        code = self._process.wait()
-        return f"its reader crashed ({f'signal {-code}' if code < 0 else f'exit code {code}'}) after {watch.reached}"
 
     def end(self) -> None:
         """Kills the process and frees its pipes."""
@@ -164,7 +183,10 @@ class _Watch:
         if self._peak > self._limits.memory_per_file:
             raise Unreadable(_over_memory(self._limits.memory_per_file, f"{self._peak >> 20} MiB after {now - self._since:.1f} s"))
         used, allowed = self._processor_s() - self._before, self._limits.seconds_per_file
-        if used > allowed or now - self._since > _PATIENCE * allowed:
+        if used <= allowed and now - self._since > _PATIENCE * allowed:
+            reason = f"not read within {_PATIENCE * allowed} s by the clock, as {allowed} s of processor time allow: limits.seconds_per_file"
+            raise Interrupted(f"{reason}; stopped at {self.reached}; the next run reads it again")
+        if used > allowed:
             raise Unreadable(f"takes more than {allowed} s of processor time: limits.seconds_per_file; stopped at {self.reached}")
 
     @property

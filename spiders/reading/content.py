@@ -16,7 +16,7 @@ from almanac.schemas.items import Page
 from almanac.spiders.reading.bounded import read_document
 from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
 from almanac.spiders.reading.dialects import as_shown, without_links
-from almanac.spiders.reading.document import Document, Unreadable, as_html
+from almanac.spiders.reading.document import Document, Interrupted, Unreadable, as_html
 from almanac.spiders.reading.formats import DOCUMENT_TYPES
 from almanac.spiders.reading.front_matter import BrokenFrontMatter, split_front_matter
 from almanac.spiders.reading.markdown import render
@@ -167,6 +167,11 @@ class Content:
         if isinstance(self._document, Unreadable):
             raise self._document
         return self._document
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether reading the document ended for what may be no fault of its own, so that another run may read it."""
+        return self.is_document and isinstance(self._document, Interrupted)
 
     @cached_property
     def _document(self) -> "Document | Unreadable":

@@ -19,6 +19,10 @@ class Unreadable(ValueError):
     """A document that yields nothing; its message is the reason of the reject."""
 
 
+class Interrupted(Unreadable):
+    """A document whose reading something outside it may have ended: a process that was killed, or a busy machine. Another run may read it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
     """A piece of a document.

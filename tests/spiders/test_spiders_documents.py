@@ -4,6 +4,8 @@ import io
 import os
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,14 +23,14 @@ from pptx.util import Inches
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import FilesSource
-from almanac.schemas.items import Draft, Item, Reject
+from almanac.schemas.items import Draft, Item, Page, Reject
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.mapping.inspect_url import inspect_file
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.reading import bounded
 from almanac.spiders.reading.bounded import close_reader, read_document
-from almanac.spiders.reading.document import Document, Unreadable
-from almanac.spiders.reading.formats import format_of, refusal_of
+from almanac.spiders.reading.document import Document, Interrupted, Unreadable
+from almanac.spiders.reading.formats import DOCUMENT_TYPES, format_of, refusal_of
 from almanac.spiders.store.raw import RawStore
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.prepare import prepare_items
@@ -361,6 +363,45 @@ def test_one_child_reads_many_files_and_is_replaced_when_it_dies() -> None:
     os.kill(first, 9)
     os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
     assert read_document(_docx(), "docx").title == "Handbook" and _child() != first
+
+
+def _kill_children(of_them: int) -> None:
+    """Kills that many children, each while it is on its file: it has just been started."""
+    killed: set[int] = set()
+    while len(killed) < of_them:
+        time.sleep(0.05)
+        if bounded._reader._child is not None and (pid := _child()) not in killed:
+            os.kill(pid, 9)
+            killed.add(pid)
+
+
+def test_a_file_whose_child_was_killed_is_read_again() -> None:
+    close_reader()
+    killer = threading.Thread(target=_kill_children, args=(1,))
+    killer.start()
+    assert read_document(_docx(), "docx").title == "Handbook"
+    killer.join()
+    close_reader()
+    starter = threading.Thread(target=read_document, args=(_docx(), "docx"))
+    starter.start()
+    starter.join()
+    assert read_document(_docx(), "docx").title == "Handbook"  # the child ended with its thread
+
+
+def test_a_file_that_others_interrupt_is_left_to_the_next_run() -> None:
+    close_reader()
+    page = Page("in/a.docx", _docx(), content_type=DOCUMENT_TYPES["docx"])
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*"})
+    killer = threading.Thread(target=_kill_children, args=(2,))
+    killer.start()
+    (found,) = map_pages([page], source, "en")
+    killer.join()
+    assert found.rejects[0].reason.startswith("its reader crashed (signal 9)") and not found.whole
+    (found,) = map_pages([page], source, "en")
+    assert [draft.title for draft in found.drafts] == ["Handbook"] and found.whole
+    os.kill(_child(), 19)  # stopped: as on a machine that has no time for it
+    with pytest.raises(Interrupted, match=r"not read within 4 s by the clock"):
+        read_document(_docx(), "docx", ReadingLimits(seconds_per_file=1))
 
 
 def test_a_forked_process_has_a_child_of_its_own() -> None:
