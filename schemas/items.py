@@ -11,7 +11,7 @@ Markup = Literal["html", "markdown", "plain", "paged"]  # paged: Markdown with p
 Place = int | str | None  # number of a page or slide, name of a sheet
 
 PAGE_BREAK = "\f"  # begins a line `unit=name` of paged text, such as `page=4`
-PLACES = "page starts"  # among an item's fields: [start, unit, page, slide or sheet] of each page of its text, in order; no field can be declared by that name
+PLACES = "\fpage starts"  # among an item's fields: [start, unit, page, slide or sheet] of each page of its text, in order; no field of its own is called so
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from almanac.schemas.declaration.expectation_arguments import did_you_mean
 from almanac.schemas.declaration.source import Source
-from almanac.schemas.items import Item, Reject
+from almanac.schemas.items import PLACES, Item, Reject
 from almanac.schemas.reports import BrokenValue, JudgedExpectation
 from almanac.transforms.cells import STRANGE, Narrow, cell_of, cells_of, is_present, later_ones, value_of
 from almanac.transforms.expectations import MET, Rule
@@ -67,7 +67,7 @@ class SourceJudge:
         row = len(self._numbers)
         self._numbers.append(number)
         if self._asks_names:
-            self._names.update(dict.fromkeys(item.fields))
+            self._names.update(dict.fromkeys(name for name in item.fields if name != PLACES))
         for place, tally in enumerate(self._local):
             found = _cells(item, tally)
             tally.present += is_present(tally.rule, found)

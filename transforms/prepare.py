@@ -45,7 +45,9 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     # An HTML parser has decoded entities already; URLs are not cleaned like prose.
     parsed = draft.markup == "html"
     fields = {
-        name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=not parsed) for name, value in draft.fields.items()
+        name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=not parsed)
+        for name, value in draft.fields.items()
+        if name != PLACES
     }
     title = clean_text(draft.title, clean, entities=not parsed)
     known = {**fields, "url": draft.url, "title": title}

@@ -9,7 +9,7 @@ import pytest
 
 from almanac.flows.pipeline.results_page import page_of
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.items import Item, Reject
+from almanac.schemas.items import PLACES, Item, Reject
 from almanac.schemas.reports import BrokenValue, ItemCounts, JudgedExpectation, OtherRejects, ValidationResults
 from almanac.transforms.gate import refusing
 from almanac.transforms.library import Finding
@@ -128,6 +128,14 @@ _ELSEWHERE = [
     {"field": "price", "not_null": True},
     _named("column_pair_values_to_be_equal", column_A="price", column_B="n"),
 ]
+
+
+def test_the_places_of_pages_are_no_field() -> None:
+    item = Item("s", "document", "i", "u", "t", "text", {"n": 1, PLACES: [[0, "page", 1]]}, {}, "raw", "2026-02-02T00:00:00+00:00")
+    source = {"name": "s", "kind": "files", "glob": "*.pdf"}
+    expect = _named("table_column_count_to_equal", source="s", value=1)
+    judged = validate_items([item], Declaration.model_validate({"name": "kb", "sources": [source], "validate": {"expect": [expect]}}), [])
+    assert [(one.ok, one.error) for one in judged.results] == [(True, None)]
 
 
 def _of_sources(expect: dict[str, Any], has: dict[str, Any], *, without: list[dict[str, Any]]) -> dict[str, JudgedExpectation]:
