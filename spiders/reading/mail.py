@@ -14,6 +14,8 @@ ReadFile = Callable[[str, bytes], Document]  # name and bytes of an attached fil
 
 _SHOWN = ("From", "To", "Cc", "Date")
 _MAX_PARTS = 1_000
+_TEXTS = ("text/plain", "text/html")
+_SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
@@ -37,11 +39,41 @@ def _read(message: EmailMessage, read_attached: ReadFile) -> Document:
         raise Unreadable("not a mail: it does not begin with headers")
     if sum(1 for _, _part in zip(range(_MAX_PARTS + 1), message.walk(), strict=False)) > _MAX_PARTS:
         raise Unreadable(f"more than {_MAX_PARTS} parts")
+    texts, files = _texts_and_files(message)
     subject = _header(message, "Subject")
     told = [f"{name}: {value}" for name in _SHOWN if (value := _header(message, name))]
     head = [Element("title", subject, 1)] if subject else []
-    elements = [*head, *([Element("text", "\n".join(told))] if told else []), *_body(message)]
-    return Document(subject, elements, attachments=list(_attachments(message, read_attached)))
+    elements = [*head, *([Element("text", "\n".join(told))] if told else []), *_body(texts)]
+    return Document(subject, elements, attachments=list(_attachments(files, read_attached)))
+
+
+def _texts_and_files(message: EmailMessage) -> tuple[list[Any], list[Any]]:
+    """The parts that a mail shows one below the other, and those that are attached. Of several forms of a text HTML counts, since it has headings and tables.
+
+    A mail may also be nothing but a file, such as the PDF of a scanner. Pictures that belong to a text, and signatures, are neither.
+    """
+    texts, files = [], []
+    chosen = message.get_body(("html", "plain"))
+    for part, is_choice in _leaves(message):
+        kind, is_attached = part.get_content_type(), part.is_attachment()
+        if part is chosen or (kind in _TEXTS and not is_choice and not is_attached and not _sent_name(part)):
+            texts.append(part)
+        elif part.get_content_maintype() == "text" and is_choice and not is_attached:
+            continue
+        elif part.get_content_maintype() == "image" and (part.get("Content-ID") or part.get_content_disposition() == "inline"):
+            continue
+        elif kind not in _SIGNATURES:
+            files.append(part)
+    return texts, files
+
+
+def _leaves(part: Any, is_choice: bool = False) -> Iterator[tuple[Any, bool]]:
+    """Yields the parts that hold no others, a mail inside included, each with whether it is one of several forms of the same text."""
+    if part.get_content_maintype() != "multipart":
+        yield part, is_choice
+    else:
+        for inner in part.iter_parts():
+            yield from _leaves(inner, part.get_content_subtype() == "alternative")
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -51,13 +83,8 @@ def _header(message: EmailMessage, name: str) -> str:
         return ""
 
 
-def _body(message: EmailMessage) -> list[Element]:
-    """The body as HTML where there is one, since it has headings and tables, else as text."""
-    part = message.get_body(("html", "plain"))
-    if part is None:
-        return []
-    text = _text(part)
-    return read_markup(text) if part.get_content_type() == "text/html" else text_elements(text)
+def _body(texts: list[MIMEPart]) -> list[Element]:
+    return [element for part in texts for element in (read_markup if part.get_content_type() == "text/html" else text_elements)(_text(part))]
 
 
 def _text(part: MIMEPart) -> str:
@@ -71,12 +98,10 @@ def _bytes(part: Any) -> bytes:
     return part.get_payload(decode=True) or b""
 
 
-def _attachments(message: EmailMessage, read_attached: ReadFile) -> Iterator[Attachment]:
-    """Yields what is attached. Pictures that belong to the body are no attachments."""
+def _attachments(files: list[Any], read_attached: ReadFile) -> Iterator[Attachment]:
+    """Yields what is attached."""
     names: dict[str, int] = {}
-    for part in message.iter_attachments():
-        if part.get_content_maintype() == "image" and (part.get("Content-ID") or part.get_content_disposition() == "inline"):
-            continue
+    for part in files:
         name = _name_of(part)
         names[name] = names.get(name, 0) + 1
         shown = name if names[name] == 1 else f"{name}-{names[name]}"
@@ -93,10 +118,13 @@ def _attachments(message: EmailMessage, read_attached: ReadFile) -> Iterator[Att
 
 
 def _name_of(part: Any) -> str:
+    kind = part.get_content_type()
+    return _sent_name(part) or {"message/rfc822": "message.eml", "text/plain": "attachment.txt", "text/html": "attachment.html"}.get(kind, "attachment")
+
+
+def _sent_name(part: Any) -> str:
     try:
         name = part.get_filename()
     except Exception:  # as _header
         name = None
-    kind = part.get_content_type()
-    plain_name = plain(name or "").replace("\n", " ").replace("/", "_")
-    return plain_name or {"message/rfc822": "message.eml", "text/plain": "attachment.txt", "text/html": "attachment.html"}.get(kind, "attachment")
+    return plain(name or "").replace("\n", " ").replace("/", "_")

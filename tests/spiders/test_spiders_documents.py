@@ -1,6 +1,7 @@
 """Documents: what each format gives, with its pages, slides and sheets, and what becomes of one that is hostile, locked or of another format."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from email.message import EmailMessage
+from email.mime.application import MIMEApplication
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,7 @@ from pptx.util import Inches
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import FilesSource
-from almanac.schemas.items import Draft, Item, Page, Reject
+from almanac.schemas.items import PLACES, Draft, Item, Page, Reject
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.mapping.inspect_url import inspect_file
 from almanac.spiders.mapping.pages import map_pages
@@ -137,11 +141,11 @@ def _read(folder: Path, files: dict[str, bytes], **keys: Any) -> tuple[list[Draf
     return [draft for one in found for draft in one.drafts], [reject for one in found for reject in one.rejects], refused
 
 
-def _chunks(folder: Path, files: dict[str, bytes]) -> list[tuple[dict[str, Any], str]]:
+def _chunks(folder: Path, files: dict[str, bytes], **keys: Any) -> list[tuple[dict[str, Any], str]]:
     """Metadata and text of the chunks by sections."""
-    drafts, rejects, _ = _read(folder, files)
+    drafts, rejects, _ = _read(folder, files, **keys)
     assert rejects == []
-    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*"})
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", **keys})
     chunker = Chunker(Chunk.model_validate({"by": "sections", "unit": "words", "size": 200}), "en")
     items = prepare_items(drafts, source, "standard", language="en", workspace=None)
     return [(row.metadata, row.text) for item in items if isinstance(item, Item) for row in chunker.rows(item)]
@@ -163,6 +167,13 @@ def _page(number: int, body: bytes) -> dict[str, Any]:
     place = read_document(body, "docx").elements[number].place
     assert place == (1, 2)[number]
     return {"page": place}
+
+
+@pytest.mark.parametrize("name", ["page starts", PLACES])
+def test_a_field_that_is_called_like_the_places_of_pages_is_none_of_them(tmp_path: Path, name: str) -> None:
+    files = {"a.csv": f"title,{name},text\nT,7,Words.\n".encode(), "b.json": json.dumps({name: "x", "text": "More."}).encode()}
+    chunks = _chunks(tmp_path, files, yields="documents", body="{text}")
+    assert [text for _, text in chunks] == ["Words.", "More."] and all("page" not in metadata for metadata, _ in chunks)
 
 
 def test_slides_are_numbered_and_their_notes_come_last(tmp_path: Path) -> None:
@@ -206,6 +217,28 @@ def test_attachments_are_items_of_their_own_and_a_broken_one_is_a_reject(tmp_pat
         ("offer.eml#bad.pdf", "damaged PDF file"),
         ("offer.eml#x.bin", "unsupported format of x.bin"),
     ]
+
+
+@pytest.mark.parametrize("shape", ["file alone", "footer", "signed", "text around it", "among pictures"])
+def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
+    scan = MIMEApplication(pdf([column(["Scanned."])]), "pdf", name="scan.pdf")
+    words, footer, rich = MIMEText("Words."), MIMEText("Footer."), MIMEText("<p>Words.</p>", "html")
+    mail = {
+        "file alone": lambda: scan,
+        "footer": lambda: MIMEMultipart("mixed", _subparts=[MIMEMultipart("mixed", _subparts=[words, scan]), footer]),
+        "signed": lambda: MIMEMultipart(
+            "signed", _subparts=[MIMEMultipart("mixed", _subparts=[words, scan]), MIMEApplication(b"x", "pgp-signature", name="signature.asc")]
+        ),
+        "text around it": lambda: MIMEMultipart(
+            "alternative", _subparts=[MIMEText("Plain."), MIMEMultipart("mixed", _subparts=[rich, scan, MIMEText("<p>Footer.</p>", "html")])]
+        ),
+        "among pictures": lambda: MIMEMultipart("mixed", _subparts=[MIMEMultipart("related", _subparts=[rich, scan])]),
+    }[shape]()
+    mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "Scan"
+    found = read_document(mail.as_bytes(), "eml")
+    shown = {"file alone": [], "footer": ["Words.", "Footer."], "text around it": ["Words.", "Footer."]}
+    assert _texts(found)[2:] == shown.get(shape, ["Words."])
+    assert [(one.name, one.document and _texts(one.document)) for one in found.attachments] == [("scan.pdf", ["Scanned."])]
 
 
 # PDF
