@@ -16,7 +16,7 @@ from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
 from almanac.spiders.mapping.parts import Part, read_parts
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
-from almanac.spiders.reading.document import as_markdown
+from almanac.spiders.reading.document import as_html, as_markdown
 from almanac.spiders.reading.language import AUTO, language_of
 from almanac.spiders.reading.walls import wall_of
 from almanac.spiders.selecting.embedded import find, why_hidden
@@ -88,11 +88,11 @@ class _Mapper:
     def __init__(self, content: Content, source: Source, language: str, card: Card) -> None:
         self.content, self.source, self.language, self.card = content, source, language, card
         self.digest = content.page.sha256
-        self.cites_parts = isinstance(source, FilesSource) or content.form == "jsonl"
+        self.cites_parts = isinstance(source, FilesSource) or content.form in ("jsonl", "eml")
         self._ids: set[str] = set()
 
     def map(self, part: Part) -> MappedItem:
-        language = language_of(self.content, self.language, part.node)
+        language = language_of(self.content, self.language, self._sample(part))
         readings = self._readings(part, language)
         values = {name: reading.value for name, reading in readings.items()}
         place = self._place(part, values)
@@ -108,9 +108,13 @@ class _Mapper:
         url = place.url
         is_first = document_id not in self._ids  # a second item of that id is quarantined and reported with its line
         self._ids.add(document_id)
-        if is_first and self.cites_parts and part.anchor and not place.is_own and self.source.id != "url":
+        if is_first and self.cites_parts and part.anchor and part.document is None and not place.is_own and self.source.id != "url":
             url = f"{self.content.url}#{document_id}"  # not the line number: inserting a line would change every item below it
         return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
+
+    def _sample(self, part: Part) -> Any:
+        """What shows the language of a part: an attached file has its own, whatever that of its mail."""
+        return part.node if part.document is None or self.language != AUTO else as_html(part.document)
 
     def _readings(self, part: Part, language: str) -> dict[str, FieldReading]:
         """The page's own readings, with the card's where the page's rule found nothing."""
@@ -180,13 +184,15 @@ class _Mapper:
     def _unseen_body(self, part: Part) -> str | None:
         """Why a document has no text, where its declared body is hidden from visitors; None otherwise."""
         where = self.source.body
-        if self.source.yields != "documents" or self._is_fetched_document or not isinstance(where, Selector) or find(self.content, where, part.node):
+        if self.source.yields != "documents" or self._is_fetched_document or part.document is not None or not isinstance(where, Selector) or find(self.content, where, part.node):
             return None
         reason = why_hidden(self.content, where, part.node)
         return None if reason is None else told_hidden(reason)
 
     def _body(self, part: Part, values: dict[str, Any]) -> tuple[str, Markup]:
         where, content = self.source.body, self.content
+        if part.document is not None:
+            return as_markdown(part.document), "paged"
         if isinstance(where, Selector) and not self._is_fetched_document:
             matches = find(content, where, part.node)
             return "\n".join(markup_of(match, hidden=where.hidden) for match in matches), "plain" if where.json_ is not None else "html"
@@ -197,7 +203,7 @@ class _Mapper:
         if isinstance(part.node, parsel.Selector):
             return markup_of(part.node), "html"
         if content.is_document:  # all of it is content: a document has no navigation
-            return as_markdown(part.document or content.document), "paged"
+            return as_markdown(content.document), "paged"
         if content.form in ("html", "xml"):
             return markup_of(content.selector), "html"  # as parsed, where excessive nesting has been flattened
         return content.prose, "markdown" if content.form == "markdown" else "plain"

@@ -219,6 +219,20 @@ def test_attachments_are_items_of_their_own_and_a_broken_one_is_a_reject(tmp_pat
     ]
 
 
+def test_an_attached_file_has_a_text_and_a_language_of_its_own(tmp_path: Path) -> None:
+    german = "Die Versammlung findet am kommenden Donnerstag im großen Saal des Rathauses statt, und alle Bürger sind herzlich eingeladen."
+    english = "<p>The meeting of the board takes place on Thursday in the large hall, and everybody is invited to come along with us.</p>"
+    mail = MIMEMultipart("mixed", _subparts=[MIMEText(english, "html"), MIMEApplication(german.encode(), "octet-stream", name="a.txt")])
+    mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "The meeting of the board"
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "m.eml").write_bytes(mail.as_bytes())
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", "body": {"css": "p:last-child"}})
+    raw = RawStore(tmp_path / "raw")
+    read_files(source, tmp_path, raw, "r1")
+    (found,) = map_pages(raw.pages("r1"), source, "auto")
+    assert [(draft.language, str(draft.body).strip()[:15]) for draft in found.drafts] == [("en", "<p>The meeting "), ("de", "Die Versammlung")]
+
+
 @pytest.mark.parametrize("shape", ["file alone", "footer", "signed", "text around it", "among pictures"])
 def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
     scan = MIMEApplication(pdf([column(["Scanned."])]), "pdf", name="scan.pdf")
