@@ -16,9 +16,10 @@ from scrapy.http import Response
 from twisted.internet.error import ConnectError, ConnectionDone, ConnectionLost
 
 from almanac.spiders.crawling.refusal import Refusal
-from almanac.spiders.reading.content import is_text_type, looks_like_text
+from almanac.spiders.reading.content import is_text_type, looks_like_text, media_type
 from almanac.spiders.reading.decode import is_binary
-from almanac.spiders.reading.linked_types import MEDIA_TYPES, is_whole_page, sent_name, type_of_content, type_of_headers
+from almanac.spiders.reading.formats import document_by_content
+from almanac.spiders.reading.linked_types import MEDIA_TYPES, is_whole_page, sent_name, type_of_content, type_of_headers, type_of_name
 
 _UNREACHABLE = (
     CannotResolveHostError,
@@ -49,7 +50,9 @@ def file_name(response: Response) -> str:
 def document_of(response: Response) -> str | None:
     """The type of the document that a response is, by its content, else by its headers; None for a page and for what is neither."""
     kind = header(response, "Content-Type") or ""
-    shown = type_of_content(response.body)
+    shown: str | None = type_of_content(response.body)
+    if media_type(kind) == "text/plain" and "eml" in (type_of_name(file_name(response)), type_of_name(response.url)):
+        shown = shown or document_by_content(response.body)
     if shown is not None or is_text_type(kind) or (not kind and looks_like_text(response.body)):
         return shown
     told = type_of_headers(kind, file_name(response), response.url)

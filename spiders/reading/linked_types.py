@@ -1,12 +1,14 @@
 """Types of documents that pages link to: told by a name before anything is asked for, by headers and content once it arrives."""
 
+import io
 import re
+import zipfile
 from email.message import Message
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from almanac.spiders.reading.content import media_type
-from almanac.spiders.reading.formats import DOCUMENT_TYPES
+from almanac.spiders.reading.formats import DOCUMENT_TYPES, document_by_content
 
 # Type → media type. Not all of them can be read; the others are told apart to be counted.
 MEDIA_TYPES = DOCUMENT_TYPES | {
@@ -60,13 +62,15 @@ def says_nothing(content_type: str) -> bool:
 
 
 def type_of_content(body: bytes) -> str | None:
-    """The type that a whole body shows; None if it shows none."""
+    """The type that a body shows, or its beginning; None if it shows none. A mail shows none, since texts may look like one."""
     if body[:SNIFFED].lstrip().startswith(b"%PDF-"):
         return "pdf"
     if not body.startswith(_ZIP):
         return None
     if body[_NAME_AT:].startswith(b"mimetype"):
         return next((kind for kind in ("epub", "odt", "ods", "odp") if MEDIA_TYPES[kind].encode() in body[_NAME_AT : _NAME_AT + 200]), None)
+    if zipfile.is_zipfile(io.BytesIO(body)):  # whole: its directory tells, while its bytes may hold those of a document inside it
+        return document_by_content(body)
     return next((kind for name, kind in _IN_ZIP if name in body), None)
 
 

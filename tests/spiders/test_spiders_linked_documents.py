@@ -1,9 +1,12 @@
 """Documents that pages of a site lead to: fetched, told by content, named, read and left out by type, under the rules of pages."""
 
 import http.server
+import io
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
+from email.message import EmailMessage
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,6 +244,25 @@ def test_what_is_declared_for_pages_leaves_documents_whole(loopback_site: "Site"
     assert shown.items == [] and shown.rejects[0]["reason"].startswith("damaged PDF file")
 
 
+@pytest.mark.parametrize("identity", ["url", "{url}"])
+def test_mails_have_items_of_their_own_for_what_is_attached_however_they_are_sent(loopback_site: "Site", tmp_path: Path, identity: str) -> None:
+    site = loopback_site
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "Offer"
+    mail.set_content("Words.")
+    mail.add_attachment(report("the plan"), maintype="application", subtype="pdf", filename="plan.pdf")
+    site.page("/", "<a href=/m.eml>m</a><a href=/n.eml>n</a><a href=/o.eml>o</a>")
+    site.page("/m.eml", mail.as_bytes(), content_type="message/rfc822")
+    site.page("/n.eml", mail.as_bytes(), content_type="text/plain; charset=utf-8")
+    site.page("/o.eml", "A text about mails.", content_type="text/plain")
+    crawls = Crawls(site, tmp_path, fetch=["html", "eml"], id=identity)
+    crawls()
+    found = {path: draft for path, draft in crawls.items.items() if path != "/"}
+    assert sorted(found) == ["/m.eml", "/m.eml#plan.pdf", "/n.eml", "/n.eml#plan.pdf", "/o.eml"]
+    assert all(draft.document_id == draft.url for draft in found.values())
+    assert [found[path].title for path in ("/n.eml", "/n.eml#plan.pdf")] == ["Offer", "plan.pdf"] and found["/o.eml"].body == "A text about mails."
+
+
 @pytest.mark.parametrize(
     ("keys", "place", "finding"),
     [
@@ -353,6 +375,11 @@ def test_types_by_headers_and_content() -> None:
     assert type_of_headers("image/png", "a.pdf") is None
     assert type_of_content(b"\n%PDF-1.7") == "pdf" and type_of_content(b"x" * 2000 + b"%PDF-1.7") is None
     assert type_of_content(note("x")) == "docx" and may_be_document(note("x")[:1024])
+    outer = io.BytesIO()
+    with zipfile.ZipFile(outer, "w") as archive:
+        for name, content in (("[Content_Types].xml", b""), ("ppt/embeddings/a.docx", note("x")), ("ppt/presentation.xml", b"")):
+            archive.writestr(name, content)
+    assert type_of_content(outer.getvalue()) == "pptx"
     assert not may_be_document(b"PK\3\4" + b"\0" * 26 + b"photos/1.jpg") and not may_be_document(b"<html>")
     headers = (b"", b"inline", b'attachment; filename="../a\\b.pdf"', b"attachment; filename=\xe9.pdf")
     assert [sent_name(header) for header in headers] == ["", "", "b.pdf", "é.pdf"]
