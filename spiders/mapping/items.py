@@ -184,7 +184,9 @@ class _Mapper:
     def _unseen_body(self, part: Part) -> str | None:
         """Why a document has no text, where its declared body is hidden from visitors; None otherwise."""
         where = self.source.body
-        if self.source.yields != "documents" or self._is_fetched_document or part.document is not None or not isinstance(where, Selector) or find(self.content, where, part.node):
+        if self.source.yields != "documents" or self._is_fetched_document or part.document is not None:
+            return None
+        if not isinstance(where, Selector) or find(self.content, where, part.node):
             return None
         reason = why_hidden(self.content, where, part.node)
         return None if reason is None else told_hidden(reason)

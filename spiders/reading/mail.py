@@ -56,13 +56,11 @@ def _texts_and_files(message: EmailMessage) -> tuple[list[Any], list[Any]]:
     chosen = message.get_body(("html", "plain"))
     for part, is_choice in _leaves(message):
         kind, is_attached = part.get_content_type(), part.is_attachment()
+        is_form = is_choice and part.get_content_maintype() == "text" and not is_attached
+        is_picture = part.get_content_maintype() == "image" and (part.get("Content-ID") or part.get_content_disposition() == "inline")
         if part is chosen or (kind in _TEXTS and not is_choice and not is_attached and not _sent_name(part)):
             texts.append(part)
-        elif part.get_content_maintype() == "text" and is_choice and not is_attached:
-            continue
-        elif part.get_content_maintype() == "image" and (part.get("Content-ID") or part.get_content_disposition() == "inline"):
-            continue
-        elif kind not in _SIGNATURES:
+        elif not is_form and not is_picture and kind not in _SIGNATURES:
             files.append(part)
     return texts, files
 

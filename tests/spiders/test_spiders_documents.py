@@ -9,7 +9,7 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from email.mime.application import MIMEApplication
 from email.mime.multipart import MIMEMultipart
@@ -237,7 +237,7 @@ def test_an_attached_file_has_a_text_and_a_language_of_its_own(tmp_path: Path) -
 def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
     scan = MIMEApplication(pdf([column(["Scanned."])]), "pdf", name="scan.pdf")
     words, footer, rich = MIMEText("Words."), MIMEText("Footer."), MIMEText("<p>Words.</p>", "html")
-    mail = {
+    shapes: dict[str, Callable[[], Any]] = {
         "file alone": lambda: scan,
         "footer": lambda: MIMEMultipart("mixed", _subparts=[MIMEMultipart("mixed", _subparts=[words, scan]), footer]),
         "signed": lambda: MIMEMultipart(
@@ -247,7 +247,8 @@ def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
             "alternative", _subparts=[MIMEText("Plain."), MIMEMultipart("mixed", _subparts=[rich, scan, MIMEText("<p>Footer.</p>", "html")])]
         ),
         "among pictures": lambda: MIMEMultipart("mixed", _subparts=[MIMEMultipart("related", _subparts=[rich, scan])]),
-    }[shape]()
+    }
+    mail = shapes[shape]()
     mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "Scan"
     found = read_document(mail.as_bytes(), "eml")
     shown = {"file alone": [], "footer": ["Words.", "Footer."], "text around it": ["Words.", "Footer."]}
