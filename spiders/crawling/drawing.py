@@ -23,7 +23,8 @@ _QUIET_S = 0.5  # without a request under way: long enough for scripts that wait
 _CALM_S = 0.1  # the same after wait_for, which says itself that the page is there
 _LOOK_S = 0.02
 _MOST_REQUESTS = 1000  # of one page
-_NOT_PASSED_ON = frozenset({b"content-encoding", b"content-length", b"transfer-encoding", b"connection", b"keep-alive"})
+# The document is given whole and decoded, and as a page: it would be saved to a file where it is called an attachment.
+_NOT_PASSED_ON = frozenset({b"content-encoding", b"content-length", b"content-disposition", b"transfer-encoding", b"connection", b"keep-alive"})
 _ENDLESS = frozenset({"eventsource", "websocket"})  # requests that are not waited for
 # Scripts that look for these find none. The switches of the browser and its proxy hold where this is evaded.
 _WITHOUT = """

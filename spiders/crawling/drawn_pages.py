@@ -18,7 +18,7 @@ from almanac.schemas.items import Page
 from almanac.spiders.crawling.browser import Browser, DoesNotStartError
 from almanac.spiders.crawling.drawing import Drawing, MovedError, cookies_for
 from almanac.spiders.crawling.middlewares import DeclaredRedirects, StrictRobots, may_see_credentials
-from almanac.spiders.crawling.problems import header
+from almanac.spiders.crawling.problems import document_of, header
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.crawling.throttle import throttle_of
 from almanac.spiders.reading.content import Content
@@ -131,6 +131,8 @@ class DrawnPages:
 
 def _is_page(request: Request, response: Response) -> bool:
     if response.status != 200 or "stored" in request.meta or not {"waiting", "made_up"} & request.cb_kwargs.keys():
+        return False
+    if document_of(response) is not None:  # a document that is sent as a page
         return False
     return Content(Page(response.url, response.body, content_type=header(response, "Content-Type") or "")).form == "html"
 

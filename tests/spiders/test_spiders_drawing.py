@@ -26,6 +26,7 @@ from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
 from tests.spiders.conftest import Answer, Site
+from tests.spiders.test_spiders_linked_documents import report
 
 _MISSING = missing_driver() or (None if find_chromium() else "Chromium")
 pytestmark = [
@@ -104,6 +105,19 @@ def test_what_scripts_put_in_is_stored_and_what_is_not_drawn_has_failed(loopback
     assert failures["/endless"][0] == "not_drawn"
     assert not [path for path in site.asked if "forbidden" in path or "secret" in path]
     assert site.asked["/more"] == 1, "the browser asks for no page itself"
+
+
+def test_documents_are_not_drawn_whatever_they_are_sent_as_and_pages_are(loopback_site: Site, tmp_path: Path) -> None:
+    site = loopback_site
+    body = report("the first line")
+    site.page("/", _CARDS.format(title="Home", api="home", links="<a href=/report>Report</a>"), headers={"Content-Disposition": "attachment; filename=a.html"})
+    site.page("/api/home", '["Lamp"]', content_type="application/json")
+    site.page("/report", body, content_type="text/html")
+    raw = RawStore(tmp_path / "raw")
+    outcome = fetch_site(source_of(site.base, render={"wait_for": "css=.card"}, fetch=["html", "pdf"]), raw, "r1")
+    page, document = sorted(raw.index("r1").in_order(), key=lambda entry: entry.url)
+    assert outcome.failures == [] and '<p class="card">Lamp</p>' in (raw.body(page.sha256) or b"").decode()
+    assert (document.content_type, document.rendered, raw.body(document.sha256)) == ("application/pdf", "", body)
 
 
 def test_a_page_whose_document_has_not_changed_is_drawn_again(loopback_site: Site, tmp_path: Path) -> None:
