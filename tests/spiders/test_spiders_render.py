@@ -8,6 +8,7 @@ import pytest
 from almanac.cli import checks
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project
+from almanac.flows.pipeline.fingerprints import mapping_of
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError, UsageError
@@ -15,6 +16,7 @@ from almanac.schemas.items import Page
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.crawling.crawl_settings import settings_for
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.mapping.diagnose import explain_empty
 from almanac.spiders.reading.content import Content
 from almanac.spiders.store.raw import RawStore
@@ -33,6 +35,13 @@ def test_true_stands_for_the_defaults_and_a_string_for_one_click() -> None:
     assert render is not None and render.click == [Click(on="css=.a"), Click(on="xpath=//b[1]", times=3)]
     assert [_DRAWS in settings_for(one)["DOWNLOADER_MIDDLEWARES"] for one in (source_of(), source_of(render=True))] == [False, True]
     assert len({fetching_of(source_of(render=one)) for one in (False, True, {"scroll": 1})}) == 3
+
+
+def test_another_waiting_time_makes_no_other_page() -> None:
+    short, long, further = (source_of(render={"timeout_s": seconds, "scroll": scroll}) for seconds, scroll in ((10, 0), (20, 0), (10, 1)))
+    assert requester_fingerprint(short) == requester_fingerprint(long) != requester_fingerprint(further)
+    assert len({mapping_of(source, "en") for source in (short, long, further, source_of())}) == 1, "pages that are the same are mapped once"
+    assert fetching_of(short) != fetching_of(long), "a page that came too late may come now"
 
 
 @pytest.mark.parametrize(
