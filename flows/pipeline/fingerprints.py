@@ -30,7 +30,7 @@ def mapping_of(source: Source, language: str) -> str:
     """How a source's pages become items."""
     declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
     noindex = source.politeness.noindex if isinstance(source, SiteSource) else None
-    return short_hash([declared, source.reading_limits.model_dump(mode="json", include=_READING), noindex, language, code_fingerprint(*MAPPING)])
+    return short_hash([declared, source.limits.model_dump(mode="json", include=_READING), noindex, language, code_fingerprint(*MAPPING)])
 
 
 def cleaning_of(declaration: Declaration) -> str:

@@ -1,28 +1,16 @@
 """Sections of a site's declaration that control the crawl: links to follow, pagination, listings, limits and politeness."""
 
-import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from almanac.schemas.declaration.credentials import Auth, Secret, Token, check_cookies, check_headers
 from almanac.schemas.declaration.expressions import JmesPath, Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.sizes import Bytes
 
-_UNITS = {"b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-
-
-def _parse_bytes(value: Any) -> Any:
-    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", value)):
-        unit = _UNITS.get(match[2].lower())
-        if unit is None:
-            raise ValueError(f"unknown unit {match[2]!r}; use one of KiB, MiB, GiB, kB, MB, GB")
-        return int(float(match[1]) * unit)
-    return value
-
-
-Bytes = Annotated[int, BeforeValidator(_parse_bytes)]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -77,8 +65,8 @@ class Listing(DeclaredModel):
     fields: dict[FieldName, FieldRule] = Field({}, description="fields read from the card and carried to the detail page's item")
 
 
-class Limits(DeclaredModel):
-    """Limits at which a crawl stops."""
+class Limits(ReadingLimits):
+    """Limits at which a crawl stops, and on reading the documents that it fetches."""
 
     pages: int = Field(10_000, gt=0, description="pages of a crawl at most, those that are unchanged included")
     depth: int = Field(

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from almanac.schemas.declaration.crawling import Bytes
 from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.sizes import Bytes
 
 
 class ReadingLimits(DeclaredModel):

@@ -7,13 +7,14 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from almanac.schemas.declaration.addresses import private_host, refusal
-from almanac.schemas.declaration.crawling import Bytes, FieldName, Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.declaration.crawling import FieldName, Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.globs import Glob
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.render import Render, read_render
+from almanac.schemas.declaration.sizes import Bytes
 from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
@@ -92,11 +93,6 @@ class _Source(DeclaredModel):
         self._workspace = workspace
 
     @property
-    def reading_limits(self) -> ReadingLimits:
-        """What reading one of its documents may take."""
-        return ReadingLimits()
-
-    @property
     def takes_own_fields(self) -> bool:
         """Whether an item's fields come from the file itself, such as the columns of a table."""
         return False
@@ -120,7 +116,7 @@ class SiteSource(_Source):
     match: Regex | None = Field(
         None, description="regular expression on the URL: pages that yield items; default: every page, or with `listing` those that its cards lead to"
     )
-    limits: Limits = Field(Limits(), description="where a crawl stops by itself")
+    limits: Limits = Field(Limits(), description="where a crawl stops by itself, and what reading a document may take")
     fetch: list[Fetched] = Field(
         ["html"],
         description="what is fetched: html, every page that is text, and documents that pages or sitemaps lead to, by the same rules as pages; a document is "
@@ -228,10 +224,6 @@ class FilesSource(_Source):
         if suffix in _ROW_FORMATS and self.yields == "documents" and self.body in ("main", "all"):
             raise ValueError(f'body: {self.body} is for HTML and text, and rows have fields; say which one: body: "{{text}}", or declare yields: records')
         return self
-
-    @property
-    def reading_limits(self) -> ReadingLimits:
-        return self.limits
 
     @property
     def takes_own_fields(self) -> bool:

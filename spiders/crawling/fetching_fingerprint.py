@@ -1,8 +1,10 @@
 """Fingerprint of the fetching rules: two crawls with the same one request the same pages in the same way."""
 
+from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
 
+_READING = ReadingLimits.model_fields.keys()  # of `limits`: what reading may take decides nothing about fetching
 _FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_parameters", "pagination", "limits")
 
 
@@ -11,7 +13,7 @@ def fetching_of(source: Source) -> str:
 
     Headers, cookies and credentials are not part of it, since it must contain no secret; `requester_fingerprint` covers them.
     """
-    declared = source.model_dump(by_alias=True, mode="json")
+    declared = source.model_dump(by_alias=True, mode="json", exclude={"limits": _READING})
     if not isinstance(source, SiteSource):
         links = {"follow_links": True} if source.follow_links else {}
         return short_hash({**links, **{key: declared[key] for key in ("glob", "format", "limits")}})

@@ -38,7 +38,7 @@ class StoredPage:
     def content(self, source: Source) -> Content | None:
         """The page with its body, ready to parse as the source declares; None if the body is damaged."""
         body = self.load()
-        return None if body is None else Content(replace(self.page, body=body), source.reading_limits)
+        return None if body is None else Content(replace(self.page, body=body), source.limits)
 
 
 @dataclass(frozen=True, slots=True)

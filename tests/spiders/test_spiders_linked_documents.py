@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from almanac.flows.pipeline.fingerprints import mapping_of
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Draft, Reject
@@ -290,7 +291,18 @@ def test_what_is_fetched_decides_which_pages_there_are() -> None:
 
     assert declared() == declared(fetch=["html"]) == declared(match="x")
     assert len({declared(), declared(fetch=["html", "pdf"]), declared(fetch=FETCH), declared(fetch=FETCH, match="x")}) == 4
-    assert declared(fetch=FETCH) == declared(fetch=FETCH[::-1])
+    assert declared(fetch=FETCH) == declared(fetch=FETCH[::-1]) == declared(fetch=FETCH, limits={"seconds_per_file": 5})
+
+
+def test_a_document_that_takes_too_much_names_a_limit_that_a_site_can_declare(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", "<a href=/a.docx>The report</a>")
+    site.page("/a.docx", docx("".join(paragraph(f"paragraph {number}") for number in range(5))), content_type=_DOCX)
+    few, many = (Crawls(site, tmp_path / str(most), limits={"elements_per_file": most}) for most in (4, 5))
+    few(), many()
+    assert "limits.elements_per_file" in few.rejects["/a.docx"].reason
+    assert "paragraph 4" in str(many.items["/a.docx"].body)
+    assert mapping_of(few.source, "en") != mapping_of(many.source, "en"), "the document is read again"
 
 
 def test_a_crawl_of_documents_killed_anywhere_ends_as_if_never_killed(loopback_site: "Site", tmp_path: Path) -> None:
