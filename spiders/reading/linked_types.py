@@ -21,7 +21,15 @@ MEDIA_TYPES = DOCUMENT_TYPES | {
     "rtf": "application/rtf",
     "msg": "application/vnd.ms-outlook",
 }
-_BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {"application/x-pdf": "pdf"}
+_BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {
+    "application/x-pdf": "pdf",
+    "application/vnd.ms-word.document.macroenabled.12": "docx",
+    "application/vnd.ms-powerpoint.presentation.macroenabled.12": "pptx",
+    "application/vnd.openxmlformats-officedocument.presentationml.slideshow": "pptx",
+    "application/vnd.ms-excel.sheet.macroenabled.12": "xlsx",
+}
+# Servers send new files under the old formats' media types, too: the name then says which it is.
+_SUCCESSORS = {"doc": "docx", "ppt": "pptx", "xls": "xlsx"}
 # What servers say of files whose type they do not know, or that are to be saved.
 _UNTOLD = frozenset(
     {"", "application/octet-stream", "binary/octet-stream", "application/binary", "application/x-binary", "application/force-download", "application/download"}
@@ -49,11 +57,16 @@ def may_name_document(reference: str) -> bool:
 
 
 def type_of_headers(content_type: str, *names: str) -> str | None:
-    """The type that the headers tell: by Content-Type or, where that says nothing, by the first of the names that says something."""
+    """The type that the headers tell: by Content-Type or, where that says nothing, by the first of the names that says something.
+
+    Where Content-Type tells an old format of Office and a name its successor, the name counts.
+    """
     kind = media_type(content_type)
     if kind in _UNTOLD:
         return next((found for name in names if (found := type_of_name(name)) is not None), None)
-    return _BY_MEDIA_TYPE.get(kind)
+    told = _BY_MEDIA_TYPE.get(kind)
+    successor = _SUCCESSORS.get(told or "")
+    return successor if successor is not None and successor in map(type_of_name, names) else told
 
 
 def says_nothing(content_type: str) -> bool:

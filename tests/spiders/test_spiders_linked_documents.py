@@ -285,6 +285,16 @@ def test_a_declaration_that_no_document_can_satisfy_is_refused(keys: dict[str, A
         SiteSource.model_validate({**declared, "fetch": ["html", "exe"]})
 
 
+def test_the_size_of_a_document_decides_nothing_about_its_type(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    names = {"/small.docx": 1, "/large.docx": 70_000}
+    site.page("/", "".join(f"<a href='{name}'>{name}</a>" for name in names))
+    for name, size in names.items():
+        site.page(name, note("x") + b"\0" * size, content_type="application/msword")
+    crawls = Crawls(site, tmp_path)
+    assert (crawls().failures, sorted(crawls.stored)) == ([], ["/", "/large.docx", "/small.docx"])
+
+
 def test_what_is_fetched_decides_which_pages_there_are() -> None:
     def declared(**keys: Any) -> str:
         return fetching_of(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], **keys}))
@@ -385,6 +395,10 @@ def test_types_by_headers_and_content() -> None:
     assert type_of_headers("application/pdf; name=x", "a.docx") == "pdf"
     assert type_of_headers(_BYTES, "", "http://x.test/a.docx") == "docx"
     assert type_of_headers("image/png", "a.pdf") is None
+    assert type_of_headers("application/vnd.ms-excel", "", "http://x.test/prices.xlsx") == "xlsx"
+    assert type_of_headers("application/vnd.ms-excel", "old.xls", "http://x.test/prices") == "xls"
+    assert type_of_headers("application/msword", "", "http://x.test/a.xlsx") == "doc"
+    assert type_of_headers("application/vnd.ms-excel.sheet.macroEnabled.12") == "xlsx"
     assert type_of_content(b"\n%PDF-1.7") == "pdf" and type_of_content(b"x" * 2000 + b"%PDF-1.7") is None
     assert type_of_content(note("x")) == "docx" and may_be_document(note("x")[:1024])
     outer = io.BytesIO()
