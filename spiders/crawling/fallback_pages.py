@@ -11,6 +11,7 @@ from almanac.spiders.crawling.chain import Chain
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.documents import LinkTexts
 from almanac.spiders.selecting.links import Link, UrlPolicy
 
 _PROBES = 3
@@ -31,17 +32,18 @@ class FallbackPages:
     `fallbacks_used` lists the failed URLs whose fallback page was used.
     """
 
-    def __init__(self, policy: UrlPolicy, previous: PreviousPages, frontier: Frontier) -> None:
+    def __init__(self, policy: UrlPolicy, previous: PreviousPages, frontier: Frontier, link_texts: LinkTexts) -> None:
         self._policy = policy
         self._previous = previous
         self._frontier = frontier
+        self._link_texts = link_texts
         self._held: list[_Held] = []
         self._is_alive = False
         self._has_probed = False
         self.fallbacks_used: list[str] = []
 
     def lead_on(self, waiting: Waiting, further: Iterable[str]) -> bool:
-        """Queues the links of the stored copy, at once or once the site is known to be up. Returns whether there is a copy.
+        """Queues the links of the stored copy, at once or once the site is known to be up, and notes their texts. Returns whether there is a copy.
 
         `further` are the URLs that a redirect led to before the failure.
         """
@@ -49,9 +51,12 @@ class FallbackPages:
         if page is None:
             return False
         try:
-            links = self._policy.links(Content(page), in_chain=waiting.chain is not None)
+            content = Content(page)
+            links = self._policy.links(content, in_chain=waiting.chain is not None)
+            texts = [*self._policy.link_texts(content)] if self._policy.source.documents else []
         except Exception:  # malformed markup
             return False
+        self._link_texts.note(texts)
         held = _Held(waiting, page, links)
         if self._is_alive:
             self._queue(held)

@@ -110,13 +110,13 @@ class SiteSpider(scrapy.Spider):
         self._progress = progress
         self._counts = dict.fromkeys(PageCounts.model_fields, 0)
         self._frontier = Frontier(self.policy)
-        self._fallback_pages = FallbackPages(self.policy, previous, self._frontier)
+        self._link_texts = LinkTexts()
+        self._fallback_pages = FallbackPages(self.policy, previous, self._frontier, self._link_texts)
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
         self._unknown = UnknownUrls(self.policy, shown_for_unknown, spares_starts=spares_starts)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
         self._unfollowed: set[str] = set()
-        self._link_texts = LinkTexts()
         self._in_flight = 0
         self._withheld = 0  # pages that arrived and yield no item
         self._deadline = time.monotonic() + source.limits.seconds
@@ -141,6 +141,8 @@ class SiteSpider(scrapy.Spider):
         """Whether a redirect's target is new. If the page was found before, the redirecting URL is journalled as its alias."""
         if self._frontier.claim(url, way):
             return True
+        for hop in way:
+            self._link_texts.leads(self._key(hop), self._key(url))
         self._guarded(lambda: self._journal.alias(self.policy.canonical(way[0]), self.policy.canonical(url)))
         return False
 
@@ -271,12 +273,14 @@ class SiteSpider(scrapy.Spider):
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     def name_documents(self) -> None:
-        """Writes into the journal what links call the documents that arrived, once all pages are read."""
+        """Writes into the journal what links call the documents that arrived, once all pages are read. What a crawl that was cut did not see may still be."""
         if self._only:  # no link was seen
             return
+        is_cut = not self._frontier.is_empty or time.monotonic() >= self._deadline
         with suppress(CloseSpider):
             for url, text in self._link_texts.names().items():
-                self._guarded(partial(self._journal.name, url, text))
+                called = text or (self.previous.link_text(url) if is_cut else "")
+                self._guarded(partial(self._journal.name, url, called))
 
     def _problem_of(self, response: Response) -> tuple[str, str] | None:
         return problem_of(response, self.source.documents)
@@ -349,7 +353,8 @@ class SiteSpider(scrapy.Spider):
                 self._count(failure)
             waiting.chain.doubtful.clear()
         content.page = page = replace(page, canonical=read.canonical, noindex=read.noindex)
-        self._store(page, stored, list(response.meta.get("redirect_urls", [])), waiting.card)
+        redirects = stored.redirects if stored else list(response.meta.get("redirect_urls", []))
+        self._store(page, stored, redirects, waiting.card)
         if read.problem:
             self.stats.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
         why = withheld(content, self.source) if self.policy.yields_items(page.url, in_chain=waiting.chain is not None) else None
@@ -361,7 +366,8 @@ class SiteSpider(scrapy.Spider):
         self.stats.nofollow += read.nofollow
         self.stats.bytes += len(page.body)
         if content.is_document:
-            self._link_texts.arrived(self._key(waiting.url), page.url)
+            for way in (waiting.url, *redirects, page.url):
+                self._link_texts.arrived(self._key(way), page.url)
         if not self._only:
             self._frontier.add_links(read.links, waiting, read.chain, page)
             self._frontier.leave_out(read.left_out)

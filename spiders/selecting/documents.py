@@ -54,6 +54,7 @@ class LinkTexts:
     def __init__(self) -> None:
         self._texts: dict[str, Counter[str]] = {}
         self._documents: dict[str, str] = {}  # key of a document → the URL that it is stored under
+        self._leads: dict[str, str] = {}  # key of a URL → key of the one that it redirects to
 
     def note(self, links: Iterable[tuple[str, str]]) -> None:
         """Notes the links of a page: keys of URLs, and the links' texts."""
@@ -66,11 +67,24 @@ class LinkTexts:
         """Notes a document that arrived under a key, and the URL that it is stored under."""
         self._documents[key] = url
 
+    def leads(self, key: str, target: str) -> None:
+        """Notes that a URL redirects to another one, which was found before; both are given as keys."""
+        self._leads[key] = target
+
     def names(self) -> dict[str, str]:
         """URL of each document that arrived → the text that most pages link to it with; empty where there is none, or where other documents share it."""
-        chosen: dict[str, str] = {}
-        for key, url in sorted(self._documents.items()):
-            texts = self._texts.get(key)
-            chosen[url] = chosen.get(url) or (min(texts, key=lambda text: (-texts[text], text)) if texts else "")
+        called = {url: Counter[str]() for url in self._documents.values()}
+        for key, texts in self._texts.items():
+            if (url := self._document_of(key)) is not None:
+                called[url] += texts
+        chosen = {url: min(texts, key=lambda text: (-texts[text], text)) if texts else "" for url, texts in called.items()}
         shared = Counter(chosen.values())
         return {url: text if shared[text] == 1 else "" for url, text in chosen.items()}
+
+    def _document_of(self, key: str) -> str | None:
+        """The URL of the document that a key leads to, by redirects, too; None where it leads to none."""
+        met: set[str] = set()
+        while key not in self._documents and key in self._leads and key not in met:
+            met.add(key)
+            key = self._leads[key]
+        return self._documents.get(key)

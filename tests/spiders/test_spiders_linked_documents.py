@@ -213,6 +213,38 @@ def test_names_of_documents_do_not_depend_on_the_order_of_pages() -> None:
         assert texts.names() == {"http://x.test/a": "The plan", "http://x.test/b": "", "http://x.test/c": ""}
 
 
+@pytest.mark.parametrize("direct", [True, False])
+def test_names_of_documents_do_not_depend_on_whether_a_redirect_comes_first(loopback_site: "Site", tmp_path: Path, direct: bool) -> None:
+    site = loopback_site
+    texts = {"/get/12": "Annual report", "/get/13": "Annual report", "/r.pdf": "The yearly report"}
+    site.page("/", "".join(f"<a href={path}>{text}</a>" for path, text in sorted(texts.items(), reverse=direct)))
+    site.page("/get/12", status=302, headers={"Location": "/get/13"})
+    site.page("/get/13", status=302, headers={"Location": "/r.pdf"}, delay_s=0.3 if direct else 0)
+    site.page("/r.pdf", report("text"), content_type=_PDF)
+    crawls = Crawls(site, tmp_path, politeness={"per_domain": 1})
+    crawls()
+    assert [draft.title for draft in crawls.items.values() if draft.body and "line 0" in draft.body] == ["Annual report"]
+
+
+def test_a_page_that_fails_or_is_not_reached_takes_no_name_from_its_documents(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/sitemap.txt", f"{site.base}/a.pdf\n", content_type="text/plain")
+    site.page("/", "<a href=/downloads>all</a>")
+    site.page("/downloads", "<a href=/a.pdf>Annual report 2024</a>")
+    site.page("/a.pdf", report("text"), content_type=_PDF, headers={"ETag": '"a"'})
+    crawls = Crawls(site, tmp_path, sitemaps=[f"{site.base}/sitemap.txt"])
+    crawls()
+    site.page("/downloads", status=503)
+    crawls()
+    assert crawls.items["/a.pdf"].title == "Annual report 2024"
+    site.page("/downloads", "<a href=/a.pdf>Annual report 2024</a>")
+    crawls.source = crawls.source.model_copy(update={"limits": crawls.source.limits.model_copy(update={"pages": 2})})
+    assert (crawls().finish, crawls.items["/a.pdf"].title) == ("pages", "Annual report 2024")
+    crawls.source = source(site, fetch=FETCH, sitemaps=[f"{site.base}/sitemap.txt"])
+    site.page("/downloads", "<p>moved")
+    assert (crawls().finish, crawls.items["/a.pdf"].title) == ("finished", "a")
+
+
 def test_sitemaps_and_cards_lead_to_documents(loopback_site: "Site", tmp_path: Path) -> None:
     site = loopback_site
     named = "".join(f"<url><loc>{site.base}{path}</loc></url>" for path in ("/page", "/a.pdf", "/b.docx"))
