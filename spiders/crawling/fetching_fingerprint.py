@@ -4,7 +4,7 @@ from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
 
-_READING = ReadingLimits.model_fields.keys()  # of `limits`: what reading may take decides nothing about fetching
+_READING = set(ReadingLimits.model_fields)  # of `limits`: what reading may take decides nothing about fetching
 _FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_parameters", "pagination", "limits")
 
 
