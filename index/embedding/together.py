@@ -30,17 +30,22 @@ class EmbedTogether:
         self._encode = encode
         self._lock = threading.Lock()
         self._waiting: list[_Asker] = []
-        self._is_encoding = False
+        self._leader: _Asker | None = None  # who makes the pass that runs, or the one that comes now
 
     def __call__(self, texts: Sequence[str]) -> _Vectors:
         own = _Asker(texts)
-        with self._lock:
-            self._waiting.append(own)
-            has_to_wait, self._is_encoding = self._is_encoding, True
-        if has_to_wait:
-            own.may_go_on.wait()
-        if own.vectors is None and own.error is None:
-            self._pass()
+        try:
+            with self._lock:
+                self._waiting.append(own)
+                self._leader = self._leader or own
+                has_to_wait = self._leader is not own
+            if has_to_wait:
+                own.may_go_on.wait()
+            if own.vectors is None and own.error is None:
+                self._pass()
+        except BaseException:  # Ctrl-C, say, while it waited: the others go on
+            self._leave(own)
+            raise
         if own.error is not None:
             raise own.error
         assert own.vectors is not None
@@ -48,9 +53,10 @@ class EmbedTogether:
 
     def _pass(self) -> None:
         """Encodes what waits, and wakes whom it belongs to, and who makes the next pass."""
-        with self._lock:
-            now, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+        now: list[_Asker] = []
         try:
+            with self._lock:
+                now, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
             vectors = self._encode([text for one in now for text in one.texts])
             ends = np.cumsum([len(one.texts) for one in now])
             for one, begin, end in zip(now, [0, *ends[:-1]], ends, strict=True):
@@ -60,7 +66,19 @@ class EmbedTogether:
                 one.error = error
         finally:
             with self._lock:
-                following = self._waiting[0] if self._waiting else None
-                self._is_encoding = following is not None
-            for one in now if following is None else [*now, following]:
+                self._hand_on()
+            for one in now:
                 one.may_go_on.set()
+
+    def _leave(self, own: _Asker) -> None:
+        with self._lock:
+            if own in self._waiting:
+                self._waiting.remove(own)
+            if self._leader is own:
+                self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Makes the next who waits the leader. The lock is held."""
+        self._leader = self._waiting[0] if self._waiting else None
+        if self._leader is not None:
+            self._leader.may_go_on.set()

@@ -1,6 +1,8 @@
 """Questions are embedded without padding and together, and get the vectors that the model itself makes of each."""
 
+import signal
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -88,6 +90,42 @@ def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
     with pytest.raises(ValueError, match="bad"):
         together(["bad"])
     assert together(["good"]).shape == (1, 1)
+
+
+@pytest.mark.parametrize("is_next", [False, True])
+def test_who_is_interrupted_while_it_waits_leaves_the_next_pass_to_others(is_next: bool) -> None:
+    is_begun, may_end = threading.Event(), threading.Event()
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        is_begun.set()
+        assert may_end.wait(20)
+        return np.zeros((len(texts), 1), dtype=np.float32)
+
+    def interrupt(*_: object) -> None:
+        if is_next:  # the pass before ends first, so that the next one is for this thread to make
+            may_end.set()
+            first.result(20)
+        raise KeyboardInterrupt
+
+    def interrupt_who_waits() -> None:
+        while not together._waiting:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    together, before = EmbedTogether(encode), signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(together, ["1"])
+            assert is_begun.wait(20)
+            pool.submit(interrupt_who_waits)
+            with pytest.raises(KeyboardInterrupt):
+                together(["2"])
+            may_end.set()
+            assert first.result(20).shape == (1, 1)
+            assert pool.submit(together, ["3"]).result(20).shape == (1, 1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_many_threads_each_get_their_own() -> None:
