@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
+from starlette.requests import ClientDisconnect
 
 from almanac.query.published import PublishedIndex
 from almanac.query.several import SeveralIndexes
@@ -89,19 +90,22 @@ class Api:
         }
         caller = _caller(request)
         if asked.stream or _EVENTS in request.headers.get("accept", ""):
-            return await self._stream(lambda: self._asked(caller, asked.kb), asked.message, options)
+            return await self._stream(request, lambda: self._asked(caller, asked.kb), asked.message, options)
         answer = await self._do(request, asked.kb, lambda: self._asked(caller, asked.kb).ask(asked.message, **options))
         self.metrics.count_answer(answer)
         return answer
 
-    async def _stream(self, index: Callable[[], PublishedIndex | SeveralIndexes], message: str, options: dict[str, Any]) -> Response:
-        """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it still set the status code."""
+    async def _stream(self, request: Request, index: Callable[[], PublishedIndex | SeveralIndexes], message: str, options: dict[str, Any]) -> Response:
+        """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it still set the status code.
+
+        Raises ClientDisconnect where the client leaves before that; who leaves later is noticed by the response itself.
+        """
 
         def pieces() -> Generator[str | Answer, None, None]:
             yield from index().stream(message, **options)
 
         events = self._events(self._workers.stream(pieces()))
-        first = await anext(events)
+        first = await _first(request, events)
 
         async def all_events() -> AsyncIterator[str]:
             yield first
@@ -192,12 +196,8 @@ class Api:
         return Response(await asyncio.to_thread(self.metrics.text), media_type="text/plain; version=0.0.4")
 
     async def _do(self, request: Request, kb: str | list[str] | None, work: Callable[[], _T]) -> _T:
-        async def gone() -> None:
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-
         try:
-            return await self._workers.run(work, gone)
+            return await self._workers.run(work, lambda: _gone(request))
         except AlmanacError as error:
             error.about(kb if isinstance(kb, str) else "KB")
             raise
@@ -225,6 +225,26 @@ class Api:
 
     def _live_versions(self) -> dict[str, str]:
         return self._visible(Caller("metrics"))
+
+
+async def _gone(request: Request) -> None:
+    """Returns once the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _first(request: Request, events: AsyncGenerator[str, None]) -> str:
+    """The first event. Raises ClientDisconnect, with the events closed, where the client leaves before it."""
+    coming, leaving = asyncio.ensure_future(anext(events)), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({coming, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if coming.done():
+            return coming.result()
+        raise ClientDisconnect
+    finally:
+        leaving.cancel()
+        if coming.cancel():
+            await asyncio.wait({coming})  # which closes the events
 
 
 def _caller(request: Request) -> Caller:

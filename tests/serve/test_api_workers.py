@@ -1,5 +1,6 @@
 """Several processes serve one address, and what nobody waits for is not worked on."""
 
+import json
 import os
 import re
 import signal
@@ -107,7 +108,11 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             raise
         raise AssertionError("ran to its end")
 
+    def stream(*_: Any, **__: Any) -> Iterator[Answer]:
+        yield work()
+
     monkeypatch.setattr(PublishedIndex, "ask", work)
+    monkeypatch.setattr(PublishedIndex, "stream", stream)
     yield ended
 
 
@@ -118,9 +123,10 @@ def test_an_answer_past_its_deadline_is_worked_on_no_more(serving: Serving, stag
         assert len(stages) == 1
 
 
-def test_a_client_that_has_gone_costs_nothing_more(serving: Serving, stages: list[Any]) -> None:
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_a_client_that_has_gone_costs_nothing_more(serving: Serving, stages: list[Any], is_streamed: bool) -> None:
     with serving(max_concurrent=1) as client:
-        body = b'{"message": "When do boats leave?"}'
+        body = json.dumps({**_ASKED, "stream": is_streamed}).encode()
         head = f"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as gone:
             gone.sendall(head + body)
