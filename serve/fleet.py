@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +24,9 @@ from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.settings import Settings
 
 _SHORT_S = 10.0  # a worker that ends sooner after its start has hardly answered anything
-_IN_A_ROW = 5  # workers that end so soon, one after the other, before the server gives up
+_IN_A_ROW = 5  # workers that end, one after the other, before the server gives up, if none is left that has lived longer
+_CALM_S = 60.0  # a worker that lived longer is replaced at once
+_LONGEST_PAUSE_S = 60.0  # before the next worker is started, where those before it ended
 _LOOK_S = 0.5  # between two looks at whether all workers are alive
 _LONGER_S = 5.0  # that a worker may take to end, beyond what it has for requests in flight
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -64,6 +65,7 @@ def serve_by_workers(served: Served, settings: Settings, module: str, tell: Call
     """Serves by `settings.workers` processes until SIGTERM, SIGINT or SIGHUP, then waits until each has answered what it works on.
 
     A worker that dies is replaced by another one, which opens index and model before it accepts connections. Connections that nobody has accepted yet wait.
+    Where the next one ends, too, a growing pause precedes each further start, and the others answer on.
 
     Args:
         served: The knowledge bases.
@@ -73,19 +75,19 @@ def serve_by_workers(served: Served, settings: Settings, module: str, tell: Call
 
     Raises:
         UsageError: The address needs API keys, or the keys are malformed.
-        OperationalError: The server cannot listen at the address, or workers end again and again as soon as they are started.
+        OperationalError: The server cannot listen at the address, or workers end as soon as they are started, and none is left.
     """
     from almanac.serve.server import listening_at
 
     require_safe_address(settings.host, ApiKeys.of(settings.api_keys.get_secret_value()))
-    with tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared, listening_at(settings, tell) as listening, _told_to_end() as is_ending:
-        _keep_alive(served, settings, module, listening, Path(shared), is_ending)
+    with tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared, listening_at(settings, tell) as listening, _told_to_end() as ending:
+        _keep_alive(served, settings, module, listening, Path(shared), ending)
 
 
-def _keep_alive(served: Served, settings: Settings, module: str, listening: socket.socket, shared: Path, is_ending: threading.Event) -> None:
+def _keep_alive(served: Served, settings: Settings, module: str, listening: socket.socket, shared: Path, ending: "_Ending") -> None:
     """Starts the workers, and others in place of those that die, until the end is told; then ends them all."""
     begun: dict[subprocess.Popen[bytes], float] = {}
-    short_lived = 0
+    in_a_row, next_start = 0, 0.0
 
     def start(*, is_replacement: bool) -> None:
         worker = subprocess.Popen(
@@ -101,21 +103,24 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
     try:
         for _ in range(settings.workers):
             start(is_replacement=False)
-        while not is_ending.wait(_LOOK_S):
+        while not ending.wait(_LOOK_S):
+            now = time.monotonic()
             for worker in [one for one in begun if one.poll() is not None]:
-                lived_s = time.monotonic() - begun.pop(worker)
-                short_lived = short_lived + 1 if lived_s < _SHORT_S else 0
+                lived_s = now - begun.pop(worker)
+                in_a_row = in_a_row + 1 if lived_s < _CALM_S else 0
+                pause_s = min(2.0 ** min(in_a_row - 2, 10), _LONGEST_PAUSE_S) if in_a_row > 1 else 0.0
+                next_start = now + pause_s
                 _close(worker)
                 _forget_gauges(shared, worker.pid)
-                _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s))
-                if short_lived >= _IN_A_ROW:
+                _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s), next_in_s=round(pause_s))
+                if in_a_row >= _IN_A_ROW and lived_s < _SHORT_S and all(now - since < _SHORT_S for since in begun.values()):
                     raise OperationalError(
-                        f"{short_lived} workers in a row ended within {_SHORT_S:g} s of their start, the last with exit code {worker.returncode}",
+                        f"{in_a_row} workers in a row ended, the last within {_SHORT_S:g} s of its start, with exit code {worker.returncode}",
                         where="almanac serve",
                         hint="the log above says why; --workers 1 serves in this process",
                     )
-                if not is_ending.is_set():
-                    start(is_replacement=True)
+            while len(begun) < settings.workers and now >= next_start and not ending.is_told:
+                start(is_replacement=True)
     finally:
         _end(list(begun), settings.shutdown_s)
 
@@ -140,17 +145,28 @@ def _close(worker: "subprocess.Popen[bytes]") -> None:
         worker.stdin.close()
 
 
+class _Ending:
+    """Whether the end has been told. A plain flag, since a signal's handler may interrupt whoever holds the lock of a `threading.Event`."""
+
+    is_told = False
+
+    def wait(self, seconds: float) -> bool:
+        if not self.is_told:
+            time.sleep(seconds)
+        return self.is_told
+
+
 @contextmanager
-def _told_to_end() -> Iterator[threading.Event]:
-    """An event that SIGTERM, SIGINT and SIGHUP set. Under nohup, SIGHUP stays ignored."""
-    is_ending = threading.Event()
+def _told_to_end() -> Iterator[_Ending]:
+    """What SIGTERM, SIGINT and SIGHUP tell. Under nohup, SIGHUP stays ignored."""
+    ending = _Ending()
 
     def end(_kind: int, _frame: FrameType | None) -> None:
-        is_ending.set()
+        ending.is_told = True
 
     before = {kind: signal.signal(kind, end) for kind in _ENDINGS if signal.getsignal(kind) is not signal.SIG_IGN}
     try:
-        yield is_ending
+        yield ending
     finally:
         for kind, handler in before.items():
             signal.signal(kind, handler)

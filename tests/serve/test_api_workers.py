@@ -7,18 +7,24 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import httpx
 import pytest
 
 from almanac.core.given_up import GivenUp, require_wanted
+from almanac.core.settings import DataDir, Project
 from almanac.query.published import PublishedIndex
 from almanac.schemas.reports import Answer
+from almanac.serve import fleet as fleet_of_workers
+from almanac.serve.fleet import Served, serve_by_workers
 from almanac.serve.rates import Rates
+from almanac.serve.settings import Settings
 from tests.conftest import PATIENCE_S, ROOT
 from tests.serve.conftest import Bases, Serving
 
@@ -82,6 +88,59 @@ def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(fleet: tup
     os.kill(started.pid, signal.SIGTERM)
     assert started.wait(40) == 0
     assert [one for one in last if Path(f"/proc/{one}").exists()] == []
+
+
+_WORKER = """
+import json, pathlib, sys, time
+told = json.loads(sys.stdin.readline())
+log = pathlib.Path(__file__).with_suffix(".log")
+with log.open("a") as file:
+    file.write(f"{told['is_replacement']}\\n")
+if told["is_replacement"]:
+    sys.exit(2)
+time.sleep(1 if log.read_text().count("False") == 1 else 60)
+"""
+
+
+def test_replacements_that_cannot_start_leave_the_others_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases) -> None:
+    (tmp_path / "brief_worker.py").write_text(_WORKER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(fleet_of_workers, "_SHORT_S", 0.9)
+    monkeypatch.setattr(fleet_of_workers, "_LONGEST_PAUSE_S", 0.1)
+    served = Served(data=DataDir(bases.data), names=None, env=None, project=Project(tmp_path))
+
+    def end_after_many() -> None:
+        try:
+            _until(lambda: (tmp_path / "brief_worker.log").read_text().count("True") == 8)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    ending: list[threading.Thread] = []
+
+    def tell(_: str) -> None:
+        (tmp_path / "brief_worker.log").touch()
+        ending.append(threading.Thread(target=end_after_many))
+        ending[0].start()
+
+    serve_by_workers(served, Settings(port=0, workers=2, shutdown_s=1), "brief_worker", tell)
+    ending[0].join()
+    assert (tmp_path / "brief_worker.log").read_text().count("False") == 2
+
+
+def test_the_end_may_be_told_at_any_step_of_the_wait_for_it() -> None:
+    def tell(_: FrameType, event: str, __: object) -> Any:
+        if event == "line":
+            signal.raise_signal(signal.SIGTERM)
+        return tell
+
+    with fleet_of_workers._told_to_end() as ending:
+        before = sys.gettrace()
+        sys.settrace(tell)
+        try:
+            is_told = ending.wait(0.01)
+        finally:
+            sys.settrace(before)
+    assert is_told
 
 
 def test_rates_are_those_of_all_that_share_a_folder(tmp_path: Path) -> None:
