@@ -18,7 +18,6 @@ from torch import Tensor
 
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
 
-_HAS_ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 _AT_ONCE = 2048  # word pieces in one pass: four of the longest texts, or more than a hundred questions
 
 
@@ -74,7 +73,7 @@ class PackedBert:
                 lengths = [len(ids) for ids in pieces[begin:end]]
                 ids = torch.tensor([piece for ids in pieces[begin:end] for piece in ids])
                 positions = torch.tensor([place for length in lengths for place in range(length)])
-                found.append(self._forward(ids, positions, lengths, self._embeddings, self._layers, self._heads, self._eps, _HAS_ONEDNN))
+                found.append(self._forward(ids, positions, lengths, self._embeddings, self._layers, self._heads, self._eps))
                 begin = end
         vectors: npt.NDArray[np.float32] = torch.cat(found).numpy()
         return vectors
@@ -114,18 +113,34 @@ def _layer(weights: dict[str, Tensor], prefix: str) -> list[Tensor]:
     return [*first, *of("intermediate.dense"), *of("output.dense"), *norm("output.LayerNorm")]
 
 
+def _linear_by_onednn(x: Tensor, weight: Tensor, bias: Tensor, is_gelu: bool) -> Tensor:
+    found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "gelu" if is_gelu else "none", [], "none" if is_gelu else "")
+    return found
+
+
+def _linear_by_torch(x: Tensor, weight: Tensor, bias: Tensor, is_gelu: bool) -> Tensor:
+    y = torch.nn.functional.linear(x, weight, bias)
+    return torch.nn.functional.gelu(y) if is_gelu else y
+
+
 def _arranged(weight: Tensor) -> Tensor:
-    """A weight in the order that oneDNN's products read; as it is where torch comes without oneDNN."""
+    """A weight in the order that oneDNN's products read; as it is where these cannot be had."""
     arranged: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None) if _HAS_ONEDNN else weight
     return arranged
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor, is_gelu: bool, has_onednn: bool) -> Tensor:
-    if has_onednn:
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "gelu" if is_gelu else "none", [], "none" if is_gelu else "")
-        return found
-    y = torch.nn.functional.linear(x, weight, bias)
-    return torch.nn.functional.gelu(y) if is_gelu else y
+def _has_onednn() -> bool:
+    """Whether oneDNN makes these products here: torch may come without it, and without some of its products on some processors."""
+    try:
+        weight = torch.ops.mkldnn._reorder_linear_weight(torch.ones(16, 16), None)
+        _linear_by_onednn(torch.ones(2, 16), weight, torch.zeros(16), True)
+    except (AttributeError, RuntimeError):
+        return False
+    return True
+
+
+_HAS_ONEDNN = _has_onednn()
+_linear = _linear_by_onednn if _HAS_ONEDNN else _linear_by_torch
 
 
 def _forward(
@@ -136,22 +151,21 @@ def _forward(
     layers: list[list[Tensor]],
     heads: int,
     eps: float,
-    has_onednn: bool,
 ) -> Tensor:
     width = embeddings[0].size(1)
     x = torch.embedding(embeddings[0], ids) + torch.embedding(embeddings[1], positions) + embeddings[2][0]
     x = torch.layer_norm(x, [width], embeddings[3], embeddings[4], eps)
     for w in layers:
-        attended = _linear(x, w[0], w[1], False, has_onednn).view(-1, 3, heads, width // heads).permute(1, 2, 0, 3)
+        attended = _linear(x, w[0], w[1], False).view(-1, 3, heads, width // heads).permute(1, 2, 0, 3)
         of_texts: list[Tensor] = []
         begin = 0
         for length in lengths:  # each text attends to itself alone
             one = attended[:, :, begin : begin + length].unsqueeze(1)
             of_texts.append(torch.nn.functional.scaled_dot_product_attention(one[0], one[1], one[2])[0].transpose(0, 1).reshape(length, width))
             begin += length
-        x = torch.layer_norm(x + _linear(torch.cat(of_texts), w[2], w[3], False, has_onednn), [width], w[4], w[5], eps)
-        inner = _linear(x, w[6], w[7], True, has_onednn)
-        x = torch.layer_norm(x + _linear(inner, w[8], w[9], False, has_onednn), [width], w[10], w[11], eps)
+        x = torch.layer_norm(x + _linear(torch.cat(of_texts), w[2], w[3], False), [width], w[4], w[5], eps)
+        inner = _linear(x, w[6], w[7], True)
+        x = torch.layer_norm(x + _linear(inner, w[8], w[9], False), [width], w[10], w[11], eps)
     pooled: list[Tensor] = []
     begin = 0
     for length in lengths:

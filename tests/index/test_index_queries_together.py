@@ -1,6 +1,8 @@
 """Questions are embedded without padding and together, and get the vectors that the model itself makes of each."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
+from almanac.index.embedding.model_folder import find_model
 from almanac.index.embedding.packed_bert import PackedBert
 from almanac.index.embedding.together import EmbedTogether
 from almanac.schemas.declaration.embed import Embed
+from tests.conftest import ROOT
 from tests.index.small_models import save_embedder
 
 _ODD = ["", " ", "  two  words ", "é" * 3_000, "a b " * 700, "質問ですか？", "line\nbreak\ttab", "[MASK] [SEP] </s>", "🎉"]
@@ -90,6 +94,32 @@ def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
     with pytest.raises(ValueError, match="bad"):
         together(["bad"])
     assert together(["good"]).shape == (1, 1)
+
+
+_WITHOUT_ONEDNN = """
+import sys
+import numpy, torch
+from torch.library import Library
+
+def fail(*_, **__):
+    raise RuntimeError("could not create a primitive")
+
+missing = Library("mkldnn", "IMPL")
+missing.impl("_linear_pointwise", fail, "MkldnnCPU", allow_override=True)
+from almanac.index.embedding.model_folder import find_model
+from almanac.index.embedding.packed_bert import PackedBert
+from almanac.schemas.declaration.embed import Embed
+
+numpy.save(sys.argv[1], PackedBert.read(find_model(Embed()).path).encode(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+def test_where_onednn_cannot_make_the_products_torch_does(tmp_path: Path) -> None:
+    texts = ["When do boats leave?", "two  words"]
+    subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", _WITHOUT_ONEDNN, str(tmp_path / "vectors.npy"), *texts], check=True, cwd=ROOT)
+    expected = PackedBert.read(find_model(Embed()).path).encode(texts)
+    assert np.abs(np.load(tmp_path / "vectors.npy") - expected).max() < 1e-5
 
 
 @pytest.mark.parametrize("is_next", [False, True])
