@@ -106,12 +106,22 @@ for _panel, _commands in _PANELS.items():
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script."""
+    _fill_standard_descriptors()
     code = run(sys.argv[1:] if arguments is None else arguments)
     if _is_prefect_gone():  # the interpreter would wait for its threads, which try to send what nobody takes
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def _fill_standard_descriptors() -> None:
+    """Opens /dev/null where stdin, stdout or stderr is closed: else the next file or socket would take its number, and a child would find it there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
 
 
 def _is_prefect_gone() -> bool:

@@ -45,6 +45,19 @@ def fleet(bases: Bases) -> Iterator[tuple["subprocess.Popen[str]", str]]:
         started.kill()
 
 
+@pytest.mark.slow
+def test_workers_serve_where_stdin_is_closed(bases: Bases) -> None:
+    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", bases.notes, "--port", "0", "--data", str(bases.data), "--workers", "2"]
+    with subprocess.Popen(["sh", "-c", 'exec "$@" <&-', "sh", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout is not None
+        address = started.stdout.readline().split()[-1]
+        try:
+            assert httpx.get(f"{address}health", timeout=PATIENCE_S, trust_env=False).status_code == 200
+        finally:
+            started.terminate()
+        assert started.wait(40) == 0
+
+
 def _workers(started: "subprocess.Popen[str]") -> list[int]:
     return [int(one) for one in Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()]
 
