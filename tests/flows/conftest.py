@@ -21,7 +21,7 @@ def declared(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "many.yaml"
     path.write_text(DECLARATION)
     described, loaded = "almanac.flows.pipeline.run.describe_embedder", "almanac.flows.pipeline.run.load_embedder"
-    with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_: HashEmbedder()):
+    with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_, **__: HashEmbedder()):
         yield path
 
 

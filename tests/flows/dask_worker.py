@@ -43,7 +43,7 @@ def info() -> EmbedderInfo:
 def noting() -> Iterator[None]:
     """Has this process embed with it."""
     with (
-        patch("almanac.flows.pipeline.worker.load_embedder", lambda *_: _Told()),
+        patch("almanac.flows.pipeline.worker.load_embedder", lambda *_, **__: _Told()),
         patch("almanac.flows.pipeline.worker.describe_embedder", lambda _: info()),
         patch("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO),
     ):

@@ -15,7 +15,7 @@ from tests.index.conftest import INFO, HashEmbedder
 
 
 def main(kb: str, url: str, out: str) -> None:
-    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_: HashEmbedder()):
+    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_, **__: HashEmbedder()):
         number = 0
         with _opened(kb, url) as index, Path(out).open("w") as file:
             while not _is_over(0.01):

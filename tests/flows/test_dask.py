@@ -120,7 +120,7 @@ def declared(tmp_path: Path) -> Iterator[Path]:
     _write_notes(tmp_path, 150)
     run, worker = "almanac.flows.pipeline.run", "almanac.flows.pipeline.worker"
     described = [patch(f"{module}.describe_embedder", lambda _: INFO) for module in (run, worker)]
-    with without_children(), described[0], described[1], patch(f"{run}.load_embedder", lambda *_: HashEmbedder()):
+    with without_children(), described[0], described[1], patch(f"{run}.load_embedder", lambda *_, **__: HashEmbedder()):
         yield path
 
 

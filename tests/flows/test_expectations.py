@@ -98,7 +98,7 @@ class Tours:
 @pytest.fixture
 def tours(tmp_path: Path) -> Iterator[Tours]:
     described, loaded = "almanac.flows.pipeline.run.describe_embedder", "almanac.flows.pipeline.run.load_embedder"
-    with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_: HashEmbedder()):
+    with without_children(), patch(described, lambda _: INFO), patch(loaded, lambda *_, **__: HashEmbedder()):
         yield Tours(tmp_path)
 
 

@@ -94,7 +94,7 @@ class Shop:
 def small_embedder() -> Iterator[None]:
     with without_children(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
-        patch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_: HashEmbedder())
+        patch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder())
         yield
 
 

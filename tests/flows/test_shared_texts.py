@@ -79,7 +79,7 @@ class Press:
 def press(tmp_path: Path) -> Iterator[Press]:
     with without_children(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
-        patch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_: HashEmbedder())
+        patch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder())
         yield Press(tmp_path)
 
 

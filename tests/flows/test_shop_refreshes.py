@@ -88,7 +88,7 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("almanac.spiders.crawling.crawl._PROCESS", "tests.spiders.hasty")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
-    monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_: Noting(tmp_path / "embedded"))
+    monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: Noting(tmp_path / "embedded"))
     declaration = load_declaration(str(ROOT / "tests/reference/books_shop.yaml"))
     data = DataDir(tmp_path / "data")
 

@@ -60,7 +60,7 @@ class Base:
 def base(tmp_path: Path, loopback_site: "Site") -> Iterator[Base]:
     with without_children(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
-        patch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_: HashEmbedder())
+        patch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder())
         patch.setattr("almanac.flows.pipeline.plan.count_tokens", lambda *_: None)
         yield Base(tmp_path, loopback_site)
 

@@ -85,7 +85,7 @@ def clock(tmp_path: Path, loopback_site: "Site") -> Iterator[Clock]:
     described, loaded = "almanac.flows.pipeline.run.describe_embedder", "almanac.flows.pipeline.run.load_embedder"
     with without_children(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(described, lambda _: INFO)
-        patch.setattr(loaded, lambda *_: HashEmbedder())
+        patch.setattr(loaded, lambda *_, **__: HashEmbedder())
         yield Clock(tmp_path, site)
 
 

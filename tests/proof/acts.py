@@ -53,7 +53,7 @@ def small_and_here(place: Path) -> Iterator[None]:
     with ExitStack() as patches:
         for module in ("almanac.flows.pipeline.run", "almanac.query.published"):
             patches.enter_context(patch(f"{module}.describe_embedder", lambda _: INFO))
-            patches.enter_context(patch(f"{module}.load_embedder", lambda *_: Noting(place / _EMBEDDED)))
+            patches.enter_context(patch(f"{module}.load_embedder", lambda *_, **__: Noting(place / _EMBEDDED)))
         for module in ("almanac.index.build.builder", "almanac.index.verify.verifier"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
         patches.enter_context(patch("almanac.index.build.child_process.Ahead.start", lambda *_: None))

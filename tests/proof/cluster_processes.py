@@ -61,7 +61,7 @@ def _write(declared: str, url: str, report: str) -> None:
         without_children(),
         patch("almanac.flows.cluster._CONNECT_S", 2),
         patch("almanac.flows.pipeline.embed.CHECKPOINT", CHECKPOINT),
-        patch("almanac.flows.pipeline.run.load_embedder", lambda *_: HashEmbedder()),
+        patch("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder()),
     ):
         declaration = load_declaration(declared, "")
         try:

@@ -17,7 +17,7 @@ _HITS = 4
 
 
 def main(kb: str, data: str, out: str, *pinned: str) -> None:
-    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_: HashEmbedder()):
+    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_, **__: HashEmbedder()):
         index = _opened(kb, data)
         if pinned:
             index = open_index(kb, data=data, version=index.search("anything").version)

@@ -192,7 +192,7 @@ def _digest_undisturbed(folder: Path) -> str:
         patch.dict(os.environ, ENGINE="local"),
         without_children(),
         patch("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO),
-        patch("almanac.flows.pipeline.run.load_embedder", lambda *_: HashEmbedder()),
+        patch("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder()),
     ):
         data = DataDir(folder / "undisturbed")
         carry_out(Run(load_declaration(str(folder / "proof.yaml"), ""), data))

@@ -80,7 +80,7 @@ def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: Lo
 
 
 def test_words_alone_need_no_vector_of_a_wording(published: SmallBase, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("almanac.query.published.load_embedder", lambda *_: pytest.fail("a model was loaded for words"))
+    monkeypatch.setattr("almanac.query.published.load_embedder", lambda *_, **__: pytest.fail("a model was loaded for words"))
     result = _search(_declare(published, server), published, mode="lexical", k=4)
     assert {hit.title for hit in result.hits} >= {"boats"}
 
