@@ -50,7 +50,7 @@ class Drawing:
         document: the page as it was fetched.
         most: characters that the drawn page may have.
         may_ask: raises an exception for URLs that the page may not ask for.
-        overloaded: is called with the URL and response of a request that was answered with 429 or 503.
+        overloaded: is called with the URL of a request that was answered with 429 or 503.
         is_strict: whether a page on which `wait_for` does not appear has failed.
     """
 
