@@ -1,14 +1,18 @@
-"""Child processes of the product, forked from the process of the tests instead of started anew.
+"""Child processes of the product, forked from a process of the tests instead of started anew.
 
-Importing Scrapy and Twisted is nearly all that the crawl of a test's site costs, and says nothing about the crawl. The child has a session, streams, a
-parent and an exit code of its own, as one that is started has; unlike that, it finds modules as its parent has them, patched ones as well.
+Importing Scrapy is nearly all that the crawl of a test's site costs, and importing Chroma nearly all that building and verifying a small version costs; it
+says nothing about either. The child has a session, streams, a parent and an exit code of its own, as one that is started has; unlike that, it finds modules
+as its parent has them, patched ones as well.
 """
 
+import ctypes
 import gc
+import json
 import logging
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +22,8 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 _HIGHEST = 4096  # descriptors
+_M_PERTURB = -6  # of glibc's mallopt, which reads MALLOC_PERTURB_ only as a program starts
+_STARTING = ("almanac.spiders.crawling.crawl", "almanac.index.build.child_process")  # what starts the children that are forked
 
 
 class Forked(subprocess.Popen[str]):
@@ -27,7 +33,8 @@ class Forked(subprocess.Popen[str]):
         pipes = others[9:15]  # stdin to read and write, stdout to read and write, stderr to read and write
         self.pid = os.fork()
         if self.pid == 0:
-            _become(args[-1], pipes[0], pipes[3], pipes[5])
+            os.setsid()
+            _become(args[-1:], (pipes[0], pipes[3], pipes[5]))
         self._child_created = True
         for descriptor in (pipes[0], pipes[3], pipes[5]):
             os.close(descriptor)
@@ -43,18 +50,69 @@ def forked_crawls() -> Iterator[None]:
         yield
 
 
-def _become(module: str, stdin: int, stdout: int, stderr: int) -> NoReturn:
-    """Turns this process into `python -m module`."""
-    code = 1
+def prepare_spares(count: int) -> None:
+    """Forks children in advance, while this process has one thread: the first `count` that the product starts for crawls and versions are these."""
+    spares = [_Spare() for _ in range(count)]
+
+    class Spared(subprocess.Popen[Any]):
+        """For `python -P -m MODULE [ARGUMENT]`, in a session of its own."""
+
+        def _execute_child(self, args: list[str], *others: Any) -> None:
+            if not spares:
+                super()._execute_child(args, *others)  # type: ignore[misc]
+                return
+            stdin, to_stdin, from_stdout, stdout, from_stderr, stderr = others[9:15]
+            spare = spares.pop()
+            spare.wake(args[3:], others[4], (stdin, stdout, stderr))
+            self.pid = spare.pid
+            self._child_created = True
+            for theirs, ours in ((stdin, to_stdin), (stdout, from_stdout), (stderr, from_stderr)):
+                if ours != -1:
+                    os.close(theirs)
+
+    forking = SimpleNamespace(**{**vars(subprocess), "Popen": Spared})
+    for module in _STARTING:
+        patch(f"{module}.subprocess", forking).start()
+
+
+class _Spare:
+    """A child that waits to hear which module it becomes, and ends where it hears nothing before its parent ends."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._ours.close()
+            os.setsid()
+            told, streams, _, _ = socket.recv_fds(theirs, 1 << 20, 3)
+            if not told:
+                os._exit(0)
+            wanted = json.loads(told)
+            os.environ.clear()
+            os.environ.update(wanted["environment"])
+            if perturb := os.environ.get("MALLOC_PERTURB_"):
+                ctypes.CDLL(None).mallopt(_M_PERTURB, int(perturb))
+            _become(wanted["arguments"], tuple(streams))
+        theirs.close()
+
+    def wake(self, arguments: list[str], environment: dict[str, str] | None, streams: tuple[int, int, int]) -> None:
+        said = {"arguments": arguments, "environment": dict(os.environ if environment is None else environment)}
+        socket.send_fds(self._ours, [json.dumps(said).encode()], streams)
+        self._ours.close()
+
+
+def _become(arguments: list[str], streams: tuple[int, ...]) -> NoReturn:
+    """Turns this process into `python -m MODULE ARGUMENTS`."""
+    module, code = arguments[0], 1
     try:
-        os.setsid()
-        for number, descriptor in enumerate((stdin, stdout, stderr)):
+        for number, descriptor in enumerate(streams):
             os.dup2(descriptor, number)
         os.closerange(3, _HIGHEST)
         gc.freeze()  # nothing of the tests is ended here
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(one, signal.default_int_handler if one is signal.SIGINT else signal.SIG_DFL)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        sys.argv = list(arguments)
         logging.root.handlers.clear()
         sys.modules.pop("twisted.internet.reactor", None)
         sys.modules.pop(module, None)

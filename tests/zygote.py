@@ -1,9 +1,10 @@
 """Runs commands for tests, each in a process of its own, but forked from one that has imported the engines already.
 
 Importing torch, Chroma, pandas and their kin is half of what a command costs, and says nothing about the command. A process forked from here differs from
-one started by a shell in nothing else: its environment, arguments, streams and exit code are its own. Prefect reads its environment when it is imported, so
-what is forked from here has to have Prefect's variables as they are here; without an API among them it is left out. One request a line on stdin,
-{arguments, environment, stdout, stderr}; two lines of answer on stdout, {pid} and {code}.
+one started by a shell in nothing else: its environment, arguments, streams and exit code are its own. The children that it starts for crawls and versions
+are forked, too (tests/forked.py). Prefect reads its environment when it is imported, so what is forked from here has to have Prefect's variables as they are
+here; without an API among them it is left out. One request a line on stdin, {arguments, environment, stdout, stderr}; two lines of answer on stdout, {pid}
+and {code}.
 """
 
 import atexit
@@ -15,7 +16,10 @@ import threading
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.forked import prepare_spares
 from tests.processes import find_fingerprints
+
+_SPARES = {"run": 3, "rebuild": 2, "compact": 2, "promote": 1, "verify": 1, "plan": 1}  # children of a command: a crawl, a builder, a verifier
 
 
 def main() -> None:
@@ -46,8 +50,17 @@ def _import_engines() -> None:
     import pyarrow.parquet  # noqa: F401
     import sentence_transformers  # noqa: F401
     import trafilatura  # noqa: F401
+    import wordfreq  # noqa: F401
     from transformers import BertModel  # noqa: F401
 
+    import almanac.spiders.crawling.crawl_process
+    from almanac.index.build import builder
+    from almanac.index.verify import verifier
+    from almanac.query.retrieval.question_language import question_language
+
+    question_language("What language is this?")  # reads its model
+    builder._prepare()
+    verifier._prepare()
     find_fingerprints()
     if os.environ.get("PREFECT_API_URL"):
         from almanac.core.settings import DataDir
@@ -67,6 +80,7 @@ def _become(request: dict[str, Any]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = ["almanac", *request["arguments"]]
+    prepare_spares(_SPARES.get(request["arguments"][0], 0) if request["arguments"] else 0)
     from almanac.cli.main import run
 
     code = run(request["arguments"])

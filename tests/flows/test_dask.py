@@ -37,7 +37,7 @@ from almanac.spiders.mapping.pages import read_cards
 from tests.conftest import PATIENCE_S, ROOT, Almanac
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
-from tests.proof.base import TORTURE
+from tests.proof.base import LONG
 from tests.spiders.conftest import Site, loopback_site
 
 __all__ = ["loopback_site"]
@@ -217,6 +217,7 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path
     assert report["chunks"]["embedded"] == len(cluster.embedded()) - before
 
 
+@LONG
 def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     declared.write_text(_DECLARATION + "index: {segment: 400}\n")
     workers = {cluster.add_worker(), cluster.add_worker()}
@@ -254,7 +255,7 @@ def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(declare
     assert not [path.name for path in folder.iterdir() if path.name.startswith(".staged")]
 
 
-@pytest.mark.skipif(not TORTURE, reason="takes half a minute: make torture")
+@LONG
 def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     cluster.add_worker()
 
@@ -357,7 +358,7 @@ def test_a_worker_with_another_model_or_other_code_is_refused(declared: Path, tm
     assert "the run's is" in raised.value.message
 
 
-@pytest.mark.skipif(not TORTURE, reason="takes half a minute: make torture")
+@LONG
 def test_workers_with_a_gpu_embed_where_some_declare_one(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     with_gpu = cluster.add_worker("--resources", "GPU=1")
     cluster.add_worker()
@@ -387,6 +388,7 @@ def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Pa
     assert (raised.value.exit_code, raised.value.report["outcome"] if raised.value.report else None) == (7, "failed")
 
 
+@LONG
 def test_local_workers_do_the_batches_as_tasks_of_prefect(tmp_path: Path, prefect_home: Path, prefect_api: str) -> None:
     """The command as a user starts it, with the bundled model."""
     (tmp_path / "here.yaml").write_text(_DECLARATION.replace("name: many", "name: by-dask"))

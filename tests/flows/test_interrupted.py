@@ -13,6 +13,7 @@ from almanac.index.versions.lock import lock_holder
 from tests.conftest import PATIENCE_S
 from tests.flows.commands import Commands
 from tests.processes import carrying
+from tests.proof.base import LONG
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
@@ -35,11 +36,10 @@ sources:
 @pytest.mark.parametrize(
     ("kind", "moment", "is_reported"),
     [
-        (signal.SIGTERM, "prefect/api.log", False),  # its API starts: there is no run yet
-        (signal.SIGTERM, "index/many/versions/v0001", True),  # its builder runs
-        (signal.SIGHUP, "vectors/*/*.parquet", True),
+        pytest.param(signal.SIGTERM, "prefect/api.log", False, id="SIGTERM as it starts"),  # its API starts: there is no run yet
+        pytest.param(signal.SIGTERM, "index/many/versions/v0001", True, id="SIGTERM as it builds"),  # its builder runs
+        pytest.param(signal.SIGHUP, "vectors/*/*.parquet", True, id="SIGHUP as it has embedded", marks=LONG),
     ],
-    ids=["SIGTERM as it starts", "SIGTERM as it builds", "SIGHUP as it has embedded"],
 )
 def test_a_signal_ends_a_run_as_ctrl_c_does(commands: Commands, prefect_api: str, kind: signal.Signals, moment: str, is_reported: bool) -> None:
     process = commands.start(**({"PREFECT_API_URL": prefect_api} if is_reported else {"PREFECT_HOME": str(commands.data.root / "prefect")}))

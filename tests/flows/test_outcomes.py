@@ -19,6 +19,7 @@ import pytest
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S, ROOT, Almanac, Finished
 from tests.processes import carrying
+from tests.proof.base import LONG
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
@@ -139,6 +140,7 @@ def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> Non
         time.sleep(0.05)
 
 
+@LONG
 def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path) -> None:
     """Killed once a checkpoint is written, and once while the version is built: vectors are kept, directories are not."""
     declared = _rows(tmp_path, *(_row(n) for n in range(620)))
@@ -185,6 +187,7 @@ sources:
     return str(path)
 
 
+@LONG
 def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
     site, raw = loopback_site, RawStore(almanac.data / "raw/slow/pages")
     declared = _site(tmp_path, site, pages=60)

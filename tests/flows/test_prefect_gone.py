@@ -19,6 +19,7 @@ from almanac.flows.server import api
 from almanac.schemas.errors import PrefectGone
 from tests.flows.commands import Commands
 from tests.processes import children_of, command_line
+from tests.proof.base import LONG
 
 
 def _api_of(process: int) -> int:
@@ -27,7 +28,11 @@ def _api_of(process: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "moment"), [(signal.SIGKILL, "index/many/LOCK"), (signal.SIGSTOP, "vectors/*/*.parquet")], ids=["killed as the run begins", "stopped as it embeds"]
+    ("kind", "moment"),
+    [
+        pytest.param(signal.SIGKILL, "index/many/LOCK", id="killed as the run begins"),
+        pytest.param(signal.SIGSTOP, "vectors/*/*.parquet", id="stopped as it embeds", marks=LONG),
+    ],
 )
 def test_a_run_goes_on_without_its_api(commands: Commands, kind: signal.Signals, moment: str) -> None:
     process = commands.start(PREFECT_API_REQUEST_TIMEOUT="2")

@@ -25,6 +25,7 @@ from almanac.index.versions.lock import lock_holder
 from tests.conftest import PATIENCE_S, ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
 from tests.processes import carrying, children_of, command_line
+from tests.proof.base import LONG
 
 if TYPE_CHECKING:
     from tests.spiders.conftest import Site
@@ -273,6 +274,7 @@ embed: {{provider: mistral, server_url: {mistral}, dimension: 16}}
 """
 
 
+@LONG
 @pytest.mark.usefixtures("silent_run")  # whose ten seconds pass meanwhile
 def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_stopped(server: Server, tmp_path: Path, loopback_site: "Site") -> None:
     site, index = loopback_site, server.data / "index/slow"

@@ -20,6 +20,7 @@ from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, version_dir
 from tests.conftest import ROOT
 from tests.index.conftest import INFO
+from tests.proof.base import LONG
 from tests.proof.noting import Noting, noted
 from tests.reference.journey import CONTENT
 from tests.spiders.conftest import Answer, Site, loopback_site
@@ -110,6 +111,7 @@ def _counts(report: dict[str, Any], what: str) -> dict[str, int]:
     return {name: count for name, count in report[what].items() if count and name != "in"}
 
 
+@LONG
 def test_a_shop_that_changes_breaks_and_recovers(shop: Shop, loopback_site: Site, refresh: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     index_dir, products = tmp_path / "data/index/books_shop", shop.products
 

@@ -18,6 +18,7 @@ from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thre
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 from tests.index.conftest import INFO
+from tests.proof.base import LONG
 
 
 def model_folder(path: Path, **pooling: object) -> Path:
@@ -179,6 +180,7 @@ def test_vectors_come_in_the_order_of_the_texts_however_they_are_grouped(bundled
     assert np.allclose(bundled.embed_documents(texts), alone, atol=1e-5)
 
 
+@LONG
 @pytest.mark.slow
 @pytest.mark.skipif(not precision.has_bfloat16(), reason="this processor has no bfloat16")
 def test_half_precision_makes_nearly_the_same_vectors(bundled: LocalEmbedder) -> None:

@@ -35,7 +35,7 @@ from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, RunLoc
 from almanac.schemas.manifest import Counts
 from tests.index import making
 from tests.index.conftest import INFO, HashEmbedder
-from tests.proof.base import TORTURE
+from tests.proof.base import LONG, TORTURE
 
 AT = making.AT
 FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(6)} | {"http://shop/same": "a notice that stands everywhere"}
@@ -205,6 +205,7 @@ def test_pruning_that_is_killed_anywhere_ends_where_one_that_was_not_does(made: 
 # rebuild
 
 
+@LONG
 @pytest.mark.slow
 def test_rebuild_mends_a_ruined_live_version_while_readers_go_on(data: DataDir) -> None:
     before = read_manifest(data.index("shop"), "v0002")

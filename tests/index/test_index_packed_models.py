@@ -26,6 +26,7 @@ from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS, unpack_model
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, StorageError
 from almanac.schemas.hashing import file_sha256, sha256
+from tests.proof.base import LONG
 
 HIDDEN, WIDE, WORDS, POSITIONS, TYPES = 32, 64, 10, 16, 2
 _SHAPES = {"fi": (WIDE, HIDDEN), "fo": (HIDDEN, WIDE), "aln": (HIDDEN,), "oln": (HIDDEN,)}
@@ -325,6 +326,7 @@ def test_the_multilingual_models_tokens_are_counted() -> None:
     assert count_truncated(E5, ["short", "lang " * 600]) == 1
 
 
+@LONG
 @pytest.mark.slow
 def test_the_multilingual_model_makes_the_vectors_that_its_file_stands_for() -> None:
     """The numbers are those of its own engine, whose cosines to ours are .9998 and more: it rounds what passes between layers to 8 bits."""

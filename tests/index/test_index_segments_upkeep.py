@@ -47,6 +47,7 @@ from almanac.schemas.manifest import Manifest, SegmentUse
 from almanac.schemas.reports import CompactResult
 from tests.index import making
 from tests.index.conftest import INFO, HashEmbedder
+from tests.proof.base import LONG
 
 LIMIT = 2  # `index.segment`: a full build divides 12 chunks into three segments
 FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(12)}
@@ -348,6 +349,7 @@ def test_a_page_that_a_version_has_deleted_already_is_erased_from_its_segments_t
     assert _left(data) == []
 
 
+@LONG
 def test_a_child_writes_no_text_of_other_segments_into_the_files_of_its_own(data: DataDir) -> None:
     with making.with_children():
         _forget(data, "v0002", "http://shop/7")

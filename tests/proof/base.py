@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import ROOT
 
 TORTURE = os.environ.get("ALMANAC_TORTURE") == "1"  # every crash point, hundreds of kills, a hundred thousand queries
+LONG = pytest.mark.skipif(not TORTURE, reason="takes long: make torture")
 PROOF = [pytest.mark.slow, pytest.mark.timeout(0 if TORTURE else 1800)]
 _DECLARATION = """
 name: proof

@@ -96,23 +96,23 @@ def _thinned_segments(stage: Stage, place: Path) -> None:
 
 
 SCENARIOS = {
-    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 5),
-    "refresh": Scenario("run", _changed, 6),
-    "full refresh": Scenario("run", _changed, 3, {"full": True}),
-    "kept": Scenario("run", _changed, 3, {"publish": False}),
-    "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, again={"version": "v0001"}),
-    "prune": Scenario("prune", _expired, 3),
-    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, {"url": "n5.txt"}),
-    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 3, {"version": "v0001"}),
-    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 3, {"version": "v0002"}, data="production"),
-    "refresh of segments": Scenario("run", _changed_segments, 3),
-    "refresh that merges": Scenario("run", _thinned_segments, 3),
+    "first run": Scenario("run", lambda _, place: _files(place, FIRST), 2),
+    "refresh": Scenario("run", _changed, 3),
+    "full refresh": Scenario("run", _changed, 1, {"full": True}),
+    "kept": Scenario("run", _changed, 1, {"publish": False}),
+    "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 1, again={"version": "v0001"}),
+    "prune": Scenario("prune", _expired, 1),
+    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 1, {"url": "n5.txt"}),
+    "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 1, {"version": "v0001"}),
+    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 1, {"version": "v0002"}, data="production"),
+    "refresh of segments": Scenario("run", _changed_segments, 1),
+    "refresh that merges": Scenario("run", _thinned_segments, 1),
     "prune of segments": Scenario("prune", _expired_segments, 2),
-    "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"url": "n5.txt"}),
+    "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1, {"url": "n5.txt"}),
     "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 2, {"url": "n0.txt"}),
-    "rebuild of segments": Scenario("rebuild", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"version": "v0002"}),
-    "compact": Scenario("compact", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3),
-    "promote of segments": Scenario("promote", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 3, {"version": "v0002"}, data="production"),
+    "rebuild of segments": Scenario("rebuild", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1, {"version": "v0002"}),
+    "compact": Scenario("compact", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1),
+    "promote of segments": Scenario("promote", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1, {"version": "v0002"}, data="production"),
 }
 
 
@@ -124,7 +124,7 @@ def test_killed_at_any_durable_deed_and_done_again_equals_never_killed(name: str
     assert trial.whole.count == len(points) > 0
     chosen = _spread(points, SCENARIOS[name].points)
     for number, place in enumerate(chosen):
-        trial.kill_and_recover(place, kill_recovery=number % 3 == 2)
+        trial.kill_and_recover(place, kill_recovery=number % 3 == 1)
     counted = Counter(deed for _, deed, _ in points)
     record_property("crash points", dict(counted))
     print(f"{name}: {len(points)} crash points ({', '.join(f'{count} of {deed}' for deed, count in counted.items())}), {len(chosen)} tried")  # noqa: T201
@@ -135,7 +135,7 @@ def _spread(points: list[Point], count: int) -> list[int]:
     if TORTURE:
         return list(range(len(points)))
     distinct = [n for n, (moment, _, _) in enumerate(points) if moment != "before" or n == 0]
-    return [distinct[n * len(distinct) // count] for n in range(min(count, len(distinct)))]
+    return sorted({distinct[(2 * n + 1) * len(distinct) // (2 * count)] for n in range(count)})
 
 
 def _live_digest(look: dict[str, Any]) -> str | None:

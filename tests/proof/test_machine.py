@@ -192,7 +192,7 @@ def test_a_knowledge_base_is_what_a_plain_model_says(stage: Stage, tmp_path: Pat
         return made
 
     factory: Any = machine  # what makes one does as well as its class
-    examples = 200 if TORTURE else 6
+    examples = 200 if TORTURE else 4
     run_state_machine_as_test(
         factory,
         settings=settings(

@@ -1,6 +1,6 @@
 """Readers meanwhile: while versions are published, rolled back, made anew, pruned, whoever searches gets answers, each from one whole version.
 
-Four processes search without a pause: 5,000 queries by default, 100,000 with ALMANAC_TORTURE=1.
+Four processes search without a pause: 1,500 queries by default, 100,000 with ALMANAC_TORTURE=1.
 """
 
 import subprocess
@@ -20,7 +20,7 @@ from tests.proof.base import PROOF, TORTURE, Content, Stage, declare, make_place
 pytestmark = PROOF
 
 _READERS = 4
-_QUERIES = 100_000 if TORTURE else 5_000
+_QUERIES = 100_000 if TORTURE else 1_500
 _NOTES = 30
 
 

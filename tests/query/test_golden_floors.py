@@ -13,6 +13,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.query import open_index
 from almanac.query.evaluation.golden import load_golden, measure_recall
 from tests.index.making import without_children
+from tests.proof.base import LONG
 
 _ROOT = installation()
 _MARGIN = 1e-6
@@ -32,6 +33,7 @@ _FLOORS = {
     "workspace": Floor("e847d1c16574", 0.907692, 6),
     "versailles": Floor("3bfa8b5ad9ff", 0.893939, 5),
 }
+_LARGE = {"products", "versailles"}
 
 
 def _content_digest(name: str) -> str:
@@ -51,7 +53,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("golden-floors")
-@pytest.mark.parametrize("name", _FLOORS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in _LARGE else ()) for name in _FLOORS])
 def test_what_is_found_of_the_golden_questions_does_not_fall(name: str, data: Path) -> None:
     floor = _FLOORS[name]
     now = _content_digest(name)

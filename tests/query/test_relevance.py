@@ -33,6 +33,7 @@ from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo, Verdict
 from tests.index.conftest import Base, HashEmbedder, make_chunks
 from tests.index.making import without_children
 from tests.index.small_models import save_embedder
+from tests.proof.base import LONG
 
 _E5 = EmbedderInfo(
     provider="local", model="multilingual-e5-small-q4", revision=E5_REVISION, dimension=384, fingerprint="any",
@@ -214,6 +215,7 @@ def _kept(folder: Path, version: str) -> Calibration | None:
     return read_manifest(DataDir(folder / "data").index("gates"), version).calibration
 
 
+@LONG
 @pytest.mark.slow
 def test_another_embedder_is_calibrated_on_enough_golden_questions(tmp_path: Path) -> None:
     save_embedder(tmp_path / "model")
