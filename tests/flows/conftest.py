@@ -10,9 +10,9 @@ from tests.flows.commands import Commands
 from tests.flows.notes import DECLARATION, write
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
-from tests.spiders.conftest import loopback_site
+from tests.spiders.conftest import _forked_crawls, loopback_site
 
-__all__ = ["loopback_site"]
+__all__ = ["_forked_crawls", "loopback_site"]
 
 
 @pytest.fixture
