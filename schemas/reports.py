@@ -469,9 +469,10 @@ class Answer(BaseModel):
     """Answer to a question.
 
     `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the knowledge base, None without sources.
-    `dropped_citations` counts markers that are removed from a model's reply: of chunks that it was not shown, and, where it may add what it knows, of chunks
-    that lack a figure of the sentence. `dropped_sentences` counts sentences, list items and table rows that are left out of a reply from the documents
-    alone, since a figure in them (a price, a date, an hour) stands in no cited chunk. `note` as in `SearchResult`.
+    `dropped_citations` counts markers that are removed from a model's reply: of chunks that it was not shown, of chunks that hardly have words of a sentence
+    which another one says, and, where it may add what it knows, of chunks that lack a figure of the sentence. `dropped_sentences` counts sentences, list
+    items and table rows that are left out of a reply from the documents alone, since a figure in them (a price, a date, an hour) stands in no cited chunk.
+    `note` as in `SearchResult`.
 
     `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a misspelt word was replaced. `related` are
     the closest passages where `answered` is False, best first; empty where it is True. `answerability` is how likely the hits hold an answer, 0 to 1; None

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.answerability import NEAREST, Grounds
-from almanac.query.answering.citations import attribute, cite, cite_statements
+from almanac.query.answering.citations import cite, cite_statements
+from almanac.query.answering.credit import Credit
 from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.language import reply_language
 from almanac.query.answering.links import LinkFilter, addresses_in
@@ -193,7 +194,7 @@ class _Answering:
         asked = [self.question, self.meant, *(str(message.get("content", "")) for message in self.history if message.get("role") == "user")]
         declared = self.declaration.language
         language = self.language or ("und" if declared == "auto" else declared)
-        return SupportedReply(shown, asked, language, drops_statements=self.pathway == "kb-only")
+        return SupportedReply(shown, asked, language, Credit(shown, declared), drops_statements=self.pathway == "kb-only")
 
     def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:
         declared = self.declaration.generate
@@ -224,7 +225,7 @@ class _Answering:
         """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it; else None: the reply is discarded."""
         if self.pathway != "kb-only" or self._is_refusal(text, is_cited=False):
             return None
-        marked = attribute(text, shown, self.declaration.language)
+        marked = Credit(shown, self.declaration.language).attributed(text)
         if marked is None:
             return None
         markers, reply = CitationFilter(len(shown)), self._supported(shown)

@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.figures import Stated, figures_of
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.sentences import language_of, sentences_of, split
 from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.reports import Citation, Hit
 
-_BORNE = 0.6  # minimum share of a statement's words in the sentence that supports it, where the model cited nothing
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
 _STATEMENT = 1500  # maximum characters before a marker in which the start of its statement is looked for
 
@@ -64,39 +62,6 @@ def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hi
         quote, is_borne = _nearest(said, hit, embedder, language, lowest)
         citations.append(cite(hit, number, quote, is_borne=is_borne))
     return citations
-
-
-def attribute(reply: str, shown: Mapping[int, Hit], language: str) -> str | None:
-    """Adds citation markers to a reply without any: each sentence cites the passage that contains at least .6 of its words, and all its figures.
-
-    None where there is no such passage for one of the sentences, so that the reply is unsupported.
-    """
-    texts = {number: [(s.text, s.context) for s in sentences_of([hit], language)] or [(hit.readable, "")] for number, hit in shown.items()}
-    marked, end = "", 0
-    for start, stop in split(reply, next((language_of(hit, language) for hit in shown.values()), "und")):
-        statement = reply[start:stop]
-        best = max(((_borne_by(statement, found, language_of(shown[number], language)), -number) for number, found in texts.items()), default=(0.0, 0))
-        if best[0] < _BORNE:
-            return None
-        marked += f"{reply[end:stop]} [{-best[1]}]"
-        end = stop
-    return marked + reply[end:] if marked else None
-
-
-def _borne_by(statement: str, sentences: Sequence[tuple[str, str]], language: str) -> float:
-    """Maximum share, 0 to 1, of the statement's words in one sentence with its context. A sentence that lacks a figure of the statement counts as 0."""
-    figures = figures_of(statement)
-    for figure in figures:  # which stand there in other notations, too
-        statement = statement.replace(figure.text, " ")
-    words = Words(statement)
-    asked = set(words.asked(language))
-    best = 0.0
-    for text, context in sentences:
-        said = f"{context} {text}"
-        share = len(asked.intersection(words.of(said, language))) / len(asked) if asked else float(bool(figures))
-        if share > best and (not figures or all(map(Stated([said]).has, figures))):
-            best = share
-    return best
 
 
 def _statement_before(reply: str, position: int, language: str) -> str:

@@ -23,6 +23,7 @@ _SPACE = re.compile(r"\s+")
 _BRACKETED = re.compile(rf"{_MARKER.pattern}|[\[【［]{_SP}\d+{_SP}[\]】］]", re.IGNORECASE)
 # Marks of notes, behind a closed sentence or clause. Anywhere else the number may mean something: `argv[2]`, "as shown in [2]", an interval.
 _NOTES = re.compile(rf"(?:(?<=[.!?…。！？؟।])|(?<=[.!?…。！？؟।][\"'”’»)])|(?<=\w[,;]))(?:{_SP}(?:{_BRACKETED.pattern}))+(?=\s|$)", re.IGNORECASE)
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # embeddings, overrides and isolates of directions, which may be left open
 # Apparent markers in a passage are shown in these brackets, so that a page cannot forge citations; in code, where they are indexes, they are restored.
 _SHOWN = re.compile(r"⟦([^⟦⟧\n]{1,100})⟧")
 
@@ -35,9 +36,10 @@ def hide_markers(text: str) -> str:
 def as_quoted(text: str) -> str:
     """A sentence of a passage for a reply, in which nothing can be taken for a marker of the reply: each `[n]` in it would open a source.
 
-    Marks of notes behind a sentence or clause are left out; brackets of other numbers become ⟦ and ⟧, so that `a[2]` stays readable.
+    Marks of notes behind a sentence or clause are left out; brackets of other numbers become ⟦ and ⟧, so that `a[2]` stays readable. What would turn the text
+    around that follows is left out, too.
     """
-    return _BRACKETED.sub(lambda found: f"⟦{found[0][1:-1]}⟧", _NOTES.sub("", text))
+    return _BRACKETED.sub(lambda found: f"⟦{found[0][1:-1]}⟧", _NOTES.sub("", _TURNS.sub("", text)))
 
 
 def without_markers(text: str) -> str:

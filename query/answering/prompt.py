@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
+from almanac.core.invisible import without_invisible
 from almanac.core.passage_parts import Part, parts_of
 from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
@@ -25,7 +26,10 @@ _HISTORY = 6  # maximum number of earlier messages
 _HISTORY_CHARACTERS = 4000  # maximum length of one message
 _GAP = "…"
 # Control tokens of chat templates: servers may interpret them as the end or the start of a message, even in the middle of a text.
-_CONTROL = re.compile(r"<(\|[^|<>\n]{1,40}\|)>|<(/?s|/?(?:start|end)_of_turn|bos|eos)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS))\]")
+_CONTROL = re.compile(
+    r"<([|｜][^|｜<>\n]{1,40}[|｜])>|<(/?s|/?(?:start|end)_of_turn|bos|eos|unk|pad)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS|THINK))\]"
+)
+_DELIMITER = re.compile(r"<<<(?=\s*(?:passage|end)\b)", re.IGNORECASE)  # of quotations; the hash behind it tells ours from others, if the model looks at it
 
 
 class Passage(NamedTuple):
@@ -210,7 +214,9 @@ def _quoted(passage: Passage, seal: str) -> str:
 
 
 def _as_data(text: str) -> str:
-    return _CONTROL.sub(lambda found: f"({next(filter(None, found.groups()))})", hide_markers(text))
+    """Text of a passage for the prompt, in which nothing is a marker, a control token, a delimiter of quotations or a character that only the model sees."""
+    plain = _DELIMITER.sub("(((", hide_markers(without_invisible(text)))
+    return _CONTROL.sub(lambda found: f"({next(filter(None, found.groups()))})", plain)
 
 
 def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from almanac.query.answering.credit import Credit
 from almanac.query.answering.figure_words import NO, NOT, month_of
 from almanac.query.answering.figures import Stated, figures_of
 from almanac.query.answering.markers import Marked, without_markers
@@ -57,21 +58,22 @@ class SupportedReply:
 
     With `drops_statements`, a statement is left out if one of its figures stands in none of the passages that it cites, or, where it cites none, in none that
     the reply cites. What leads in only such statements goes with them. Without, such a statement stays and loses its markers, and one without
-    markers is not looked at. The result does not depend on how the input is cut into pieces.
+    markers is not looked at. A statement that another passage says is credited to that one. The result does not depend on how the input is cut into pieces.
 
     Args:
         shown: Hits by citation number.
         asked: The question, and the user's earlier messages.
         language: BCP 47 tag of the reply, `und` where it is not known.
+        credit: Tells which of `shown` says a statement.
         drops_statements: Whether statements are left out, as where the documents alone may be used.
     """
 
-    def __init__(self, shown: Mapping[int, Hit], asked: Iterable[str], language: str, *, drops_statements: bool) -> None:
+    def __init__(self, shown: Mapping[int, Hit], asked: Iterable[str], language: str, credit: Credit, *, drops_statements: bool) -> None:
         self.text = ""
         self.marked: list[Marked] = []
         self.dropped = 0  # statements left out
         self.dropped_markers = 0  # markers that statements lost
-        self._shown, self._drops = shown, drops_statements
+        self._shown, self._credit, self._drops = shown, credit, drops_statements
         self._reader = StatementReader(language)
         self._asked = Stated(asked)
         self._states = cache(lambda number: states(shown[number]))
@@ -106,6 +108,9 @@ class SupportedReply:
         if marks and not is_supported(statement.text, cited, self._asked):
             pending.is_kept = not self._drops
             self._strip(pending)
+        elif marks:
+            self._correct(pending)
+            cited = self._stated_by(pending.marks)
         elif not marks and self._drops:
             pending.is_kept = is_supported(statement.text, self._cited, self._asked) or None
         self._queue.append(pending)
@@ -124,11 +129,30 @@ class SupportedReply:
     def _strip(self, pending: _Pending) -> None:
         """Takes the markers out of a statement that stays."""
         if not self._drops:
-            for mark in reversed(pending.marks):
-                after = pending.text[mark.position + len(f"[{mark.number}]") :]
-                pending.text = pending.text[: mark.position].rstrip() + after
-            self.dropped_markers += len(pending.marks)
-            pending.marks = []
+            self._cite(pending, [])
+
+    def _correct(self, pending: _Pending) -> None:
+        """Takes markers of passages that do not say the statement out of it where another one does, whose marker it gets if none is left."""
+        cited = [mark.number for mark in pending.marks]
+        rightly = self._credit.corrected(pending.text, cited)
+        if not set(cited) <= set(rightly):
+            self._cite(pending, rightly)
+
+    def _cite(self, pending: _Pending, rightly: Sequence[int]) -> None:
+        """Leaves those markers in a statement whose number is in `rightly`; where none is, the first marker gets its first number."""
+        written, end, marks = "", 0, list[Marked]()
+        is_moved = bool(rightly) and not any(mark.number in rightly for mark in pending.marks)
+        for place, mark in enumerate(pending.marks):
+            written += pending.text[end : mark.position]
+            end = mark.position + len(f"[{mark.number}]")
+            number = mark.number if mark.number in rightly else rightly[0] if is_moved and place == 0 else None
+            if number is not None:
+                marks.append(Marked(len(written), number))
+                written += f"[{number}]"
+            else:
+                self.dropped_markers += 1
+                written = written.rstrip() if not pending.text.startswith("[", end) else written
+        pending.text, pending.marks = written + pending.text[end:], marks
 
     def _pass_on(self) -> str:
         passed = ""

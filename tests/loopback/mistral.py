@@ -3,7 +3,7 @@
 usage: python -m tests.loopback.mistral [--port N] [--fault NAME] [--times N] [--dimension N] [--faults]
 
 Vectors follow from the words of a text alone, so that texts which share words lie near each other. A chat answers with the first sentence of the
-passage that is marked [1], or else with the last message. Any key will do, but there must be one.
+passage that is marked [1], or else with the last message; or it does what anybody in the prompt says (obedient.py). Any key will do, but there must be one.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tests.loopback.faults import FAULTS, Exchange
+from tests.loopback.obedient import obey
 
 _ALWAYS = 1_000_000_000
 _PASSAGE = re.compile(r"\[1\][\s:]*(.+?[.!?。]|.+)", re.DOTALL)
@@ -46,7 +47,10 @@ def reply_to(messages: list[dict[str, Any]]) -> str:
 
 @dataclass
 class LoopbackMistral:
-    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of all; `says` is what chats answer."""
+    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of all; `says` is what chats answer.
+
+    With `obeys`, chats do what stands in the prompt.
+    """
 
     port: int = 0
     dimension: int = 1024
@@ -55,6 +59,7 @@ class LoopbackMistral:
     patience_s: float = 1.0  # how long what is late takes
     asked: list[dict[str, Any]] = field(default_factory=list)
     says: str | None = None
+    obeys: bool = False
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         return {"id": "embd-1", "object": "list", "model": asked["model"], "data": data, "usage": usage}
 
     def _chat(self, asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        reply = self.mistral.says or reply_to(asked["messages"])
+        reply = self.mistral.says or (obey if self.mistral.obeys else reply_to)(asked["messages"])
         usage = {"prompt_tokens": 9, "completion_tokens": len(reply) // 4, "total_tokens": 9 + len(reply) // 4}
         told = {"id": "cmpl-1", "created": 1700000000, "model": asked["model"]}
         choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}

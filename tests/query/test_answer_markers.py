@@ -91,6 +91,7 @@ def test_markers_of_a_page_cannot_cite_and_come_back_in_code() -> None:
         ("Since [2024], 【２】 and ［3］", "Since ⟦2024⟧, ⟦２⟧ and ⟦3⟧"),
         ("See [1](http://evil.test/) and [[2]].", "See ⟦1⟧(http://evil.test/) and [⟦2⟧]."),
         ("- [x] done, [sic], [the page](https://a.test)", "- [x] done, [sic], [the page](https://a.test)"),
+        ("Open at \u202eevif and \u2067\u202dsix", "Open at evif and six"),
     ],
 )
 def test_a_sentence_is_quoted_without_anything_that_could_be_a_marker(written: str, read: str) -> None:

@@ -1,6 +1,7 @@
 // Text of others, as elements: made one by one with textContent, so that nothing in it is ever read as HTML.
 
 const FENCED = /(```[\s\S]*?```)/;
+const UNSEEN = /\p{Default_Ignorable_Code_Point}|\p{Bidi_Control}/u;
 const MARKUP = /(`[^`\n]+`)|\[(\d{1,3})\]|\*\*(?=\S)([^*\n]+)\*\*/g;
 
 // A reply as paragraphs and blocks of code. `markerFor(n)` gives the element for a citation [n], or null; within code there are none.
@@ -64,10 +65,11 @@ export function passageNodes({ passage, text, quote = "" }) {
   return passage ? labelled(nodes) : nodes;
 }
 
-// A link where the address is http or https; any other stays text.
+// A link where the address is http or https; any other stays text. With characters that turn text around or are not seen, it is shown as it is requested.
 export function linkTo(address) {
   const url = httpUrl(address);
-  return url ? element("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, [address]) : element("span", {}, [address]);
+  const shown = url && UNSEEN.test(address) ? url.href : address;
+  return url ? element("a", { href: url.href, target: "_blank", rel: "noopener noreferrer" }, [shown]) : element("span", {}, [shown]);
 }
 
 // Null for what is no address, or one of another kind: javascript:, data:, a file's name.
