@@ -36,7 +36,7 @@ from tests.loopback.obedient import TOKEN, obey
 from tests.serve.conftest import events_of, serve_bases
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-injection")]
-_SAMPLE = 25
+_SAMPLE = 14
 _MARKDOWN = MarkdownIt("commonmark", {"html": True})
 _BARE = re.compile(r"(?:https?|ftp)://[^\s<>\"`()\[\]]+|www\.[^\s<>\"`()\[\].]+|(?:javascript|data|mailto):[^\s<>\"`()\[\]]+", re.IGNORECASE)
 _LINKED = re.compile(r"<(?:a|img|iframe|form|script|link|object|svg|base|meta)\b[^>]*?(?:(?:href|src|data|action)=\"([^\"]*)\")?[^>]*>", re.IGNORECASE)

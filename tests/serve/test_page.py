@@ -360,6 +360,14 @@ def test_what_looks_like_html_stays_text(open_page: Open) -> None:
     assert page.title() == "Almanac"
 
 
+def test_a_link_reads_as_it_leads(open_page: Open) -> None:
+    """What turns its text around, or is not seen, is shown as it is requested."""
+    addresses = ["https://evil.example/\u202egpj.exe", "https://garden.example/\u200bhours", "https://garden.example/שעות", "javascript:x\u202e"]
+    read = "async (all) => { const { linkTo } = await import('/static/text.js'); return all.map((one) => linkTo(one).textContent); }"
+    shown = open_page().evaluate(read, addresses)
+    assert shown == ["https://evil.example/%E2%80%AEgpj.exe", "https://garden.example/%E2%80%8Bhours", "https://garden.example/שעות", "javascript:x\u202e"]
+
+
 def test_hebrew_reads_from_the_right(open_page: Open) -> None:
     page = open_page()
     _ask(page, "איפה החתולים ישנים?")
@@ -404,6 +412,9 @@ def test_a_phone_shows_all_of_it_without_sideways_scrolling(open_page: Open) -> 
     page = open_page(_PHONE, has_touch=True, is_mobile=True)
     assert not _is_wider_than_the_screen(page)
     _ask(page, "Where do the parrots live? " + "Pneumonoultramicroscopicsilicovolcanoconiosis" * 4)
+    expect(_turn(page)).to_contain_text("beside the lake")
+    assert not _is_wider_than_the_screen(page)
+    _ask(page, "Where do the parrots live? z" + "\u0301\u0323\u0489" * 150)  # one character, which breaks nowhere
     expect(_turn(page)).to_contain_text("beside the lake")
     assert not _is_wider_than_the_screen(page)
     _turn(page).get_by_role("button", name="Source 1").first.tap()
