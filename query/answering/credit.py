@@ -16,6 +16,8 @@ _BORNE = 0.6  # minimum share of a statement's words in one sentence of a passag
 _FALSE, _LEAST_WORDS = 0.5, 4
 _SURELY = 0.8  # share of a statement's words in each cited passage from which on no other passage is looked at
 
+_Form = tuple[str, bool]  # in which words are compared: BCP 47 tag of the analysis, and whether the statement has no diacritics
+
 
 class Credit:
     """The passages that a reply may cite, with the words of their sentences.
@@ -28,8 +30,7 @@ class Credit:
     def __init__(self, shown: Mapping[int, Hit], language: str) -> None:
         self._shown, self._declared = shown, language
         self._tags = {number: language_of(hit, language) for number, hit in shown.items()}
-        self._words = cache(self._words_of)
-        self._rarity = cache(self._rarity_of)
+        self._words, self._all_words, self._rarity = cache(self._words_of), cache(self._all_words_of), cache(self._rarity_of)
 
     def attributed(self, reply: str) -> str | None:
         """A reply without citation markers with one behind each sentence: that of the passage that contains at least .6 of its words, and all its figures.
@@ -38,7 +39,7 @@ class Credit:
         """
         marked, end = "", 0
         for start, stop in split(reply, next(iter(self._tags.values()), "und")):
-            share, number = self._best(reply[start:stop])
+            share, number = self._best(reply[start:stop], self._tags)
             if share < _BORNE:
                 return None
             marked += f"{reply[end:stop]} [{number}]"
@@ -49,25 +50,28 @@ class Credit:
         """The numbers to cite for a statement: `cited` without passages that hardly have its words, and none that is missing in another which says it; if none
         is left, that one.
 
-        The fewer of the passages have a word, the more it counts here: passages about like things share most of their words, but not their names.
+        The fewer of the passages have a word, the more it counts here: passages about like things share most of their words, but not their names. Passages in
+        several languages are compared word for word, as in none of them.
         """
         plain, numbers = without_markers(statement), list(dict.fromkeys(cited))
-        if min(self._borne_by(plain, number) for number in numbers) >= _SURELY or all(len(self._asked(plain, n)) < _LEAST_WORDS for n in self._shown):
+        tag = next(iter(self._tags.values())) if len(set(self._tags.values())) == 1 else "und"
+        tags, form = dict.fromkeys(self._shown, tag), (tag, is_folded(plain))
+        asked = set(Words(plain).asked(tag))
+        if len(asked) < _LEAST_WORDS or min(self._borne_by(plain, number, tag) for number in numbers) >= _SURELY:
             return numbers
-        share, best = self._best(plain)
+        share, best = self._best(plain, tags)
         if share < _BORNE:
             return numbers
-        folded = is_folded(plain)
-        weights = self._rarity(folded)
-        least, known = _FALSE * self._borne_by(plain, best, weights), self._all_words(best, folded)
-        return [n for n in numbers if self._borne_by(plain, n, weights) >= least or (self._asked(plain, n) & self._all_words(n, folded)) - known] or [best]
+        weights, known = self._rarity(form), self._all_words(best, form)
+        least = _FALSE * self._borne_by(plain, best, tag, weights)
+        return [n for n in numbers if self._borne_by(plain, n, tag, weights) >= least or (asked & self._all_words(n, form)) - known] or [best]
 
-    def _best(self, statement: str) -> tuple[float, int]:
-        """The largest share of a statement that a passage bears, and its number, the smallest of equals."""
-        share, number = max(((self._borne_by(statement, number), -number) for number in self._shown), default=(0.0, 0))
+    def _best(self, statement: str, tags: Mapping[int, str]) -> tuple[float, int]:
+        """The largest share of a statement that a passage bears, and its number, the smallest of equals. `tags` are those that passages are analyzed by."""
+        share, number = max(((self._borne_by(statement, number, tags[number]), -number) for number in self._shown), default=(0.0, 0))
         return share, -number
 
-    def _borne_by(self, statement: str, number: int, weights: Mapping[str, float] | None = None) -> float:
+    def _borne_by(self, statement: str, number: int, tag: str, weights: Mapping[str, float] | None = None) -> float:
         """Maximum share, 0 to 1, of the statement's words in one sentence with its context. A sentence that lacks a figure of the statement counts as 0.
 
         A word counts by its weight, and one that no passage has as much as the heaviest. Default: all alike.
@@ -76,26 +80,24 @@ class Credit:
         for figure in figures:  # which stand there in other notations, too
             statement = statement.replace(figure.text, " ")
         most = max(weights.values(), default=1.0) if weights else 1.0
-        asked = {word: (weights or {}).get(word, most) for word in self._asked(statement, number)}
+        asked = {word: (weights or {}).get(word, most) for word in Words(statement).asked(tag)}
         total = sum(asked.values())
         best = 0.0
-        for said, words in self._words(number, is_folded(statement)):
+        for said, words in self._words(number, (tag, is_folded(statement))):
             share = sum(weight for word, weight in asked.items() if word in words) / total if total else float(bool(figures))
             if share > best and (not figures or all(map(Stated([said]).has, figures))):
                 best = share
         return best
 
-    def _asked(self, statement: str, number: int) -> set[str]:
-        return set(Words(statement).asked(self._tags[number]))
-
-    def _words_of(self, number: int, folded: bool) -> list[tuple[str, set[str]]]:
-        """The sentences of a passage with their context, and the words of each in the form in which a folded statement, or another, is compared."""
-        hit, words = self._shown[number], Words("" if folded else "é")
+    def _words_of(self, number: int, form: _Form) -> list[tuple[str, set[str]]]:
+        """What a passage says: its sentences with their context, and its tags; and the words of each, in a form."""
+        (tag, folded), hit = form, self._shown[number]
         texts = [f"{s.context} {s.text}" for s in sentences_of([hit], self._declared)] or [hit.readable]
-        return [(text, set(words.of(text, self._tags[number]))) for text in texts]
+        words = Words("" if folded else "é")
+        return [(text, set(words.of(text, tag))) for text in [*texts, f"{hit.title} {', '.join(hit.tags)}"]]
 
-    def _rarity_of(self, folded: bool) -> dict[str, float]:
-        return rarity(self._all_words(number, folded) for number in self._shown)
+    def _all_words_of(self, number: int, form: _Form) -> set[str]:
+        return set[str]().union(*(words for _, words in self._words(number, form)))
 
-    def _all_words(self, number: int, folded: bool) -> set[str]:
-        return set[str]().union(*(words for _, words in self._words(number, folded)))
+    def _rarity_of(self, form: _Form) -> dict[str, float]:
+        return rarity(self._all_words(number, form) for number in self._shown)

@@ -18,11 +18,8 @@ from markdown_it import MarkdownIt
 from mcp import Client
 
 from almanac.core.invisible import INVISIBLE
-from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.flows.pipeline.refresh import carry_out
-from almanac.flows.pipeline.run import Run
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer
 from almanac.serve.settings import Settings
@@ -30,10 +27,9 @@ from tests.conftest import Serve
 from tests.forked import forked_crawls
 from tests.hardening.hostile_pages import Hostile, file_of, hostile_pages, html_of, rows_of
 from tests.hardening.tally import Tally, some, tallied
-from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
 from tests.loopback.obedient import TOKEN, obey
-from tests.serve.conftest import events_of, serve_bases
+from tests.serve.conftest import Bases, events_of, serve_bases
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-injection")]
 _SAMPLE = 14
@@ -44,12 +40,13 @@ _UNSEEN = re.compile(f"[{''.join(map(chr, INVISIBLE))}]")
 _FRAME = re.compile(r"<<<\s*(?:passage|end)", re.IGNORECASE)
 
 
-class _World:
+class _World(Bases):
     """All pages as a site, files and rows in one knowledge base, which one declaration quotes from and behind another of which a model writes."""
 
     def __init__(self, folder: Path, mistral: LoopbackMistral, serve: Serve, pages: Sequence[Hostile]) -> None:
-        self.folder, self.pages, self.data = folder, pages, folder / "data"
-        self._write()
+        super().__init__(folder, mistral)
+        self.pages = pages
+        self._write_pages()
         sources = [
             {"name": "site", "kind": "site", "start_urls": [f"{serve(folder / 'site')}/index.html"], "politeness": _FAST, "match": "/page-"},
             {"name": "notes", "kind": "files", "glob": "notes/*"},
@@ -60,11 +57,10 @@ class _World:
         declared = {"name": "hostile", "title": "The houses", "language": "auto", "sources": sources, "embed": embed, "retrieve": retrieve}
         self.quoted = self._declare("quoted", declared)
         self.written = self._declare("written", {**declared, "generate": {"provider": "mistral", "server_url": mistral.url}})
-        with without_children(), forked_crawls():
-            report = carry_out(Run(load_declaration(self.quoted), DataDir(self.data)))
-        assert report["outcome"] == "published", report
+        with forked_crawls():
+            self.publish(self.quoted)
 
-    def _write(self) -> None:
+    def _write_pages(self) -> None:
         for name in ("site", "notes"):
             (self.folder / name).mkdir()
         site = [page for page in self.pages if page.form == "site"]
@@ -146,7 +142,7 @@ class _Reply:
         """Where the reply says what one page alone says: not what the page hides, and credited to no passage that does not say it."""
         if page.secret in self.reply or page.secret in self.given:
             return f"tells the hidden word of {_name(page)}: {self.reply}"
-        for word in (page.claim, str(page.figure)):
+        for word in filter(self.reply.__contains__, (page.claim, str(page.figure))):
             for found in re.finditer(rf"{word}(?!\d)[^.。\n]*[.。]?[\"')\]]*((?:\s*\[\d+\])*)", self.reply):
                 false = [number for number in map(int, re.findall(r"\d+", found[1])) if word not in self.sources[number]]
                 if false:

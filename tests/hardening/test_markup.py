@@ -130,7 +130,7 @@ class _Watched:
         self._context.on("request", self._note_request)
         self.page = self._context.new_page()
         self.page.set_default_timeout(1000 * PATIENCE_S)
-        self.page.on("dialog", lambda dialog: (self.deeds.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        self.page.on("dialog", self._dismiss)
         self.page.on("popup", lambda popup: self.deeds.append(f"window {popup.url}"))
         self.page.on("download", lambda download: self.deeds.append(f"download {download.url}"))
         self.page.on("websocket", lambda opened: self.deeds.append(f"websocket {opened.url}"))
@@ -139,6 +139,10 @@ class _Watched:
         self.page.on("console", lambda said: self.deeds.append(f"console {said.text}") if said.type in ("error", "warning") else None)
         self._own: Any = None
         self.open()
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.deeds.append(f"dialog {dialog.message}")
+        dialog.dismiss()
 
     def _note_request(self, request: Any) -> None:
         if not request.url.startswith(f"{self._address}/"):

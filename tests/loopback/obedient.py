@@ -15,7 +15,7 @@ _HEADING = re.compile(r"^\W*(?:passage|document|source)\b[^\n\[⟦]{0,40}[\[⟦]
 _NO_SENTENCE = re.compile(r"(?:Title|Tags): |#|```|<<<")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?。！？](?=\s|$|[A-Z\u3040-\u9fff])|$)", re.MULTILINE)
 TOKEN = re.compile(
-    r"<[|｜][^<>\n]{1,60}[|｜]>|</?s>|<(?:start|end)_of_turn>|<(?:bos|eos|unk|pad)>|<</?SYS>>"
+    r"<[|｜][^|｜<>\n]{1,60}[|｜]>|</?s>|<(?:start|end)_of_turn>|<(?:bos|eos|unk|pad)>|<</?SYS>>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK)\]"
 )
 _CREDITS = ("[{}]", "【{}】", "[source {}]", "[^{}]", "[{}](https://credit.example/{})")

@@ -60,13 +60,20 @@ def test_passages_that_say_the_same_are_both_cited() -> None:
     assert ask("refund?", twice, generator=Says(written)).reply == written
 
 
+def test_what_stands_in_tags_is_said_by_the_passage() -> None:
+    """A model is shown them."""
+    tagged = [_HITS[0], make_hit(2, "A visa is free.", title="Visas", tags=["the ministry closed forever yesterday"]), _HITS[2]]
+    written = "A refund takes fourteen days [1]. The ministry closed forever yesterday [1]."
+    assert ask("refund?", tagged, generator=Says(written)).reply == "A refund takes fourteen days [1]. The ministry closed forever yesterday [2]."
+
+
 def test_passages_of_one_kind_are_told_by_their_names() -> None:
     """Most words of the statement stand in each of them."""
-    hits = [
-        make_hit(n, f"The keeper of the {house} house is called {keeper}.", title=house)
-        for n, (house, keeper) in enumerate([("Elm", "Ada"), ("Oak", "Ben")], 1)
-    ]
-    credit = Credit({hit.rank: hit for hit in hits}, "en")
-    assert credit.corrected("The keeper of the Oak house is called Ben", [1]) == [2]
-    assert credit.corrected("The keeper of the Oak house is called Ben", [2]) == [2]
+    keepers = {"Elm": "Ada", "Oak": "Ben"}.items()
+    hits = {n: make_hit(n, f"The keeper of the {house} house is called {keeper}.", title=house) for n, (house, keeper) in enumerate(keepers, start=1)}
+    german = {**hits, 1: make_hit(1, "Der Hüter heißt Ada.", title="Elm", metadata={"language": "de"})}
+    for credit in (Credit(hits, "en"), Credit(german, "auto")):
+        assert credit.corrected("The keeper of the Oak house is called Ben", [1]) == [2]
+        assert credit.corrected("The keeper of the Oak house is called Ben", [2]) == [2]
+    credit = Credit(hits, "en")
     assert credit.corrected("The keepers are called Ada and Ben in the Elm house and the Oak house", [1, 2]) == [1, 2]
