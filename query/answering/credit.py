@@ -14,7 +14,6 @@ _BORNE = 0.6  # minimum share of a statement's words in one sentence of a passag
 # Share of the words' weight in a passage that says the statement, below which a cited one does not: a page may talk a model into crediting its words to
 # another. Far below, since a passage may say the same in other words, and only of statements with so many words, since few are found anywhere.
 _FALSE, _LEAST_WORDS = 0.5, 4
-_SURELY = 0.8  # share of a statement's words in each cited passage from which on no other passage is looked at
 
 _Form = tuple[str, bool]  # in which words are compared: BCP 47 tag of the analysis, and whether the statement has no diacritics
 
@@ -57,7 +56,7 @@ class Credit:
         tag = next(iter(self._tags.values())) if len(set(self._tags.values())) == 1 else "und"
         tags, form = dict.fromkeys(self._shown, tag), (tag, is_folded(plain))
         asked = set(Words(plain).asked(tag))
-        if len(asked) < _LEAST_WORDS or min(self._borne_by(plain, number, tag) for number in numbers) >= _SURELY:
+        if len(asked) < _LEAST_WORDS or min(self._borne_by(plain, number, tag) for number in numbers) == 1:
             return numbers
         share, best = self._best(plain, tags)
         if share < _BORNE:

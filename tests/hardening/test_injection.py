@@ -173,7 +173,7 @@ def _finding_of_prompt(prompt: str, answer: Mapping[str, Any]) -> str | None:
         return f"{found[0]!r} is left in the prompt: {prompt[max(0, found.start() - 200) : found.end() + 200]}"
     for source in answer["sources"]:
         shown = dict(framed)[source["marker"][1:-1]]
-        if source["title"].split()[0] not in shown:
+        if _letters(source["title"]) not in _letters(shown):
             return f"source {source['marker']} is not what was shown under its number: {shown}"
     return None
 

@@ -47,6 +47,7 @@ def test_what_another_passage_says_is_credited_to_that_one(written: str, read: s
         "Le remboursement prend quatorze jours [1].",
         "It is free [1].",  # words that are found anywhere
         "A visa is free, and a refund takes fourteen days [1][2].",
+        f"Luggage: {_FORGED} [3].",  # a word that only the cited passage has: the statement may join what two say
         "A refund takes fourteen days after the visa was refused [1]. Luggage of twenty kilos is free on each flight [3].",
     ],
 )
