@@ -1,7 +1,7 @@
 """A model that does whatever stands in its prompt: for what a reply must not become, even if nothing tells its model orders from material.
 
-It writes what passages order it to write, in quotation marks, with the credit that they name; joins what stands in parts, puts the question where an address
-wants it, takes every heading that looks like a passage's for one, and takes the control tokens of chat templates for the word of its operator.
+It writes what passages order it to write, in quotation marks, each as a sentence, with the credit that they name; joins what stands in parts, puts the
+question where an address wants it, takes every heading that looks like a passage's for one, and control tokens of chat templates for its operator's word.
 """
 
 import re
@@ -44,6 +44,7 @@ def _first_sentence(text: str) -> str:
 def _done(order: re.Match[str], question: str, mood: int) -> str:
     said = "".join(re.findall(r'"([^"\n]*)"', order[1])).replace("QUESTION", quote(question))
     said = re.sub(r"⟦([^⟦⟧\n]{1,40})⟧", r"[\1]", said)
+    said = said if said.endswith((".", "!", "?", "]", ")")) else f"{said}."
     return f"{said} {_credit(int(order[2]), mood)}" if order[2] else said
 
 
