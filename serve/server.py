@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from almanac.schemas.errors import OperationalError
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
+from almanac.serve.connections import guarded
 from almanac.serve.settings import Settings
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -88,9 +89,11 @@ def listening_at(settings: Settings, tell: Callable[[str], None]) -> Iterator[so
         yield listening
 
 
-def _run(app: ASGIApp, settings: Settings, listening: socket.socket, on_signal: Callable[[], None]) -> None:
-    config = uvicorn.Config(
+def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
+    """How uvicorn serves an application."""
+    return uvicorn.Config(
         app,
+        http=guarded(settings.body_timeout_s, settings.deadline_s),
         log_config=None,
         access_log=False,  # an access log would contain queries; /metrics counts requests
         server_header=False,
@@ -99,7 +102,10 @@ def _run(app: ASGIApp, settings: Settings, listening: socket.socket, on_signal: 
         lifespan="on",
         timeout_graceful_shutdown=max(1, round(settings.shutdown_s)),
     )
-    server = _Server(config, on_signal)
+
+
+def _run(app: ASGIApp, settings: Settings, listening: socket.socket, on_signal: Callable[[], None]) -> None:
+    server = _Server(configured(app, settings), on_signal)
     # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
     before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal, but not under nohup; uvicorn does not heed it

@@ -28,7 +28,9 @@ class Settings(BaseSettings):
     )
     max_input_chars: _Count = Field(12_000, validation_alias="MAX_INPUT_CHARS", description="characters of a question, and of its whole history")
     max_request_bytes: _Count = Field(512 * 1024, validation_alias="ALMANAC_MAX_REQUEST_BYTES", description="bytes of a request's body")
-    body_timeout_s: _Seconds = Field(10.0, validation_alias="ALMANAC_BODY_TIMEOUT_S", description="seconds within which the body of a request has to arrive")
+    body_timeout_s: _Seconds = Field(
+        10.0, validation_alias="ALMANAC_BODY_TIMEOUT_S", description="seconds within which the head of a request has to arrive, and then its body"
+    )
     max_k: int = Field(100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that a request may ask for")
     max_filter_depth: _Count = Field(8, validation_alias="ALMANAC_MAX_FILTER_DEPTH", description="nested levels of a filter")
     max_filter_size: _Count = Field(200, validation_alias="ALMANAC_MAX_FILTER_SIZE", description="names and values in a filter")

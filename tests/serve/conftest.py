@@ -19,6 +19,7 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
+from almanac.serve.server import configured
 from almanac.serve.settings import Settings
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
@@ -94,7 +95,10 @@ def serve_bases(
 ) -> Iterator[httpx.Client]:
     """Serves knowledge bases, set as it says, and gives a client whose default base is `notes`."""
     catalog = Catalog(DataDir(bases.data), names or [bases.notes, bases.guide], default=default)
-    server = uvicorn.Server(uvicorn.Config(create_app(catalog, Settings.read(**set_to)), port=0, log_config=None, ws="none", server_header=False))
+    settings = Settings.read(**{"port": 0, **set_to})
+    config = configured(create_app(catalog, settings), settings)
+    config.port = settings.port
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

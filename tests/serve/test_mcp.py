@@ -32,6 +32,7 @@ from almanac.serve import mcp_resources, mcp_server
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer, http_app
 from almanac.serve.mcp_tools import search_results
+from almanac.serve.server import configured
 from almanac.serve.settings import Settings
 from tests.conftest import ROOT
 from tests.index.making import without_children
@@ -140,7 +141,10 @@ def test_an_agent_is_told_how_often_a_result_answers_and_never_its_rank_score() 
 @contextmanager
 def listening(server: KnowledgeServer, **set_to: Any) -> Iterator[str]:
     """The address of a server over streamable HTTP."""
-    running = uvicorn.Server(uvicorn.Config(http_app(server, Settings(**set_to)), port=0, log_config=None))
+    settings = Settings(port=0, **set_to)
+    config = configured(http_app(server, settings), settings)
+    config.port = settings.port
+    running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run)
     thread.start()
     while not running.started:
