@@ -12,9 +12,12 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
+from almanac.core.yaml_bounds import excess_of
 from almanac.schemas.errors import DeclarationError
 
 Keys = tuple[str | int, ...]
+_MAX_VALUES = 100_000
+_MAX_DEPTH = 100
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
@@ -40,14 +43,17 @@ class Node:
 
 
 def read_tree(path: Path) -> Node:
-    """Parses a YAML file. Raises DeclarationError where it cannot be read or is not valid YAML in UTF-8."""
+    """Parses a YAML file. Raises DeclarationError where it cannot be read, is not valid YAML in UTF-8, or too large once its aliases are written out."""
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
     from ruamel.yaml.reader import ReaderError
 
     try:
-        return _node(YAML(typ="rt").load(path.read_text(encoding="utf-8-sig")), path, None)
+        text = path.read_text(encoding="utf-8-sig")
+        if excess := excess_of(text, _MAX_VALUES, _MAX_DEPTH):
+            raise DeclarationError(excess.finding, where=f"{path}:{excess.line}", hint="write out what is meant, without aliases of aliases")
+        return _node(YAML(typ="rt").load(text), path, None)
     except UnicodeDecodeError as error:
         raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
     except DuplicateKeyError as error:
@@ -67,6 +73,9 @@ def read_tree(path: Path) -> Node:
         ) from error
     except OSError as error:
         raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
+    except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:  # on odd numbers, dates and tags
+        finding = str(error).partition(";")[0].partition(": ")[0]
+        raise DeclarationError(f"not valid YAML: {finding or 'a tag on something else'}", where=f"{path}:1", hint="quote numbers, dates and tags") from error
     except KeyError as error:  # ruamel knows the versions that it is asked for, and looks up any
         place = f"{path}:{_line_of_version(path)}"
         raise DeclarationError("not valid YAML: a %YAML line names a version that does not exist", where=place, hint="delete that line") from error

@@ -132,7 +132,7 @@ class _Connection(HttpToolsProtocol):
         """Answers what came last with a problem document, unless earlier requests still wait for their replies: then the connection ends behind those."""
         self._is_refused = True
         self._await_more(None)
-        last = self.cycle
+        last: Any = self.cycle
         if self._in_body and self.pipeline:  # it has not begun to be answered
             self.pipeline.popleft()
             last = self.pipeline[0][0] if self.pipeline else self._answering

@@ -9,6 +9,7 @@ from typing import Any
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
 from almanac.transforms.expectations import MET, Aspect, Rule, moment
+from almanac.transforms.matching import matched
 
 STRANGE = object()  # stands for a value that is no number, no date or no text, where one is needed
 _DIGEST = 16  # bytes: two different values of a billion are taken for the same with a probability of 1e-21
@@ -26,9 +27,13 @@ def cells_of(item: Item, rule: Rule) -> list[tuple[Any, ...]]:
     if rule.by_mapping and rule.fields == ("id",):
         return [(cell_of(item.document_id, rule.aspect),)]
     values = [value_of(item, name) for name in rule.fields]
-    if len(values) == 1 and isinstance(values[0], list) and rule.aspect in ("value", "text", "number", "moment"):
-        return [(cell_of(entry, rule.aspect),) for entry in values[0]]
-    return [tuple(cell_of(value, rule.aspect) for value in values)]
+    if len(values) == 1 and isinstance(values[0], list) and rule.aspect in ("value", "text", "number", "moment", "pattern"):
+        return [(_judged(entry, rule),) for entry in values[0]]
+    return [tuple(_judged(value, rule) for value in values)]
+
+
+def _judged(value: Any, rule: Rule) -> Any:
+    return cell_of(value, rule.aspect) if rule.aspect != "pattern" else matched(_cell(value, "value"), rule.expectation, rule.arguments)
 
 
 def is_present(rule: Rule, cells: list[tuple[Any, ...]]) -> bool:

@@ -12,8 +12,8 @@ from almanac.schemas.declaration.source import Source
 from almanac.transforms.deduplicate import UNIQUE_ID
 
 # What is judged of a value: the value itself, its type, its length (of none: none, or 0), itself if it is a text, its number, its place in time, its canonical
-# JSON, a digest of that, or what mapping made of it: "met" where it is as declared.
-Aspect = Literal["value", "type", "length", "length from 0", "text", "number", "moment", "json", "key", "mapped"]
+# JSON, a digest of that, or what mapping, or a regular expression, made of it: "met" where it is as declared.
+Aspect = Literal["value", "type", "length", "length from 0", "text", "number", "moment", "json", "key", "pattern", "mapped"]
 MET = "met"
 # The library takes a text apart; of one value that is none it makes an error, and of the whole rule with it.
 _PARSED = ("expect_column_values_to_match_strftime_format", "expect_column_values_to_be_dateutil_parseable", "expect_column_values_to_be_json_parseable")
@@ -58,9 +58,11 @@ class Rule(NamedTuple):
         """What the library is asked, name and arguments.
 
         Its expectations on lengths measure the text that a list is printed as, and those on types fail where an object stands among other values that break
-        one, and take true for an int: it gets lengths and names of types as values.
+        one, and take true for an int: it gets lengths and names of types as values. Its regular expressions have no time limit: it gets what came of ours.
         """
         given = {key: value for key, value in self.arguments.items() if value is not None}
+        if self.aspect == "pattern":
+            return "expect_column_values_to_be_in_set", {"value_set": [MET]}
         match self.expectation:
             case "expect_column_value_lengths_to_be_between":
                 return "expect_column_values_to_be_between", given
@@ -134,7 +136,7 @@ def _declared(expectation: Expectation, fields: dict[str, FieldRule]) -> Iterato
     if expectation.one_of is not None:
         yield rule("expect_column_values_to_be_in_set", {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}")
     if expectation.pattern is not None:
-        yield rule("expect_column_values_to_match_regex", {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}")
+        yield rule("expect_column_values_to_match_regex", {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}", "pattern")
     for aspect, low, high in (("length from 0", "min_length", "max_length"), ("number", "min", "max")):
         limits = {key: limit for key in (low, high) if (limit := getattr(expectation, key)) is not None}
         if limits:
@@ -165,6 +167,8 @@ def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[Fiel
         return "key"
     if name in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null", "expect_column_values_to_match_json_schema"):
         return "json"
+    if "regex" in name:
+        return "pattern"
     if "type" in name:
         return "type"
     if name in _PARSED:

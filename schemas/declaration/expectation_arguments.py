@@ -1,12 +1,12 @@
 """Checks the arguments of a named expectation, as far as that is possible without data."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from math import isfinite
 from typing import Any
 
 from almanac.schemas.declaration.expectation_catalog import Argument, Known
+from almanac.schemas.declaration.expressions import check_regex
 from almanac.schemas.declaration.nearest import nearest
 
 _TYPES = ("str", "int", "float", "bool", "list", "dict")  # those of a field's value
@@ -107,9 +107,9 @@ def _regex(value: Any) -> str:
     if not isinstance(value, str):
         return "must be a regular expression"
     try:
-        re.compile(value)
-    except re.error as error:
-        return f"not a regular expression: {error}"
+        check_regex(value)
+    except ValueError as error:
+        return str(error)
     return ""
 
 

@@ -9,6 +9,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from almanac.schemas.declaration.expectation_arguments import did_you_mean, is_moment, problem_of, wrong_arguments
 from almanac.schemas.declaration.expectation_catalog import CATALOG, NOT_TAKEN, Known
+from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.model import DeclaredModel, Finding, Share
 
@@ -23,14 +24,6 @@ _FINE: dict[str, frozenset[str]] = {
     "length": frozenset({"text", "date", "object"}),
     "number or date": frozenset({"number", "date"}),
 }
-
-
-def _regular_expression(value: str) -> str:
-    try:
-        re.compile(value)  # Great Expectations uses `re`, unlike the other expressions of a declaration
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {error}") from error
-    return value
 
 
 def _values(value: list[Any]) -> list[Any]:
@@ -68,7 +61,7 @@ class Expectation(DeclaredModel):
     max_length: int | None = Field(None, ge=0, description="characters of a text, or entries of a list, at most")
     min: float | None = Field(None, allow_inf_nan=False, description="smallest number")
     max: float | None = Field(None, allow_inf_nan=False, description="largest number")
-    pattern: Annotated[str, AfterValidator(_regular_expression)] | None = Field(None, description="regular expression that the text matches from its start")
+    pattern: Regex | None = Field(None, description="regular expression that the text matches from its start")
     one_of: Annotated[list[Any], AfterValidator(_values)] | None = Field(None, description="allowed values")
     arguments: dict[str, Any] = Field({}, description="gathered from the keys beside `expectation` that are none of these: its arguments, listed below")
 

@@ -5,7 +5,8 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 
-def _regular_expression(value: str) -> str:
+def check_regex(value: str) -> str:
+    """Returns a regular expression, as the module `regex` understands it. Raises ValueError if it is none."""
     import regex  # type: ignore[import-untyped]  # ships no types
 
     try:
@@ -48,7 +49,7 @@ def _jmespath(value: str) -> str:
     return value
 
 
-Regex = Annotated[str, AfterValidator(_regular_expression)]
+Regex = Annotated[str, AfterValidator(check_regex)]
 Css = Annotated[str, AfterValidator(check_css)]
 XPath = Annotated[str, AfterValidator(check_xpath)]
 JmesPath = Annotated[str, AfterValidator(_jmespath)]

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from almanac.core.patterns import TooSlow, first_group
 from almanac.schemas.declaration.fields import FieldRule, Process
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find, why_hidden
-from almanac.spiders.selecting.patterns import TooSlow, first_group
 from almanac.spiders.selecting.selectors import LAYOUT, markup_of, text_of
 from almanac.spiders.selecting.urls import spellings
 

@@ -12,6 +12,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from almanac.core.yaml_bounds import excess_of
+
 _OPENING = re.compile(r"(---|\+\+\+)[ \t]*(?:\n|\Z)")
 _KEY = re.compile(r"(\"[^\"]+\"|'[^']+'|@?\w[\w .@/-]{0,60}?)[ \t]*:(?!//)[ \t]*(.*)$")
 _USUAL_KEY = re.compile(r"@?[a-z_][\w-]*[ \t]*:(?:\s|$)")
@@ -94,7 +96,7 @@ def _yaml_block(block: list[str]) -> dict[str, Any] | None:
     if not any(line.strip() for line in block):
         return {}
     try:
-        found = _parsed("\n".join(block))
+        found = _parsed("\n".join(block), 2)
     except YAMLError:
         return _read_entries(block, 2) if _has_keys(block, "---") else None
     if isinstance(found, str) and all(_GLUED_KEY.match(line) for line in block if line.strip()):
@@ -102,15 +104,17 @@ def _yaml_block(block: list[str]) -> dict[str, Any] | None:
     return _mapping(found, 2) if isinstance(found, dict) else None
 
 
-def _parsed(source: str) -> Any:
-    """The YAML value. Raises YAMLError for whatever the library makes of broken input."""
+def _parsed(source: str, line: int) -> Any:
+    """The YAML value of lines that begin with `line`. Raises YAMLError for whatever the library makes of broken input, BrokenFrontMatter if it is too large."""
     try:
+        if excess := excess_of(source, _MAX_VALUES, _MAX_DEPTH):
+            raise BrokenFrontMatter(line + excess.line - 1, f"{excess.finding}: keep data in a file of its own")
         return YAML(typ="safe", pure=True).load(source)
-    except YAMLError:
+    except (YAMLError, BrokenFrontMatter):
         raise
     except RecursionError as error:
         raise YAMLError("too many levels") from error
-    except (ValueError, ArithmeticError, TypeError, AttributeError) as error:  # on odd dates, tags and numbers
+    except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:  # on odd dates, tags and numbers
         raise YAMLError(f"{type(error).__name__}: {error}") from error
 
 
@@ -143,7 +147,7 @@ def _read_entry(lines: list[str], number: int) -> tuple[str, Any]:
     assert entry is not None
     name, value = entry[1].strip("\"'"), entry[2].strip()
     try:
-        found = _parsed("\n".join(lines))
+        found = _parsed("\n".join(lines), number)
         if isinstance(found, dict) and len(found) == 1:
             return next(iter(_mapping(found, number).items()))
         finding = "no YAML: quote the whole value"
@@ -181,7 +185,7 @@ def _read_inner(lines: list[str], number: int) -> Any:
 def _plain_value(text: str, number: int) -> Any:
     """A single value: parsed as YAML if possible, else the text."""
     try:
-        value = _mapping(_parsed(f"value: {text}"), number).get("value", text)
+        value = _mapping(_parsed(f"value: {text}", number), number).get("value", text)
     except (YAMLError, AttributeError):
         return text
     return text if isinstance(value, dict) else value

@@ -19,6 +19,9 @@ from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting.current import current_first, current_only
 from almanac.spiders.selecting.matches import kept, why_unseen
 from almanac.spiders.selecting.visibility import shown_copy
+from almanac.spiders.selecting.xpath_patterns import limit_xpath_patterns
+
+limit_xpath_patterns()
 
 # Block elements: text on either side is separate for a reader, so it is separated by a space.
 _BLOCKS = frozenset(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
+from almanac.core.patterns import TooSlow, search
 from almanac.schemas.declaration.urls import ascii_host
-from almanac.spiders.selecting.patterns import TooSlow, search
 
 MAX_URL_LENGTH = 2083  # the longest that common servers and proxies accept; longer ones nearly always come from a loop of parameters
 
