@@ -128,7 +128,7 @@ def test_a_run_publishes_what_is_not_slow(tmp_path: Path, mistral: LoopbackMistr
     rows = [{"title": f"Row {n}", "code": "a" * 8, "note": "b" * 5, "text": f"Row {n} tells of gardens.", "url": f"https://x.example/{n}"} for n in range(6)]
     rows[2]["code"] = rows[4]["note"] = "a" * 5000
     (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    slow = "^a{1,5000}a{1,5000}$|^(?!a)a{1,5000}|b{5}|a{1,5000}a{1,5000}c"
+    slow = "^b{5}$|a{1,5000}a{1,5000}c"
     declared = bases.declare("slow", validate={"expect": [{"field": "note", "pattern": f"(?:{slow})"}], "max_rejected": "90%"}, gate={"max_lost": None})
     path = Path(declared)
     tree = json.loads(path.read_text(encoding="utf-8"))

@@ -44,9 +44,9 @@ def _tries(authorizations: Sequence[str]) -> Iterator[tuple[str, str, Sequence[s
         yield from (("127.0.0.1", "/api/kbs", [*of_key, f"User-Agent: {number}", f"Cookie: session={number}"]) for number in range(20))
 
 
-def _tried(bases: Bases, what: str, authorizations: Sequence[str], least: int, **set_to: str) -> None:
+def _tried(bases: Bases, what: str, authorizations: Sequence[str], least: int, api_keys: str = "") -> None:
     with (
-        serve_bases(bases, names=[bases.notes], rate_per_minute=_RATE, **set_to) as client,
+        serve_bases(bases, names=[bases.notes], rate_per_minute=_RATE, api_keys=api_keys) as client,
         tallied(f"Rate limits of `almanac serve`: {what}", "429, 401 or 404 once the limit is reached, in every spelling", least) as tally,
     ):
         port = client.base_url.port or 0
