@@ -1,4 +1,4 @@
-"""The element model of all document formats: titles with levels, texts, list items and tables, each with its page, slide or sheet."""
+"""The element model of all document formats: titles with levels, texts, list items, code and tables, each with its page, slide or sheet."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from almanac.schemas.items import PAGE_BREAK, Place
 
-Kind = Literal["title", "text", "item", "table"]
+Kind = Literal["title", "text", "item", "table", "code"]
 
 _LIKE_A_HEADING = re.compile(r"(?m)^(?=#{1,6}(?:\s|$))")
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f]")
@@ -101,6 +101,11 @@ def plain(text: str) -> str:
     return "\n".join(line for line in lines if line)
 
 
+def plain_code(text: str) -> str:
+    """Code without control characters, with its lines and their indentation."""
+    return "\n".join(line.rstrip() for line in _CONTROLS.sub(" ", text.expandtabs(4)).splitlines()).strip("\n")
+
+
 def _by_place(document: Document) -> Iterator[tuple[Place, list[Element]]]:
     return ((place, list(elements)) for place, elements in groupby(document.elements, key=lambda element: element.place))
 
@@ -116,6 +121,8 @@ def _html_blocks(elements: Iterable[Element]) -> Iterator[str]:
             elif element.kind == "table":
                 rows = ("<tr>" + "".join(f"<td>{_lines(cell)}</td>" for cell in row) + "</tr>\n" for row in element.rows)
                 yield "<table>\n" + "".join(rows) + "</table>\n"
+            elif element.kind == "code":
+                yield f"<pre><code>{escape(element.text, quote=False)}</code></pre>\n"
             else:
                 yield f"<p>{_inline(element)}</p>\n"
 
@@ -138,8 +145,15 @@ def _markdown_blocks(elements: Iterable[Element]) -> Iterator[str]:
                 yield f"{'#' * element.level} {' '.join(element.text.split())}"
             elif element.kind == "table":
                 yield _pipe_table(element.rows)
+            elif element.kind == "code":
+                yield _fenced(element.text)
             else:
                 yield _LIKE_A_HEADING.sub(r"\\", element.text)
+
+
+def _fenced(code: str) -> str:
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}\n{code}\n{fence}"
 
 
 def _pipe_table(rows: Sequence[Sequence[str]]) -> str:

@@ -15,8 +15,11 @@ from almanac.spiders.reading.decode import decode_markup
 from almanac.spiders.reading.document import Document, Element, Unreadable
 from almanac.spiders.reading.office import read_markup
 
-_XHTML = frozenset({"application/xhtml+xml", "text/html", "application/html"})
+_XHTML = frozenset({"application/xhtml+xml", "text/html", "application/html", "text/x-oeb1-document"})
+_XHTML_NAMES = (".xhtml", ".html", ".htm")
 _FONTS = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})  # scrambled fonts: the text is open
+_MAX_FALLBACKS = 5
+_TITLES = "//*[local-name()='metadata']//*[local-name()='title']"
 
 
 def read_epub(body: bytes) -> Document:
@@ -29,18 +32,45 @@ def read_epub(body: bytes) -> Document:
     paths = container.xpath("//*[local-name()='rootfile']/@full-path")
     if not paths:
         raise Unreadable("damaged EPUB file: META-INF/container.xml names no package")
-    package = _parse(archive, paths[0])
-    title = " ".join("".join(package.xpath("string(//*[local-name()='metadata']/*[local-name()='title'][1])")).split())
-    elements = [element for name in _chapters(package, paths[0]) if name in names for element in _chapter(archive, name)]
-    return Document(title, elements)
+    package = _parse(archive, paths[0], mends=True)
+    elements = [element for name in _chapters(package, paths[0], names) for element in _chapter(archive, name)]
+    return Document(_title(package), elements)
 
 
-def _chapters(package: etree._Element, path: str) -> Iterator[str]:
+def _title(package: etree._Element) -> str:
+    """The title that is marked as the main one, else the first."""
+    titles = package.xpath(_TITLES)
+    main = {of.removeprefix("#") for of in package.xpath("//*[@property='title-type'][normalize-space()='main']/@refines")}
+    chosen = next((title for title in titles if title.get("id") in main), titles[0] if titles else None)
+    return "" if chosen is None else " ".join("".join(chosen.itertext()).split())
+
+
+def _chapters(package: etree._Element, path: str, names: set[str]) -> Iterator[str]:
+    """Names of the chapters in the order of the spine. Each comes once: some programs list a chapter again for each of its sections."""
     items = {item.get("id"): item for item in package.xpath("//*[local-name()='manifest']/*[local-name()='item']")}
+    seen: set[str] = set()
     for reference in package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref"):
+        item = _readable(items, reference)
+        if item is None or "nav" in (item.get("properties") or "").split():
+            continue
+        href = (item.get("href") or "").partition("#")[0]
+        found = (posixpath.normpath(posixpath.join(posixpath.dirname(path), written)) for written in (unquote(href), href))
+        name = next((name for name in found if name in names), None)
+        if name is not None and name not in seen:
+            seen.add(name)
+            yield name
+
+
+def _readable(items: dict[str, etree._Element], reference: str) -> etree._Element | None:
+    """The item of a reference or, where that is no XHTML, what it names in its place."""
+    for _ in range(_MAX_FALLBACKS):
         item = items.get(reference)
-        if item is not None and item.get("media-type") in _XHTML and "nav" not in (item.get("properties") or "").split():
-            yield posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote((item.get("href") or "").partition("#")[0])))
+        if item is None:
+            return None
+        if item.get("media-type") in _XHTML or (item.get("href") or "").partition("#")[0].lower().endswith(_XHTML_NAMES):
+            return item
+        reference = item.get("fallback") or ""
+    return None
 
 
 def _chapter(archive: zipfile.ZipFile, name: str) -> list[Element]:
@@ -49,12 +79,20 @@ def _chapter(archive: zipfile.ZipFile, name: str) -> list[Element]:
     return read_markup(text.partition("?>")[2] if text.lstrip().startswith("<?xml") else text)
 
 
-def _parse(archive: zipfile.ZipFile, name: str) -> etree._Element:
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False)
+def _parse(archive: zipfile.ZipFile, name: str, *, mends: bool = False) -> etree._Element:
+    """A part as XML. With `mends`, what is not well-formed is read as far as it goes: packages use prefixes and entities that they do not declare."""
+    body = read_part(archive, name, "EPUB")
     try:
-        return etree.fromstring(read_part(archive, name, "EPUB"), parser)
+        return etree.fromstring(body, _parser())
     except etree.XMLSyntaxError as error:
-        raise Unreadable(f"damaged EPUB file: {name}: {error}") from error
+        root = etree.fromstring(body, _parser(recover=True)) if mends else None
+        if root is None or not root.xpath("//*[local-name()='itemref']"):
+            raise Unreadable(f"damaged EPUB file: {name}: {error}") from error
+        return root
+
+
+def _parser(*, recover: bool = False) -> etree.XMLParser:
+    return etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False, recover=recover)
 
 
 def _is_encrypted(encryption: etree._Element) -> bool:

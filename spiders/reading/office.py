@@ -8,8 +8,9 @@ import lxml.html
 
 from almanac.schemas.items import Place
 from almanac.spiders.reading.archives import open_archive
-from almanac.spiders.reading.document import Document, Element, Unreadable, plain
+from almanac.spiders.reading.document import Document, Element, Unreadable, plain, plain_code
 from almanac.spiders.reading.offline import partitioner
+from almanac.spiders.reading.whole_markup import whole_markup
 
 _NO_LANGUAGE = [""]  # unstructured would guess it for each file; an item's language is found from its text
 _LEFT_OUT = frozenset({"Header", "Footer", "PageBreak", "Image"})
@@ -39,8 +40,8 @@ def read_pptx(body: bytes) -> Document:
 
 
 def read_markup(markup: str, place: Place = None) -> list[Element]:
-    """Headings, paragraphs, list items and tables of HTML."""
-    found = _partition("html", "HTML", text=markup) if markup.strip() else []
+    """Headings, paragraphs, list items, code and tables of HTML."""
+    found = _partition("html", "HTML", text=whole_markup(markup)) if markup.strip() else []
     return list(elements_of(found, place=place))
 
 
@@ -56,6 +57,9 @@ def elements_of(found: Iterable[Any], *, is_paged: bool = False, place: Place = 
             rows = _rows(told.text_as_html)
             if rows:
                 yield Element("table", rows=rows, place=where)
+        elif kind == "CodeSnippet":
+            if code := plain_code(one.text):
+                yield Element("code", code, place=where)
         elif text := plain(one.text):
             if kind == "Title":
                 yield Element("title", text, min(depth + 1, 6), place=where)

@@ -1,7 +1,9 @@
 """Imports unstructured so that it neither calls home nor loads or downloads a model, and guesses no heading."""
 
 import os
+import re
 import sys
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 # Its telemetry and its notice; read as it is imported.
 _SILENT = {"DO_NOT_TRACK": "true", "SCARF_NO_ANALYTICS": "true", "UNSTRUCTURED_DISABLE_NOTICE": "1"}
 _TOKENIZE = "unstructured.nlp.tokenize"
+_HTML_PARSER = "unstructured.partition.html.parser"
+_NO_BULLET = re.compile(r"[-*]\S")  # -5 °C, *a note
 
 
+@cache
 def partitioner(name: str) -> Any:
     """The function `partition_NAME` of unstructured.
 
@@ -25,11 +30,25 @@ def partitioner(name: str) -> Any:
         vars(stand_in).update(dict.fromkeys(("pos_tag", "sent_tokenize", "word_tokenize")))
         sys.modules[_TOKENIZE] = stand_in
     module = import_module(f"unstructured.partition.{name}")
-    for target in (module, import_module("unstructured.partition.html.parser")) if name == "html" else (module,):
+    for target in (module, import_module(_HTML_PARSER)) if name == "html" else (module,):
         for function, is_so in (("is_possible_narrative_text", True), ("is_possible_title", False), ("is_possible_numbered_list", False)):
             if hasattr(target, function):
                 setattr(target, function, _always(is_so))
+    if name == "html":
+        _keep_all_texts(import_module(_HTML_PARSER))
     return getattr(module, f"partition_{name}")
+
+
+def _keep_all_texts(parser: Any) -> None:
+    """Texts of a single letter or digit, which its parser drops, are texts, too; a minus or an asterisk that touches a word is no bullet."""
+    derived = parser.derive_element_type_from_text
+
+    def kind_of(text: str) -> Any:
+        kind = derived(text)
+        is_text = (kind is None and text.isalnum()) or (kind is parser.ListItem and _NO_BULLET.match(text) is not None)
+        return parser.Text if is_text else kind
+
+    parser.derive_element_type_from_text = kind_of
 
 
 def _always(is_so: bool) -> Any:

@@ -199,6 +199,54 @@ def test_a_book_is_read_in_the_order_of_its_spine() -> None:
     assert (book.title, _texts(book), [one.level for one in book.elements]) == ("A book", ["First", "Second", "End."], [1, 2, 0])
 
 
+def test_a_chapter_that_the_spine_names_for_each_of_its_sections_is_read_once() -> None:
+    book = read_document(_epub({"b.xhtml#end": "", "a.xhtml#two": "", "b.xhtml": "<p>End.</p>", "a.xhtml": "<p>Begin.</p>"}), "epub")
+    assert _texts(book) == ["Begin.", "End."]
+
+
+def test_a_book_is_read_as_its_package_means_it() -> None:
+    """The main title of several, a stand-in for a chapter that is no XHTML, a prefix that is not declared, a name that is escaped in the archive."""
+    package = """<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
+      <dc:title id="s">Short</dc:title><dc:title id="m" opf:x="y">The <i>main</i> title</dc:title>
+      <meta refines="#m" property="title-type">main</meta></metadata>
+      <manifest><item id="a" href="a.svg" media-type="image/svg+xml" fallback="b"/><item id="b" href="b%20c.html" media-type="text/plain"/>
+      <item id="d" href="d.svg" media-type="image/svg+xml" fallback="d"/></manifest><spine><itemref idref="d"/><itemref idref="a"/></spine></package>"""
+    container = "<container><rootfiles><rootfile full-path='o.opf'/></rootfiles></container>"
+    book = read_document(_zipped({"META-INF/container.xml": container, "o.opf": package, "b%20c.html": "<p>Words.</p>"}), "epub")
+    assert (book.title, _texts(book)) == ("The main title", ["Words."])
+
+
+@pytest.mark.parametrize(
+    ("markup", "read"),
+    [
+        ("<figure><img alt=''/><figcaption>A map.</figcaption></figure>", ["A map."]),
+        ("<figure><table><tr><td>a1</td><td>b1</td></tr></table></figure>", [[["a1", "b1"]]]),
+        (
+            "<table><caption>Prices</caption><thead><tr><th>of<br/>what</th><th>wo<b>r</b>d</th></tr></thead><tfoot><tr><td>sum</td><td>3</td></tr></tfoot></table>",
+            ["Prices", [["of what", "word"], ["sum", "3"]]],
+        ),
+        (
+            "<table><tr><td rowspan='2'>both</td><td>x1</td></tr><tr><td>x2</td></tr><tr><td rowspan='99999999'>y</td></tr></table>",
+            [[["both", "x1"], ["both", "x2"], ["y"]]],
+        ),
+        ("<details><summary>Why?</summary><p>Because.</p></details><form><p>Inside.</p></form>", ["Why?", "Because.", "Inside."]),
+        ("<h2>I</h2><p>序</p><p>7</p><p>*</p>", ["I", "序", "7"]),
+        ("<p>-5 °C</p><p>*a note</p><p>• a point</p>", ["-5 °C", "*a note", "a point"]),
+        ("<p>so <math><msup><mi>x</mi><mn>2</mn></msup></math> is</p><p>See <img src='i.png' alt='a whale'/> here</p>", ["so x² is", "See a whale here"]),
+        ("<p>it <span epub:type='pagebreak' id='p12'>12</span>goes <span role='doc-pagebreak'>13</span>on</p>", ["it goes on"]),
+    ],
+)
+def test_what_unstructured_passes_over_in_a_book_is_read(markup: str, read: list[Any]) -> None:
+    assert _texts(read_document(_epub({"a.xhtml": f"<html xmlns='http://www.w3.org/1999/xhtml'><body>{markup}</body></html>"}), "epub")) == read
+
+
+def test_code_of_a_book_keeps_its_lines_and_their_indentation(tmp_path: Path) -> None:
+    book = _epub({"a.xhtml": "<h1>Loops</h1><pre>for x in y:\n\tprint(```)\n\n# done\n</pre>"})
+    (element,) = read_document(book, "epub").elements[1:]
+    assert (element.kind, element.text) == ("code", "for x in y:\n    print(```)\n\n# done")
+    assert _chunks(tmp_path, {"a.epub": book}) == [({"section": "Loops"}, "# Loops\n\n````\nfor x in y:\n    print(```)\n\n# done\n````")]
+
+
 def test_attachments_are_items_of_their_own_and_a_broken_one_is_a_reject(tmp_path: Path) -> None:
     inner = _mail(("deep.txt", b"Deep words."))
     mail = _mail(
