@@ -29,7 +29,8 @@ class Chunk(DeclaredModel):
     size: int | None = Field(
         None,
         gt=0,
-        description="units of a chunk, at most (sentences: about); null: words 400, paragraphs and recursive 600, sentences 2000, sections and semantic 1000",
+        description="units of a chunk, at most (sentences: about); null: words 400, paragraphs and recursive 600, sentences 2000, sections and semantic 1000. "
+        "Rows that are cut off from the header of their table are embedded and searched with it, which counts; one of more than half of size is not repeated",
     )
     overlap: int | None = Field(
         None,

@@ -31,8 +31,9 @@ _SAMPLES = {
     "und": "👨‍👩‍👧👍🏽🇫🇷🇩🇪 e\u0301a\u0308 \u200dx\ufe0f ",
 }
 _breaks = ("\n", "\n\n", "\r\n", " ", "\u3000", "# Top\n", "\n\n## Sub\n\n", "```\n# no\n```\n")
+_tables = st.builds("\n| {} | b |\n| --- | --- |\n{}\n".format, st.sampled_from(["a", "Ort", "x" * 40]), st.integers(1, 9).map("| 1.5 | two. |\n".__mul__))
 _marks = st.sampled_from([*_breaks, "\u0301", "\u2029", "\x1c", "\x00", "\ud800", "a" * 90])
-_bits = st.one_of(st.sampled_from(list(_SAMPLES.values())), _marks, st.text(max_size=30), st.text("ab .!?。\né", max_size=30))
+_bits = st.one_of(st.sampled_from(list(_SAMPLES.values())), _marks, _tables, st.text(max_size=30), st.text("ab .!?。\né", max_size=30))
 _texts = st.lists(_bits, max_size=12).map("".join)
 
 
@@ -91,6 +92,15 @@ def test_spans_keep_their_caps(text: str, chunk: Chunk, language: str) -> None:
         assert after.start >= before.end or _length(chunk, text, after.start, before.end) <= limits.overlap
 
 
+@given(_texts, _declared(), _languages)
+def test_rows_with_the_header_of_their_table_keep_the_caps(text: str, chunk: Chunk, language: str) -> None:
+    """What is embedded ends with the chunk's own text, which is exactly that of the document."""
+    limits = chunk.limits
+    for row in _chunker(chunk, language).rows(_item("document", text)):
+        assert row.text == text[row.start : row.end] and row.embedded_text.endswith(row.text)
+        assert chunk.by == "none" or _length(chunk, row.embedded_text, 0, len(row.embedded_text)) <= (limits.max_size or limits.size)
+
+
 @pytest.mark.slow
 @given(_texts, _declared(), _languages)
 def test_no_letter_is_parted_from_its_marks(text: str, chunk: Chunk, language: str) -> None:
@@ -121,6 +131,25 @@ def test_scripts_without_terminators_or_spaces_are_cut_to_size(by: Any, language
 
 def _shown(chunk: Chunk, text: str, language: str = "en") -> list[str]:
     return [text[start:end] for start, end in _chunker(chunk, language).split(text)]
+
+
+@pytest.mark.parametrize("by", ["paragraphs", "recursive", "sections", "sentences", "words", "semantic"])
+@pytest.mark.parametrize("rule", ["| --- | --- | --- |", "--- | :-: | ---:", "|-|-|-|"])
+def test_rows_that_are_cut_off_are_embedded_with_the_header_of_their_table(by: Any, rule: str) -> None:
+    header, lines = "| name | price | stock |\n", [f"| thing {n} | {n}.50 | {7 * n} |\n" for n in range(60)]
+    text = f"All prices.\n\n{header}{rule}\n{''.join(lines)}\nOf the last day."
+    rows = _chunker(Chunk(by=by, unit="characters", size=200, overlap=60)).rows(_item("document", text))
+    assert len(rows) > 8
+    for row in rows:
+        inside, starts = "thing" in row.text and header not in row.text, row.text.startswith("| thing")
+        assert row.embedded_text == (header if inside else "") + row.text and len(row.embedded_text) <= 200
+        assert starts or not inside or by == "semantic", "no chunk begins within a row, where values would stand below other names"
+
+
+def test_a_header_that_would_fill_half_a_chunk_is_not_repeated() -> None:
+    text = f"| {'name ' * 30}| b |\n| --- | --- |\n" + "| some | more |\n" * 40
+    rows = _chunker(Chunk(by="sections", size=200, overlap=0)).rows(_item("document", text))
+    assert len(rows) > 3 and all(row.embedded_text == row.text for row in rows)
 
 
 def test_paragraphs_stay_whole_when_they_fit() -> None:

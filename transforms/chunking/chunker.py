@@ -1,7 +1,7 @@
 """The `Split` protocol of all chunking strategies, and `Chunker`, which turns items into rows of chunks."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from almanac.schemas.items import PLACES, ChunkRow, Item
 from almanac.transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
 from almanac.transforms.chunking.sections import Outline, split_by_sections
 from almanac.transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
+from almanac.transforms.chunking.tables import Tables, WithHeaders
 from almanac.transforms.chunking.topics import Embed, split_by_topic
 from almanac.transforms.chunking.windows import split_into_windows
 
@@ -64,15 +65,23 @@ class Chunker:
 
     def split(self, text: str, language: str | None = None) -> list[Span]:
         """Spans in reading order that cover every visible character, without white space at their ends; empty if nothing is visible."""
-        layout = Layout(text, language or self._language, self._ruler(text))
+        return [span for span, _ in self._parts(text, language or self._language)]
+
+    def _parts(self, text: str, language: str) -> Iterator[tuple[Span, str]]:
+        """The spans, each with the header of the table in whose rows it begins; a table whose header takes more than half a chunk repeats none."""
+        ruler = self._ruler(text)
+        tables = Tables(text, ruler, self._limits.size // 2)
+        layout = Layout(text, language, WithHeaders(ruler, tables) if tables else ruler, tables.rows)
         whole = layout.whole
-        return list(self._split(layout, whole, self._limits)) if whole.start < whole.end else []
+        for span in self._split(layout, whole, self._limits) if whole.start < whole.end else ():
+            header = tables.header_of(span.start)
+            yield span, "" if header is None else text[header.start : header.end]
 
     def rows(self, item: Item) -> list[ChunkRow]:
         """The chunks of one item as rows, in order. A record is a single row without a span.
 
         With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata; of a document in pages, `page`, `slide` or `sheet`
-        is where the chunk begins. A declared field of that name takes precedence.
+        is where the chunk begins. A declared field of that name takes precedence. Rows that are cut off from the header of their table are embedded with it.
         """
         prefix = fill(self._prefix, {"title": item.title, **item.fields})
         if item.kind == "record":
@@ -80,9 +89,9 @@ class Chunker:
         language = str(item.metadata.get("language") or "und") if self._language == "auto" else self._language
         outline = Outline(item.text) if self._by == "sections" or self._headings else None
         rows = []
-        for ordinal, span in enumerate(self.split(item.text, language)):
+        for ordinal, (span, header) in enumerate(self._parts(item.text, language)):
             section = outline.path_of(span) if outline is not None else ""
-            rows.append(_row(item, ordinal, span, section, [prefix, section if self._headings else ""]))
+            rows.append(_row(item, ordinal, span, section, [prefix, section if self._headings else ""], header))
         return rows
 
     def _ruler(self, text: str) -> Ruler:
@@ -102,7 +111,7 @@ def _place(item: Item, span: Span | None) -> dict[str, int | str]:
     return {places[number][1]: places[number][2]} if number >= 0 else {}
 
 
-def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Sequence[str]) -> ChunkRow:
+def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Sequence[str], header: str = "") -> ChunkRow:
     text = item.text if span is None else item.text[span.start : span.end]
     return ChunkRow(
         document_id=item.document_id,
@@ -114,7 +123,7 @@ def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Se
         start=span.start if span else None,
         end=span.end if span else None,
         text=text,
-        embedded_text="\n\n".join([*filter(None, in_front), text]),
+        embedded_text="\n\n".join([*filter(None, in_front), header + text]),
         metadata={**({"section": section} if section else {}), **_place(item, span), **item.metadata},
         fetched_at=item.fetched_at,
         passage=item.passage if span is None else None,

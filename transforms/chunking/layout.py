@@ -85,12 +85,13 @@ class Units:
 
 
 class Layout:
-    """A text in a language (BCP 47 tag) with a ruler in the declared unit. All positions are in characters of `text`."""
+    """A text in a language (BCP 47 tag) with a ruler in the declared unit and the rows of its tables. All positions are in characters of `text`."""
 
-    def __init__(self, text: str, language: str, ruler: Ruler) -> None:
+    def __init__(self, text: str, language: str, ruler: Ruler, table_rows: Sequence[Span] = ()) -> None:
         self.text = text
         self.language = language
         self.ruler = ruler
+        self._table_rows = table_rows
 
     def length(self, span: Span) -> int:
         """The length of a span in the ruler's unit."""
@@ -116,6 +117,16 @@ class Layout:
     def line_starts(self) -> Sequence[int]:
         """Start of each line that is not blank, except the first."""
         return [match.end() for match in _LINE_BREAK.finditer(self.text)]
+
+    @cached_property
+    def row_starts(self) -> Sequence[int]:
+        """Start of each row of a table."""
+        return [row.start for row in self._table_rows]
+
+    def parts_row(self, position: int) -> bool:
+        """Whether a position lies inside a row of a table."""
+        number = bisect_left(self.row_starts, position) - 1
+        return number >= 0 and self._table_rows[number].start < position < self._table_rows[number].end
 
     @cached_property
     def sentence_starts(self) -> Sequence[int]:

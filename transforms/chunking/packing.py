@@ -28,6 +28,11 @@ def lines(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
     return _between(layout.line_starts, span)
 
 
+def rows(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """The (empty) boundaries between rows of tables."""
+    return _between(layout.row_starts, span)
+
+
 def sentences(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
     """The (empty) boundaries between sentences."""
     return _between(layout.sentence_starts, span)
@@ -81,7 +86,7 @@ def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span
 def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
     """Joins neighbouring pieces while they fit `size`; a longer piece stays alone. Each chunk but the first repeats the tail of the one before.
 
-    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first.
+    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first, and never inside a row of a table.
     """
     chunk: Span | None = None
     for piece in pieces:
@@ -103,8 +108,9 @@ def with_overlap(layout: Layout, previous: Span, piece: Span, size: int, overlap
         return piece
     ruler = layout.ruler
     earliest = max(ruler.start_of(previous.end, overlap), ruler.start_of(piece.end, size), previous.start + 1)
-    for separator in repeat_from:
+    for separator in (rows, *repeat_from):
         for _, start in separator(layout, Span(earliest - 1, previous.end)):
-            if earliest <= start < previous.end and not layout.text[start].isspace():
+            is_inside = earliest <= start < previous.end and not layout.text[start].isspace() and not layout.parts_row(start)
+            if is_inside and ruler.count(start, piece.end) <= size:
                 return Span(start, piece.end)
     return piece

@@ -37,12 +37,13 @@ def _cut(layout: Layout, start: int, reached: int, limit: int) -> int:
 
 
 def _next_start(layout: Layout, window: Span, following: int, overlap: int) -> int:
-    """The first word within the overlap, else the text after the window."""
+    """The first word within the overlap, of a table the first row, else the text after the window."""
     if not overlap:
         return following
     earliest = max(layout.ruler.start_of(window.end, overlap), window.start + 1)
-    number = bisect_left(layout.word_starts, earliest)
-    return min(layout.word_starts[number], following) if number < len(layout.word_starts) else following
+    starts = layout.row_starts if layout.parts_row(earliest) else layout.word_starts
+    number = bisect_left(starts, earliest)
+    return min(starts[number], following) if number < len(starts) else following
 
 
 def _last(starts: Sequence[int], limit: int) -> int:
