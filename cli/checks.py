@@ -284,17 +284,19 @@ def _versions(project: Project, data: DataDir) -> Check:
 
 
 def _browser(project: Project) -> Check:
-    """What sites with `render` are drawn with: wrong where such a site is declared and something is missing."""
-    from almanac.spiders.crawling.chromium import HOW_TO_GET_CHROMIUM, HOW_TO_INSTALL, find_chromium, has_sandbox, missing_driver
+    """What sites with `render` are drawn with: wrong where such a site is declared and something is missing, or Chromium does not start."""
+    from almanac.spiders.crawling import chromium
 
-    found, missing = find_chromium(), missing_driver()
+    found, missing, needing = chromium.find_chromium(), chromium.missing_driver(), list(_rendering(project))
+    declared = f"; declared by {', '.join(needing)}"
     if found is not None and missing is None:
-        return Check("chromium", "ok", found if has_sandbox() else f"{found}, which has no sandbox where root starts it")
+        if needing and (said := chromium.failure_to_start(found)) is not None:
+            finding, hint = chromium.why_it_does_not_start(said)
+            return Check("chromium", "wrong", finding + declared, hint)
+        return Check("chromium", "ok", found if chromium.has_sandbox() else f"{found}, which has no sandbox where root starts it")
     lacks = f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}" if found is None else f"{found}, without {missing}"
-    hint = "; ".join([*([HOW_TO_GET_CHROMIUM] if found is None else []), *([HOW_TO_INSTALL] if missing is not None else [])])
-    if needing := list(_rendering(project)):
-        return Check("chromium", "wrong", f"{lacks}; declared by {', '.join(needing)}", hint)
-    return Check("chromium", "note", lacks, hint)
+    hint = "; ".join([*([chromium.HOW_TO_GET_CHROMIUM] if found is None else []), *([chromium.HOW_TO_INSTALL] if missing is not None else [])])
+    return Check("chromium", "wrong", lacks + declared, hint) if needing else Check("chromium", "note", lacks, hint)
 
 
 def _rendering(project: Project) -> Iterator[str]:

@@ -4,15 +4,25 @@ Apart from what drives it, so that asking loads neither Scrapy nor Playwright.
 """
 
 import os
+import re
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import UsageError
 
 HOW_TO_INSTALL = "pip install 'almanac[render]', with requirements.lock as constraints"
 HOW_TO_GET_CHROMIUM = "apt install chromium, or what your system calls Chromium or Google Chrome; it has to be on PATH"
+HOW_TO_GET_SANDBOX = (
+    "apt install chromium-sandbox, or let users make namespaces of their own: sysctl user.max_user_namespaces and "
+    "kernel.apparmor_restrict_unprivileged_userns, and the seccomp profile of a container"
+)
+DOES_NOT_START = "Chromium does not start"
+_NO_SANDBOX = re.compile(r"no usable sandbox|sandboxing failed", re.IGNORECASE)
+_TRY_S = 60.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _DRIVERS = ("scrapy_playwright", "playwright")
 
@@ -55,6 +65,25 @@ def require_browser(source: SiteSource) -> None:
         raise UsageError(f"pages are drawn with the extra 'render', and {missing} is not installed", where=where, hint=HOW_TO_INSTALL)
     if find_chromium() is None:
         raise UsageError("pages are drawn by Chromium, and there is none on PATH", where=where, hint=HOW_TO_GET_CHROMIUM)
+
+
+def failure_to_start(chromium: str) -> str | None:
+    """What Chromium says where it does not start; None if it shows a page. Takes about a second."""
+    with TemporaryDirectory(prefix="almanac-browser-") as folder:
+        switches = ["--headless", "--disable-gpu", *([] if has_sandbox() else ["--no-sandbox"]), f"--user-data-dir={folder}"]
+        command = [chromium, *switches, "--dump-dom", "data:text/html,<p>shown</p>"]
+        try:
+            tried = subprocess.run(command, env={**os.environ, "HOME": folder}, capture_output=True, text=True, errors="replace", timeout=_TRY_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+    return None if "<p>shown</p>" in tried.stdout else tried.stderr.strip() or f"it ends with code {tried.returncode}"
+
+
+def why_it_does_not_start(said: str) -> tuple[str, str]:
+    """The finding and the way out, of what Chromium says where it does not start."""
+    if _NO_SANDBOX.search(said):
+        return f"{DOES_NOT_START}: this system gives user {os.geteuid()} no sandbox for it", HOW_TO_GET_SANDBOX
+    return f"{DOES_NOT_START}: {said[-1000:]}", "chromium --headless --dump-dom about:blank, as the user who crawls, shows whether it starts by itself"
 
 
 def has_sandbox() -> bool:

@@ -20,9 +20,9 @@ from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
 from almanac.schemas.reports import CrawlOutcome, FailedPage
-from almanac.spiders.crawling.chromium import require_browser
+from almanac.spiders.crawling.chromium import DOES_NOT_START, require_browser, why_it_does_not_start
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
-from almanac.spiders.crawling.job import STORAGE_FAILED, Job
+from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import carry_over_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
@@ -247,6 +247,9 @@ def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, err
     where = f"source {source.name}"
     if code == STORAGE_FAILED:
         raise StorageError(f"pages could not be stored: {errors[-600:]}", where=where, hint="free some space, or choose another place with --data DIR")
+    if code == NO_BROWSER:
+        finding, hint = why_it_does_not_start(errors.rpartition(f"{DOES_NOT_START}: ")[2])
+        raise OperationalError(finding, where=f"{where}: render", hint=hint)
     try:
         return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:

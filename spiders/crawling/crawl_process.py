@@ -13,8 +13,9 @@ from scrapy.crawler import AsyncCrawlerProcess
 from almanac.core.durable import write_file
 from almanac.core.lifetime import job_of_parent
 from almanac.schemas.declaration.source import SiteSource
+from almanac.spiders.crawling.chromium import DOES_NOT_START
 from almanac.spiders.crawling.crawl_settings import settings_for
-from almanac.spiders.crawling.job import STORAGE_FAILED, Job
+from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.site_spider import SiteSpider
@@ -61,7 +62,7 @@ def crawl(job: Job) -> int:
     reason = crawler.stats.get_value("finish_reason") if crawler.stats else None
     if reason not in ("finished", "closespider_timeout"):
         sys.stderr.write(f"the crawl was stopped: {reason}\n")
-        return 1
+        return NO_BROWSER if str(reason).startswith(DOES_NOT_START) else 1
     write_file(raw.stats_path(job.run_id), spider.finished(reason).model_dump_json(indent=1))
     return 0
 

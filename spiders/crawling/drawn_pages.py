@@ -16,6 +16,7 @@ from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.browser import Browser, DoesNotStartError
+from almanac.spiders.crawling.chromium import DOES_NOT_START
 from almanac.spiders.crawling.drawing import Drawing, MovedError, cookies_for
 from almanac.spiders.crawling.middlewares import DeclaredRedirects, StrictRobots, may_see_credentials
 from almanac.spiders.crawling.problems import document_of, header
@@ -120,7 +121,7 @@ class DrawnPages:
         if not self._is_given_up:
             self._is_given_up = True
             assert self._crawler.engine is not None
-            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=f"Chromium does not start: {finding[:1000]}"))
+            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=f"{DOES_NOT_START}: {finding[:1000]}"))
 
     def _redirected(self, request: Request, target: str) -> Request:
         """The request for the URL that a script leads to, by the rules for redirects."""

@@ -1,5 +1,6 @@
 """What `render` of a site may say, and what becomes of it where nothing can draw; no browser is needed for that."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from almanac.core.settings import DataDir, Project
 from almanac.flows.pipeline.fingerprints import mapping_of
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.errors import DeclarationError, UsageError
+from almanac.schemas.errors import DeclarationError, OperationalError, UsageError
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.crawling.crawl_settings import settings_for
@@ -20,12 +21,13 @@ from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.mapping.diagnose import explain_empty
 from almanac.spiders.reading.content import Content
 from almanac.spiders.store.raw import RawStore
+from tests.spiders.conftest import Site
 
 _DRAWS = "almanac.spiders.crawling.drawn_pages.DrawnPages"
 
 
-def source_of(**keys: Any) -> SiteSource:
-    return SiteSource.model_validate({"name": "shop", "kind": "site", "start_urls": ["http://x.test/"], **keys})
+def source_of(start: str = "http://x.test/", **keys: Any) -> SiteSource:
+    return SiteSource.model_validate({"name": "shop", "kind": "site", "start_urls": [start], **keys})
 
 
 def test_true_stands_for_the_defaults_and_a_string_for_one_click() -> None:
@@ -85,6 +87,23 @@ def test_without_chromium_a_crawl_ends_before_it_begins_and_doctor_says_so(tmp_p
         fetch_site(source_of(render=True), RawStore(tmp_path / "raw"), "r1")
     assert refused.value.exit_code == 2
     assert not (tmp_path / "raw").exists()
+
+
+@pytest.mark.slow
+def test_a_chromium_that_gets_no_sandbox_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loopback_site: Site) -> None:
+    """Where users may make no namespaces and there is no setuid helper; root has none either way, so one that says so stands in for it."""
+    (tmp_path / "chromium").write_text("#!/bin/sh\necho 'ERROR: No usable sandbox! If this is a Debian system, …' >&2\nexit 1\n", encoding="utf-8")
+    (tmp_path / "chromium").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "knowledge").mkdir()
+    declared = "name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    yields: documents\n    render: true\n"
+    (tmp_path / "knowledge" / "shop.yaml").write_text(declared, encoding="utf-8")
+    check = _chromium(tmp_path)
+    assert (check.state, "no sandbox for it; declared by shop" in check.found, "apt install chromium-sandbox" in check.hint) == ("wrong", True, True)
+    loopback_site.page("/", "<p>x</p>")
+    with pytest.raises(OperationalError, match=rf"Chromium does not start: this system gives user {os.geteuid()} no sandbox for it") as failed:
+        fetch_site(source_of(loopback_site.base, render=True, politeness={"allow_private": True}), RawStore(tmp_path / "raw"), "r1")
+    assert "apt install chromium-sandbox" in str(failed.value.hint)
 
 
 def _chromium(folder: Path) -> checks.Check:
