@@ -81,10 +81,12 @@ class Browser:
     async def draw(self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]) -> Drawn:
         """Draws a page; `drawing_of()` gives the steps of an attempt.
 
-        Raises Refusal where the page cannot be drawn, DoesNotStartError where none can, and what its steps raise.
+        Raises Refusal where the page cannot be drawn, or waited when the crawl was stopped, DoesNotStartError where none can, and what its steps raise.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             async with self._place(alone=attempt > 1):  # after a death that another page may have caused
+                if not self._crawler.crawling:
+                    raise Refusal(None, "the crawl was stopped")
                 handler, started = await self._running()
                 try:
                     self._drawn += 1

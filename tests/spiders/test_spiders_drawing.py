@@ -24,7 +24,8 @@ from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.store.journal import Entry
 from almanac.spiders.store.raw import RawStore
-from tests.conftest import PATIENCE_S
+from tests.conftest import PATIENCE_S, Almanac
+from tests.proof.base import TORTURE
 from tests.spiders.conftest import Answer, Site
 from tests.spiders.test_spiders_linked_documents import report
 
@@ -173,6 +174,48 @@ def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopbac
         assert len(pages) == 4
         assert site.asked["/"] == 1, "what had arrived is not asked for again"
     assert len(RawStore(tmp_path / "raw").index("r1").urls) == 4
+
+
+@pytest.mark.skipif(not TORTURE, reason="five whole runs with a browser")
+def test_a_run_that_is_interrupted_leaves_no_browser_and_the_next_equals_one_that_never_was(
+    almanac_alone: Almanac, loopback_site: Site, tmp_path: Path
+) -> None:
+    site, drawn = loopback_site, threading.Semaphore(0)
+    links = "".join(f'<a href="/page/{number}">{number}</a>' for number in range(8))
+    site.page("/", _CARDS.format(title="Home", api="0", links=links))
+
+    def answer(path: str) -> Answer:
+        if path.startswith("/api/"):
+            drawn.release()
+            time.sleep(0.3)
+            return Answer(f'["Lamp {path}"]', content_type="application/json")
+        return Answer(_CARDS.format(title=path, api=path.removeprefix("/page/"), links="")) if path.startswith("/page/") else Answer("no", 404)
+
+    site.otherwise = answer
+    source = {"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], "yields": "documents", "body": "all", "render": {"wait_for": "css=.card"}}
+    declaration = {"name": "lamps", "sources": [{**source, "politeness": {"allow_private": True}}], "embed": {"provider": "local", "model": "all-MiniLM-L6-v2"}}
+    declared = tmp_path / "lamps.yaml"
+    declared.write_text(json.dumps(declaration), encoding="utf-8")
+    digests = []
+    for stops in (None, signal.SIGINT, signal.SIGTERM):
+        data = tmp_path / str(stops)
+        if stops is not None:
+            while drawn.acquire(blocking=False):
+                pass
+            command = [sys.executable, "-m", "almanac.cli.main", "run", str(declared), "--json"]
+            environment = {**os.environ, **almanac_alone.environment, "ALMANAC_DATA": str(data)}
+            with subprocess.Popen(command, cwd=installation(), env=environment, stdout=subprocess.PIPE, start_new_session=True) as process:
+                assert all(drawn.acquire(timeout=PATIENCE_S) for _ in range(4))
+                below = processes_below(process.pid)
+                assert any("chrom" in _name(one) for one in below)
+                process.send_signal(stops)
+                out, _ = process.communicate(timeout=PATIENCE_S)
+            assert (process.returncode, json.loads(out)["error"]["kind"]) == (130, "interrupted")
+            _gone(below)
+        done = almanac_alone("run", str(declared), "--json", data=data)
+        assert (done.code, done.json["pages"]["failed"], done.json["items"]["added"]) == (0, 0, 9)
+        digests.append(json.loads((data / "index/lamps/versions/v0001/manifest.json").read_text())["digest"])
+    assert len(set(digests)) == 1
 
 
 @contextmanager
