@@ -432,7 +432,7 @@ class Citation(BaseModel):
 
     `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of the hit; `confidence` is low where no
     sentence of the chunk is close to the statement. `place` is where the chunk begins in a document with pages, slides or sheets: `p. 4`, `slide 3`,
-    `sheet Prices`. `kb` as in `Hit`.
+    `sheet Prices`; `link`, where a reader opens it there, is null where that is `url`. `kb` as in `Hit`.
     """
 
     marker: str
@@ -449,6 +449,7 @@ class Citation(BaseModel):
     passage: str | None = None
     metadata: dict[str, Any] = {}
     place: str | None = None
+    link: str | None = None
     kb: str | None = None
 
 

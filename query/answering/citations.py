@@ -1,6 +1,7 @@
 """Citations of a reply: for each cited passage the verbatim sentence that supports the statement, and the confidence in it."""
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.markers import Marked, without_markers
@@ -29,6 +30,7 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
         passage=hit.passage,
         metadata=hit.metadata,
         place=place_of(hit),
+        link=link_of(hit),
     )
 
 
@@ -38,6 +40,13 @@ def place_of(hit: Hit) -> str | None:
         if isinstance(name := hit.metadata.get(unit), int | str) and not isinstance(name, bool):
             return f"{written} {name}"
     return None
+
+
+def link_of(hit: Hit) -> str | None:
+    """The URL that opens a PDF of a site at the page on which a hit begins; None for all others, which `url` opens."""
+    page, parts = hit.metadata.get("page"), urlsplit(hit.url)
+    is_pdf = parts.scheme in ("http", "https") and parts.path.lower().endswith(".pdf") and not parts.fragment
+    return f"{hit.url}#page={page}" if is_pdf and isinstance(page, int) and not isinstance(page, bool) and page > 0 else None
 
 
 def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float) -> list[Citation]:

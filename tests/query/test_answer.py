@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.query.answering.answer import Question, stream_answer
+from almanac.query.answering.citations import cite
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.reports import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
@@ -177,3 +178,21 @@ def test_without_a_model_a_stream_is_the_extract() -> None:
     reply, answer = _stream("refund in how many days?", _HITS, None)
     assert isinstance(answer, Answer)
     assert reply == answer.reply == "You get a refund within fourteen days. [1]"
+
+
+@pytest.mark.parametrize(
+    ("url", "metadata", "place", "link"),
+    [
+        ("https://x.test/a.pdf", {"page": 4}, "p. 4", "https://x.test/a.pdf#page=4"),
+        ("http://x.test/A.PDF?v=2", {"page": 1}, "p. 1", "http://x.test/A.PDF?v=2#page=1"),
+        ("https://x.test/a.docx", {"page": 4}, "p. 4", None),
+        ("https://x.test/a.pdf", {}, None, None),
+        ("https://x.test/a.pdf#top", {"page": 4}, "p. 4", None),
+        ("reports/a.pdf", {"page": 4}, "p. 4", None),
+        ("https://x.test/a.pdf", {"page": "iv"}, "p. iv", None),
+    ],
+)
+def test_a_citation_of_a_pdf_of_a_site_has_a_link_that_opens_its_page(url: str, metadata: dict[str, Any], place: str | None, link: str | None) -> None:
+    """Its `url` stays the document's, as in hits and tables."""
+    cited = cite(make_hit(1, "Dogs may come along.", metadata=metadata).model_copy(update={"url": url}), 1, "Dogs may come along.")
+    assert (cited.url, cited.place, cited.link) == (url, place, link)

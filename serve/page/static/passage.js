@@ -10,7 +10,7 @@ export function openPassage(source) {
   part("marker").hidden = !source.marker;
   part("marker").textContent = source.marker?.slice(1, -1) ?? "";
   part("title").textContent = nameOf(source);
-  part("source").replaceChildren(source.url ? linkTo(source.url) : "");
+  part("source").replaceChildren(source.url ? linkTo(source.link ?? source.url) : "");
   part("facts").replaceChildren(...(source.marker ? factsOf(source) : []).map((fact) => element("span", { dir: "auto" }, [fact])));
   part("text").replaceChildren(...passageNodes(source));
   dialog.showModal();
