@@ -111,6 +111,7 @@ class SiteSpider(scrapy.Spider):
         self._counts = dict.fromkeys(PageCounts.model_fields, 0)
         self._frontier = Frontier(self.policy)
         self._link_texts = LinkTexts()
+        self._has_unseen = False  # a page that failed, and of which there is no copy
         self._fallback_pages = FallbackPages(self.policy, previous, self._frontier, self._link_texts)
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
         self._unknown = UnknownUrls(self.policy, shown_for_unknown, spares_starts=spares_starts)
@@ -273,13 +274,13 @@ class SiteSpider(scrapy.Spider):
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     def name_documents(self) -> None:
-        """Writes into the journal what links call the documents that arrived, once all pages are read. What a crawl that was cut did not see may still be."""
+        """Writes into the journal what links call the documents that arrived, once all pages are read. Where pages were not seen, links may still be there."""
         if self._only:  # no link was seen
             return
-        is_cut = not self._frontier.is_empty or time.monotonic() >= self._deadline
+        has_unseen = self._has_unseen or not self._frontier.is_empty or time.monotonic() >= self._deadline
         with suppress(CloseSpider):
             for url, text in self._link_texts.names().items():
-                called = text or (self.previous.link_text(url) if is_cut else "")
+                called = text or (self.previous.link_text(url) if has_unseen else "")
                 self._guarded(partial(self._journal.name, url, called))
 
     def _problem_of(self, response: Response) -> tuple[str, str] | None:
@@ -445,6 +446,7 @@ class SiteSpider(scrapy.Spider):
         else:
             self._count(failure)
         has_fallback = reason not in _FINAL and not self._only and self._fallback_pages.lead_on(waiting, landed)
+        self._has_unseen = self._has_unseen or (reason not in _FINAL and not has_fallback)
         if self._is_guess(waiting) and waiting.chain is not None and not has_fallback and waiting.chain.may_pass_over():
             following = numbered_next(waiting.url, self.source.pagination)
             self._frontier.add_links([Link(following, "next")] if following else [], waiting, waiting.chain)

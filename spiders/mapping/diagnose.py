@@ -66,22 +66,24 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
         if rule.required and not matched_total.get(name):
             finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} {things})"
             looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
-            raise NoRecords(finding + reason + (_hidden_reason(rule, looked_at) or _reason(source, looked_at)), where=f"{place}.fields.{name}", hint=hint)
+            reason += _hidden_reason(source, rule, looked_at) or _reason(source, looked_at)
+            raise NoRecords(finding + reason, where=f"{place}.fields.{name}", hint=hint)
 
 
 def _reason(source: Source, stored: Iterable[Page]) -> str:
     """The cause found on a page, as the end of a sentence; empty if none is found."""
     looked_at = islice((page for page in stored if _is_item(source, page)), _LOOKED_AT)
-    explained = ((page.url, explain_empty(Content(page), source)) for page in looked_at)
+    explained = ((page.url, explain_empty(Content(page, source.limits), source)) for page in looked_at)
     return next((f". {url}: {reason}" for url, reason in explained if reason), "")
 
 
-def _hidden_reason(rule: FieldRule, stored: Iterable[Page]) -> str:
-    """As `_reason`, where what the rule finds is hidden from visitors."""
+def _hidden_reason(source: Source, rule: FieldRule, stored: Iterable[Page]) -> str:
+    """As `_reason`, where what the rule finds is hidden from visitors. Documents hide nothing."""
     where = rule.each or rule
     if where.css is None and where.xpath is None:
         return ""
-    found = ((page.url, why_hidden(Content(page), where)) for page in stored)
+    contents = (content for page in stored if not (content := Content(page, source.limits)).is_document)
+    found = ((content.url, why_hidden(content, where)) for content in contents)
     return next((f". {url}: {told_hidden(reason)}" for url, reason in found if reason is not None), "")
 
 

@@ -101,7 +101,7 @@ class _Mapper:
         if (unseen := self._unseen_body(part)) is not None:
             return MappedItem(readings, reject=self._reject(place.url, place.item_id, unseen, "body", f"body: {_written(self.source.body)}"))
         title = self._title(part, {**values, "url": place.url})
-        document_id = _without_controls(place.item_id if self.source.id == "url" else fill(self.source.id, {**values, "url": place.url, "title": title}))
+        document_id = _without_controls(place.item_id if self.source.id == "url" else self._declared_id(part, {**values, "url": place.url, "title": title}))
         if not document_id:
             reason = f"the id {self.source.id} is empty; there is {', '.join(list(values)[:10]) or 'no field'}"
             return MappedItem(readings, reject=self._reject(place.url, None, reason, "id", self.source.id, breaks={"id": f"id: {self.source.id}"}))
@@ -111,6 +111,11 @@ class _Mapper:
         if is_first and self.cites_parts and part.anchor and part.document is None and not place.is_own and self.source.id != "url":
             url = f"{self.content.url}#{document_id}"  # not the line number: inserting a line would change every item below it
         return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
+
+    def _declared_id(self, part: Part, values: dict[str, Any]) -> str:
+        """The id by the declared template; that of an attached file is its mail's with the file's name."""
+        filled = fill(self.source.id, values)
+        return f"{filled}{part.anchor}" if filled and part.document is not None else filled
 
     def _sample(self, part: Part) -> Any:
         """What shows the language of a part: an attached file has its own, whatever that of its mail."""
@@ -216,6 +221,8 @@ class _Mapper:
         return self.content.is_document and isinstance(self.source, SiteSource)
 
     def _title(self, part: Part, values: dict[str, Any]) -> str:
+        if part.document is not None:  # an attached file: the declared title, as the fields, is the mail's
+            return part.title
         if self.source.title is not None and ((filled := fill(self.source.title, values)) or not self._is_fetched_document):
             return filled
         declared = values.get("title")

@@ -1,6 +1,8 @@
 """Opens the ZIP archives that office files and EPUB are, and refuses those that would not fit once unpacked."""
 
 import io
+import re
+import warnings
 import zipfile
 
 from almanac.spiders.reading.document import Unreadable
@@ -8,6 +10,22 @@ from almanac.spiders.reading.document import Unreadable
 _MAX_PARTS = 20_000
 _MAX_XML_BYTES = 256 << 20  # of all markup inside, unpacked
 _MARKUP = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
+
+
+_CONTENT_TYPES = "[Content_Types].xml"
+_OOXML = "application/vnd.openxmlformats-officedocument"
+# The type of a plain document, and those of templates, shows and files with macros, which are packed as it is.
+_KIN = {
+    "DOCX": (
+        f"{_OOXML}.wordprocessingml.document.main+xml",
+        rb"application/vnd\.(?:openxmlformats-officedocument\.wordprocessingml\.template|ms-word\.(?:document|template)\.macroEnabled(?:Template)?)\.main\+xml",
+    ),
+    "PPTX": (
+        f"{_OOXML}.presentationml.presentation.main+xml",
+        rb"application/vnd\.(?:openxmlformats-officedocument\.presentationml\.(?:slideshow|template)"
+        rb"|ms-powerpoint\.(?:presentation|slideshow|template)\.macroEnabled)\.main\+xml",
+    ),
+}
 
 
 def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
@@ -34,3 +52,16 @@ def read_part(archive: zipfile.ZipFile, name: str, kind: str) -> bytes:
         raise Unreadable(f"damaged {kind} file: it lacks {name}") from error
     except Exception as error:  # zlib.error, EOFError, NotImplementedError, …
         raise Unreadable(f"damaged {kind} file: {name}: {type(error).__name__} {error}") from error
+
+
+def as_plain_document(body: bytes, archive: zipfile.ZipFile, kind: str) -> bytes:
+    """A template, a show or a file with macros as a plain document, which is all that its readers take. Macros stay what they are: bytes that nobody runs."""
+    plain, kin = _KIN[kind]
+    told = read_part(archive, _CONTENT_TYPES, kind)
+    retold = re.sub(kin, plain.encode(), told, flags=re.IGNORECASE)
+    if retold == told:
+        return body
+    out = io.BytesIO(body)
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:  # a part of that name is there; the last one counts
+        appended.writestr(_CONTENT_TYPES, retold)
+    return out.getvalue()

@@ -35,14 +35,15 @@ _BY_SUFFIX: dict[str, Format] = {
     **dict.fromkeys((".txt", ".text"), "text"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
     ".pdf": "pdf",
-    **dict.fromkeys((".docx", ".docm"), "docx"),
-    **dict.fromkeys((".pptx", ".pptm", ".ppsx"), "pptx"),
-    **dict.fromkeys((".xlsx", ".xlsm"), "xlsx"),
+    **dict.fromkeys((".docx", ".docm", ".dotx", ".dotm"), "docx"),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"), "pptx"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx", ".xltm"), "xlsx"),
     ".epub": "epub",
     ".eml": "eml",
 }
 _TEXTS = frozenset({"csv", "json", "jsonl", "markdown", "text", "html"})
 SNIFFED = 4096  # bytes at the beginning of a file that show its format
+DOCUMENT_SUFFIXES = sorted(suffix.removeprefix(".") for suffix, name in _BY_SUFFIX.items() if name not in _TEXTS)
 DOCUMENT_TYPES: dict[str, str] = {name: kind for name, kind in _TYPES.items() if name not in _TEXTS}  # format → media type
 # Formats that are not read: what the file is, and the way out.
 _REFUSED = {
@@ -87,6 +88,12 @@ _WHOLE_PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype
 def content_type(url: str, file_format: Format) -> str:
     """The media type under which a file is stored; a `.tsv` or `.tab` table keeps its own."""
     return "text/tab-separated-values" if file_format == "csv" and _suffix(url) in (".tsv", ".tab") else _TYPES[file_format]
+
+
+def document_by_name(name: str) -> Format | None:
+    """The document format that a name's suffix stands for; templates, shows and files with macros are of their plain kin's."""
+    named = _BY_SUFFIX.get(_suffix(name))
+    return named if named in DOCUMENT_TYPES else None
 
 
 def has_known_name(url: str) -> bool:

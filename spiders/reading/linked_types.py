@@ -8,25 +8,29 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from almanac.spiders.reading.content import media_type
-from almanac.spiders.reading.formats import DOCUMENT_TYPES, document_by_content
+from almanac.spiders.reading.formats import DOCUMENT_SUFFIXES, DOCUMENT_TYPES, document_by_content, document_by_name
 
 # Type → media type. Not all of them can be read; the others are told apart to be counted.
 MEDIA_TYPES = DOCUMENT_TYPES | {
     "doc": "application/msword",
     "ppt": "application/vnd.ms-powerpoint",
     "xls": "application/vnd.ms-excel",
+    "xlsb": "application/vnd.ms-excel.sheet.binary.macroenabled.12",
     "odt": "application/vnd.oasis.opendocument.text",
     "ods": "application/vnd.oasis.opendocument.spreadsheet",
     "odp": "application/vnd.oasis.opendocument.presentation",
     "rtf": "application/rtf",
     "msg": "application/vnd.ms-outlook",
 }
+_OOXML = "application/vnd.openxmlformats-officedocument"
 _BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {
     "application/x-pdf": "pdf",
-    "application/vnd.ms-word.document.macroenabled.12": "docx",
-    "application/vnd.ms-powerpoint.presentation.macroenabled.12": "pptx",
-    "application/vnd.openxmlformats-officedocument.presentationml.slideshow": "pptx",
-    "application/vnd.ms-excel.sheet.macroenabled.12": "xlsx",
+    **dict.fromkeys((f"application/vnd.ms-word.{what}.macroenabled.12" for what in ("document", "template")), "docx"),
+    **dict.fromkeys((f"application/vnd.ms-powerpoint.{what}.macroenabled.12" for what in ("presentation", "slideshow", "template")), "pptx"),
+    **dict.fromkeys((f"application/vnd.ms-excel.{what}.macroenabled.12" for what in ("sheet", "template")), "xlsx"),
+    f"{_OOXML}.wordprocessingml.template": "docx",
+    **dict.fromkeys((f"{_OOXML}.presentationml.{what}" for what in ("slideshow", "template")), "pptx"),
+    f"{_OOXML}.spreadsheetml.template": "xlsx",
 }
 # Servers send new files under the old formats' media types, too: the name then says which it is.
 _SUCCESSORS = {"doc": "docx", "ppt": "pptx", "xls": "xlsx"}
@@ -40,7 +44,7 @@ _IN_ZIP = ((b"word/", "docx"), (b"ppt/", "pptx"), (b"xl/", "xlsx"))
 _FIRST_IN_ZIP = (b"[Content_Types].xml", b"_rels/", b"docProps/", b"mimetype", *(name for name, _ in _IN_ZIP))
 _NAME_AT = 30  # bytes: where the first name in a ZIP file begins
 _WHOLE_PAGE = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
-_NAMED = re.compile(rf"\.(?:{'|'.join(MEDIA_TYPES)})\s*(?:[?#]|$)", re.IGNORECASE)
+_NAMED = re.compile(rf"\.(?:{'|'.join([*MEDIA_TYPES, *DOCUMENT_SUFFIXES])})\s*(?:[?#]|$)", re.IGNORECASE)
 SNIFFED = 1024  # bytes by which content is told
 
 
@@ -48,7 +52,7 @@ def type_of_name(name: str) -> str | None:
     """The type that a file's name or a URL's path ends with; None if it says nothing of a document."""
     path = unquote(urlsplit(name).path) if name.startswith(("http://", "https://")) else name
     suffix = PurePosixPath(path).suffix.lower().removeprefix(".")
-    return suffix if suffix in MEDIA_TYPES else None
+    return suffix if suffix in MEDIA_TYPES else document_by_name(path)
 
 
 def may_name_document(reference: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import lxml.html
 
 from almanac.schemas.items import Place
-from almanac.spiders.reading.archives import open_archive
+from almanac.spiders.reading.archives import as_plain_document, open_archive
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain, plain_code
 from almanac.spiders.reading.offline import partitioner
 from almanac.spiders.reading.whole_markup import whole_markup
@@ -22,6 +22,7 @@ def read_docx(body: bytes) -> Document:
     archive = open_archive(body, "DOCX")
     if "word/document.xml" not in archive.namelist():
         raise Unreadable("not a DOCX file: the archive holds no word/document.xml")
+    body = as_plain_document(body, archive, "DOCX")
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
     elements = list(elements_of(found, is_paged=True))
     return Document(_title(elements), elements, "page" if any(element.place for element in elements) else "")
@@ -32,6 +33,7 @@ def read_pptx(body: bytes) -> Document:
     archive = open_archive(body, "PPTX")
     if "ppt/presentation.xml" not in archive.namelist():
         raise Unreadable("not a PPTX file: the archive holds no ppt/presentation.xml")
+    body = as_plain_document(body, archive, "PPTX")
     found = _partition("pptx", "PPTX", file=io.BytesIO(body), include_page_breaks=False)
     elements = list(elements_of(found, is_paged=True))
     if any(name.startswith("ppt/notesSlides/") for name in archive.namelist()):

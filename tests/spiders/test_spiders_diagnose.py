@@ -7,7 +7,7 @@ from ruamel.yaml import YAML
 
 from almanac.schemas.declaration.crawling import Pagination
 from almanac.schemas.declaration.fields import Selector
-from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page
 from almanac.spiders.mapping.diagnose import explain_empty, require_matches
@@ -69,3 +69,10 @@ def test_the_reason_ends_the_finding() -> None:
     stored = [page(_DRAWN.format("<script>var d = [{a: 1}]</script>"))]
     with pytest.raises(NoRecords, match=r"1 pages yield no item \(each: \.card\)\. http://x\.test/p: the page has no such content without a browser"):
         require_matches(_SOURCE, {}, 0, 1, stored)
+
+
+def test_documents_that_cannot_be_read_are_no_reason_and_no_crash() -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"name": {"css": "h1", "required": True}}, "yields": "records"})
+    damaged = Page(url="a.pdf", body=b"%PDF-1.7 and no more", content_type="application/pdf")
+    with pytest.raises(NoRecords, match=r"required field 'name': css: h1 matched nothing on 1 of 1 items \(1 files\)\n"):
+        require_matches(source, {}, 1, 1, [damaged])

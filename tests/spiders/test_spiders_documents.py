@@ -40,6 +40,7 @@ from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.prepare import prepare_items
 from tests.spiders.files import column, pdf
 
+_OOXML = "application/vnd.openxmlformats-officedocument"
 _PRICE = 0.123456789  # more digits than a table of pandas shows
 
 
@@ -130,7 +131,7 @@ def _mail(*attached: tuple[str, bytes]) -> bytes:
 
 def _read(folder: Path, files: dict[str, bytes], **keys: Any) -> tuple[list[Draft], list[Reject], dict[str, str]]:
     """Drafts, rejects, and what was refused with its reason."""
-    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / "in" / name).write_bytes(content)
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", **keys})
@@ -167,6 +168,35 @@ def _page(number: int, body: bytes) -> dict[str, Any]:
     place = read_document(body, "docx").elements[number].place
     assert place == (1, 2)[number]
     return {"page": place}
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"),
+    [
+        ("docm", "ms-word.document.macroEnabled"),
+        ("dotx", "openxmlformats-officedocument.wordprocessingml.template"),
+        ("dotm", "ms-word.template.macroEnabledTemplate"),
+        ("pptm", "ms-powerpoint.presentation.macroEnabled"),
+        ("ppsx", "openxmlformats-officedocument.presentationml.slideshow"),
+        ("ppsm", "ms-powerpoint.slideshow.macroEnabled"),
+        ("potx", "openxmlformats-officedocument.presentationml.template"),
+        ("potm", "ms-powerpoint.template.macroEnabled"),
+        ("xlsm", "ms-excel.sheet.macroEnabled"),
+        ("xltx", "openxmlformats-officedocument.spreadsheetml.template"),
+        ("xltm", "ms-excel.template.macroEnabled"),
+    ],
+)
+def test_templates_shows_and_files_with_macros_are_read_as_their_plain_kin(suffix: str, kind: str, tmp_path: Path) -> None:
+    plain = {"d": _docx, "p": _pptx, "x": _xlsx}[suffix[0]]()
+    with zipfile.ZipFile(io.BytesIO(plain)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    types = parts["[Content_Types].xml"].decode()
+    mains = [f"{_OOXML}.{main}.main+xml" for main in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")]
+    main = next(main for main in mains if main in types)
+    packed = _zipped({**parts, "[Content_Types].xml": types.replace(main, f"application/vnd.{kind}.main+xml")})
+    plain_suffix = {"d": "docx", "p": "pptx", "x": "xlsx"}[suffix[0]]
+    of_kin, of_plain = (_read(tmp_path / name, {f"a.{name}": body})[0] for name, body in ((suffix, packed), (plain_suffix, plain)))
+    assert [draft.body for draft in of_kin] == [draft.body for draft in of_plain] != []
 
 
 @pytest.mark.parametrize("name", ["page starts", PLACES])
@@ -279,6 +309,18 @@ def test_an_attached_file_has_a_text_and_a_language_of_its_own(tmp_path: Path) -
     read_files(source, tmp_path, raw, "r1")
     (found,) = map_pages(raw.pages("r1"), source, "auto")
     assert [(draft.language, str(draft.body).strip()[:15]) for draft in found.drafts] == [("en", "<p>The meeting "), ("de", "Die Versammlung")]
+
+
+def test_a_declared_title_and_id_are_those_of_the_mail_and_attached_files_keep_their_own(tmp_path: Path) -> None:
+    mail = _mail(("plan.docx", _docx()), ("a.txt", b"Words."))
+    keys = {"fields": {"by": {"css": "p", "pattern": "From: (\\S+)"}}, "title": "Mail of {by}", "id": "mail-{by}", "yields": "documents"}
+    drafts, rejects, _ = _read(tmp_path, {"offer.eml": mail}, **keys)
+    assert [(draft.document_id, draft.title, draft.url) for draft in drafts] == [
+        ("mail-Ann", "Mail of Ann", "offer.eml"),
+        ("mail-Ann#plan.docx", "Handbook", "offer.eml#plan.docx"),
+        ("mail-Ann#a.txt", "a.txt", "offer.eml#a.txt"),
+    ]
+    assert rejects == [] and {draft.fields["by"] for draft in drafts} == {"Ann"}
 
 
 @pytest.mark.parametrize("shape", ["file alone", "footer", "signed", "text around it", "among pictures"])

@@ -241,6 +241,10 @@ def test_a_page_that_fails_or_is_not_reached_takes_no_name_from_its_documents(lo
     crawls.source = crawls.source.model_copy(update={"limits": crawls.source.limits.model_copy(update={"pages": 2})})
     assert (crawls().finish, crawls.items["/a.pdf"].title) == ("pages", "Annual report 2024")
     crawls.source = source(site, fetch=FETCH, sitemaps=[f"{site.base}/sitemap.txt"])
+    site.page("/", "<a href=/new>new")
+    site.page("/new", status=503)
+    assert (crawls().finish, crawls.items["/a.pdf"].title) == ("finished", "Annual report 2024"), "a page of which there is no copy may link to it"
+    site.page("/", "<a href=/downloads>all</a>")
     site.page("/downloads", "<p>moved")
     assert (crawls().finish, crawls.items["/a.pdf"].title) == ("finished", "a")
 
@@ -421,7 +425,8 @@ def test_a_large_file_is_stopped_at_its_headers_or_its_beginning(endless: tuple[
     ("name", "found"),
     [
         ("https://x.test/a.PDF?x=1#p", "pdf"), ("https://x.test/a%2Epdf", "pdf"), ("https://x.test/?file=a.pdf", None), ("https://a.pdf/", None),
-        ("report.final.docx", "docx"), ("a.html", None), (".pdf", None), ("", None),
+        ("report.final.docx", "docx"), ("https://x.test/a.docm", "docx"),
+        ("show.ppsx", "pptx"), ("T.XLTM", "xlsx"), ("a.xlsb", "xlsb"), ("a.csv", None), ("a.html", None), (".pdf", None), ("", None),
     ],
 )  # fmt: skip
 def test_types_by_name(name: str, found: str | None) -> None:
