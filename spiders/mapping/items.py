@@ -113,9 +113,9 @@ class _Mapper:
         return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
 
     def _declared_id(self, part: Part, values: dict[str, Any]) -> str:
-        """The id by the declared template; that of an attached file is its mail's with the file's name."""
-        filled = fill(self.source.id, values)
-        return f"{filled}{part.anchor}" if filled and part.document is not None else filled
+        """The id by the declared template; that of an attached file, unless it has it by its URL, with the file's name."""
+        filled, anchor = fill(self.source.id, values), part.anchor or ""
+        return f"{filled}{anchor}" if filled and part.document is not None and anchor not in filled else filled
 
     def _sample(self, part: Part) -> Any:
         """What shows the language of a part: an attached file has its own, whatever that of its mail."""
