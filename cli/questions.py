@@ -13,7 +13,7 @@ from almanac.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from almanac.query import PublishedIndex, SeveralIndexes
-    from almanac.schemas.reports import Answer, Citation, Hit, SearchResult
+    from almanac.schemas.results import Answer, Citation, Hit, SearchResult
 
 
 def search(

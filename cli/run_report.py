@@ -24,7 +24,8 @@ from almanac.flows.reporting.tables import (
     rules_note,
     text_rows,
 )
-from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, PlanResult, RunReport
+from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome
+from almanac.schemas.reports import PlanResult, RunReport
 
 _SHOWN = 50
 _SHOWN_REJECTS = 20

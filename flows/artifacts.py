@@ -31,9 +31,10 @@ from almanac.flows.reporting.tables import (
     summary_rows,
     text_rows,
 )
+from almanac.schemas.crawl_outcome import DECLARE_BODY
 from almanac.schemas.errors import PrefectGone
 from almanac.schemas.items import Reject
-from almanac.schemas.reports import DECLARE_BODY, DiffResult, ExpectationResult, PlanResult, Recall, RunReport
+from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
 log = structlog.get_logger("almanac.artifacts")
 REJECTS_SHOWN = 50

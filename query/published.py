@@ -33,7 +33,8 @@ from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, EmbedderMismatch, UsageError
-from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
+from almanac.schemas.reports import Versions
+from almanac.schemas.results import Answer, Hit, SearchResult
 
 _IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
 

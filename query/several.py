@@ -12,7 +12,7 @@ from almanac.query.answering.pathways import require_mode
 from almanac.query.published import Asked, Embedders, PublishedIndex, open_index
 from almanac.query.retrieval.retriever import SearchMode
 from almanac.schemas.errors import AlmanacError, UsageError
-from almanac.schemas.reports import Answer, Hit, SearchResult
+from almanac.schemas.results import Answer, Hit, SearchResult
 
 _OF_ONE = ("--where", "--workspace", "--part")  # errors about these depend on the declaration, and name the knowledge base
 

@@ -1,39 +1,17 @@
-"""JSON output of the commands and the API: a stable format for programs."""
+"""What commands report, as JSON: a stable format for programs."""
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Counts, Verdict
 
 DUPLICATES_REPORTED = 100  # of a run, in its report
-TEXTS_REPORTED = 20  # of a source
-DECLARE_BODY = "say where the text of these pages is: body: {css: …}; almanac test-url KB URL shows what a page gives"
-
-Confidence = Literal["high", "medium", "low"]
 
 # `kept`: the version is complete and verified, but was not published, as requested.
 Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "gate_refused", "no_records", "failed"]
-
-
-class PageCounts(BaseModel):
-    """Outcome of the pages of a run."""
-
-    fetched: int = 0  # received now, or earlier in a crawl that was interrupted
-    unchanged: int = 0  # not sent again by the server (304)
-    failed: int = 0  # carried over from the previous crawl
-    gone: int = 0  # answered 404 or 410, or with what the site shows for a made-up URL
-    vanished: int = 0  # in the last run's crawl, but not reachable by any link any more
-    refused: int = 0  # excluded by the declaration, a limit or the page itself, with the reason among the failures
-
-    @property
-    def present(self) -> int:
-        """Number of pages available: fetched or unchanged."""
-        return self.fetched + self.unchanged
-
-    def __add__(self, other: "PageCounts") -> "PageCounts":
-        return PageCounts(**{name: getattr(self, name) + getattr(other, name) for name in PageCounts.model_fields})
 
 
 class ItemCounts(BaseModel):
@@ -60,81 +38,6 @@ class ChunkCounts(BaseModel):
     truncated: int | None = None  # chunks longer than the embedder's limit, which reads only their beginning; None where the limit is not known
     tokens: int | None = None  # billed by an API for embedding; None where nothing is billed
     cost: float | None = None  # of these tokens; None where no price is declared
-
-
-class FailedPage(BaseModel):
-    """A page or sitemap that could not be fetched, or a page whose links could not be read.
-
-    `reason` is one of gone, server_error, timeout, unreachable, not_drawn (by the browser) and error, or, for a page excluded by the declaration or a
-    limit, refused_by_robots, denied, off_site, private_address, forgotten, too_large or not_text; of files, "unsupported format .xyz", outside_root,
-    broken_link, link_loop, not_a_file or same_name. A page that arrived and yields no item, while its links are followed, is noindex (it asks not to be
-    indexed), feed or sitemap (a list of links).
-    """
-
-    url: str
-    reason: str
-    status: int | None = None
-    detail: str = ""
-
-
-class SharedText(BaseModel):
-    """A main text that different pages have in common: how many pages, and the URLs of the first two. Each is kept, with the text that it alone has."""
-
-    pages: int
-    urls: list[str]
-
-
-class SourceTexts(BaseModel):
-    """What extraction made of a source's pages. Lists are bounded to the first TEXTS_REPORTED; `shared_texts` begins with the most frequent."""
-
-    without_text: int = 0  # pages without any text, where no `match` declares that they are items
-    shared_texts: list[SharedText] = []
-    pages_sharing_text: int = 0  # pages of all shared texts
-    pages_with_little_kept: int = 0  # pages of which extraction kept less than a tenth of what is no navigation
-    little_kept: list[str] = []  # their URLs
-
-
-class UnknownUrl(BaseModel):
-    """A made-up URL that a site answers with a page, as if it had it. `pages` were dropped as gone because they show the same.
-
-    `shows` is the start page that it is a copy of, which stays; None if it shows something else.
-    """
-
-    url: str
-    shows: str | None = None
-    pages: int = 0
-
-
-class LeftOut(BaseModel):
-    """Documents of one type that pages or sitemaps of a site lead to and that were not fetched: how many, the first two, and why or what to declare."""
-
-    type: str
-    documents: int
-    urls: list[str]
-    remedy: str
-
-
-class CrawlOutcome(SourceTexts):
-    """Outcome of the acquisition of one source, and what became of the texts of its pages.
-
-    `finish` is `finished`; the limit that ended the crawl (`pages`, `bytes`, `seconds`); `partial` where only given URLs were requested; or `reused` where
-    the pages of a previous crawl were used without any request. The declared depth does not end a crawl: links beyond it are counted in `beyond_depth`.
-    """
-
-    source: str
-    crawl: str = ""  # id of the crawl whose pages the run reads: its own, or a previous one where nothing was requested
-    finish: str = "finished"
-    pages: PageCounts = PageCounts()
-    kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
-    vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
-    failures: list[FailedPage] = []
-    unknown_urls: list[UnknownUrl] = []  # at most one of each host
-    nofollow: int = 0  # pages whose plain links were not followed because they ask for that
-    bytes: int = 0  # of the pages available
-    beyond_depth: int = 0
-    unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`
-    left_out: list[LeftOut] = []  # documents that were not fetched, by type; the most frequent first
-    unqueued: int = 0  # links dropped because the queue already had far more pages than the limit allows
 
 
 class Recall(BaseModel):
@@ -351,149 +254,6 @@ class PromoteResult(BaseModel):
     to: str
     published: bool
     digest: str
-
-
-class Neighbour(BaseModel):
-    """A chunk before or after a hit in the same document."""
-
-    chunk_id: str
-    start: int | None
-    end: int | None
-    text: str
-
-
-class Hit(BaseModel):
-    """A chunk returned by a search.
-
-    `passage` is what there is to read of a record: its declared metadata as labelled lines; None for a chunk of a document, whose `text` is all there is.
-    `score` determines the order and depends on the search mode. `scores` has its components; `dense` is the cosine to which score thresholds apply.
-    `relevance`, 0 to 1, is how often a hit of this value answers the question; it depends neither on the score nor on the search mode. None where the
-    embedder is not calibrated, or the search needed no vector of the question. `confidence` is made of it. `kb` is the knowledge base of the hit where several
-    were searched, else None.
-    """
-
-    rank: int
-    chunk_id: str
-    document_id: str
-    source: str
-    url: str
-    title: str
-    text: str
-    passage: str | None = None
-    tags: list[str] = []  # of the declared `retrieve.tags.field`, else of the metadata field `tags`
-    ordinal: int = 0  # its number within the document
-    start: int | None
-    end: int | None
-    score: float
-    scores: dict[str, float | None]
-    relevance: float | None = None
-    confidence: Confidence | None = None
-    metadata: dict[str, Any]
-    fetched_at: str
-    neighbours: list[Neighbour] | None = None
-    kb: str | None = None
-
-    @property
-    def readable(self) -> str:
-        """All that a reader, or a model, is shown of the chunk: its passage, else its text."""
-        return self.text if self.passage is None else self.passage
-
-
-class SearchResult(BaseModel):
-    """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested.
-
-    `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English; None where there is nothing to tell.
-    `searched` is the text that was searched for, where it is not the query's: a misspelt word of it was replaced. None where it is.
-
-    Where several knowledge bases were searched, `versions` has the version of each by its name, else None; `kb` and `version` are then those of the best hit,
-    of the first base where there is none.
-    """
-
-    kb: str
-    version: str
-    versions: dict[str, str] | None = None
-    query: str
-    hits: list[Hit]
-    note: str | None = None
-    searched: str | None = None
-    explain: list[dict[str, Any]] | None = None
-
-
-class ListedDocument(BaseModel):
-    """A searchable document or record. `source` is its URL, `chunks` the number of its chunks."""
-
-    source: str
-    title: str
-    chunks: int
-
-
-class Citation(BaseModel):
-    """A chunk cited in a reply.
-
-    `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of the hit; `confidence` is low where no
-    sentence of the chunk is close to the statement. `place` is where the chunk begins in a document with pages, slides or sheets: `p. 4`, `slide 3`,
-    `sheet Prices`; `link`, where a reader opens it there, is null where that is `url`. `kb` as in `Hit`.
-    """
-
-    marker: str
-    chunk_id: str
-    document_id: str
-    url: str
-    title: str
-    text: str
-    score: float
-    relevance: float | None = None
-    confidence: Confidence | None = None
-    quote: str
-    tags: list[str] = []
-    passage: str | None = None
-    metadata: dict[str, Any] = {}
-    place: str | None = None
-    link: str | None = None
-    kb: str | None = None
-
-
-class Related(BaseModel):
-    """A passage that is close to a question without answering it. `relevance` is that of the hit. `kb` as in `Hit`."""
-
-    chunk_id: str
-    document_id: str
-    url: str
-    title: str
-    text: str
-    relevance: float | None = None
-    passage: str | None = None
-    kb: str | None = None
-
-
-class Answer(BaseModel):
-    """Answer to a question.
-
-    `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the knowledge base, None without sources.
-    `dropped_citations` counts markers that are removed from a model's reply: of chunks that it was not shown, of chunks that hardly have words of a sentence
-    which another one says, and, where it may add what it knows, of chunks that lack a figure of the sentence. `dropped_sentences` counts sentences, list
-    items and table rows that are left out of a reply from the documents alone, since a figure in them (a price, a date, an hour) stands in no cited chunk.
-    `note` as in `SearchResult`.
-
-    `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a misspelt word was replaced. `related` are
-    the closest passages where `answered` is False, best first; empty where it is True. `answerability` is how likely the hits hold an answer, 0 to 1; None
-    where that is not known. `versions`, and `kb` and `version` with it, are as in `SearchResult`.
-    """
-
-    kb: str
-    version: str
-    versions: dict[str, str] | None = None
-    answered: bool
-    reply: str
-    pathway: Literal["kb-only", "kb-augmented", "llm-fallback"]
-    citation: str | None
-    sources: list[Citation]
-    dropped_citations: int = 0
-    dropped_sentences: int = 0
-    note: str | None = None
-    searched: str | None = None
-    related: list[Related] = []
-    answerability: float | None = None
 
 
 class EvalResult(BaseModel):

@@ -15,7 +15,8 @@ from starlette.requests import ClientDisconnect
 from almanac.query.published import PublishedIndex
 from almanac.query.several import SeveralIndexes
 from almanac.schemas.errors import AlmanacError
-from almanac.schemas.reports import Answer, Hit, SearchResult, Versions
+from almanac.schemas.reports import Versions
+from almanac.schemas.results import Answer, Hit, SearchResult
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import Caller
 from almanac.serve.messages import (

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from almanac.query.answering.language import language_name
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
-from almanac.schemas.reports import Answer, Confidence, SearchResult
+from almanac.schemas.results import Answer, Confidence, SearchResult
 from almanac.serve.mcp_resources import passage_uri
 from almanac.serve.messages import Message
 from almanac.serve.problems import ProblemDetails

@@ -1,4 +1,4 @@
-"""Request and response models of the HTTP API; further responses are those of schemas/reports.py."""
+"""Request and response models of the HTTP API; further responses are those of schemas/results.py and schemas/reports.py."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 
 from almanac.query.answering.pathways import AnswerMode
 from almanac.query.retrieval.retriever import SearchMode
-from almanac.schemas.reports import ListedDocument
+from almanac.schemas.results import ListedDocument
 from almanac.serve.problems import BRANCHES, ProblemDetails
 
 

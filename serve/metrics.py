@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from almanac.core.clock import age_of
 from almanac.core.store.readers import StoreState
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from almanac.serve.problems import ProblemDetails
 
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import Check, Verdict
-from almanac.schemas.reports import ExpectationResult, ItemCounts, PageCounts, Recall
+from almanac.schemas.reports import ExpectationResult, ItemCounts, Recall
 
 # Tolerance for floating point: a declared limit of 0.7 % is slightly below 7/1000.
 _ROUNDING = 1e-9

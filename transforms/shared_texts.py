@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 
 from almanac.core.digests import as_digests, digest_of_parts
+from almanac.schemas.crawl_outcome import SharedText
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
-from almanac.schemas.reports import SharedText
 from almanac.transforms.sentences import sentences_of
 
 OWN = 200  # characters of other text that make a page one of its own

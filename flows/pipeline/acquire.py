@@ -11,10 +11,10 @@ from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages
 from almanac.flows.pipeline.handles import MappedSource, Pages
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import UsageError
 from almanac.schemas.manifest import Manifest
-from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.crawl import RunningCrawl, begin_crawl, require_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files

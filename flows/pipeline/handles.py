@@ -19,9 +19,10 @@ from almanac.core.durable import write_file
 from almanac.index.build.delta import BuildFacts
 from almanac.index.build.planner import Plan
 from almanac.index.segments.tables import VersionTables
+from almanac.schemas.crawl_outcome import PageCounts, SourceTexts
 from almanac.schemas.items import Duplicate, Reject
 from almanac.schemas.manifest import Calibration, Check, Derived, Manifest, SegmentUse
-from almanac.schemas.reports import ItemCounts, JudgedExpectation, PageCounts, Recall, SourceTexts
+from almanac.schemas.reports import ItemCounts, JudgedExpectation, Recall
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from almanac.flows.pipeline.earlier_runs import note_run
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Validated
 from almanac.flows.pipeline.results import Judged, keep_results, public_lines
 from almanac.flows.pipeline.run import Run
+from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Manifest, Verdict
-from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, CrawlOutcome, ItemCounts, Outcome, PageCounts, Recall, RunReport
+from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, ItemCounts, Outcome, Recall, RunReport
 
 log = structlog.get_logger("almanac.run")
 _Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict, Measured)

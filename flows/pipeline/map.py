@@ -15,9 +15,9 @@ from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, Page
 from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_table, pages_of, parts_folder, rules_of
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
+from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Item, Reject
-from almanac.schemas.reports import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageToMap
 from almanac.spiders.reading.bounded import close_reader

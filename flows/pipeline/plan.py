@@ -19,9 +19,10 @@ from almanac.flows.pipeline.survey import Survey, is_live, survey
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import RowNumbers, keys_in
 from almanac.index.vectors.store import VectorStore
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NoRecords
-from almanac.schemas.reports import Outcome, PageCounts, PlanResult
+from almanac.schemas.reports import Outcome, PlanResult
 from almanac.schemas.scope import Scope
 
 

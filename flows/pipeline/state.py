@@ -14,8 +14,9 @@ from almanac.flows.pipeline.results import judged_by, write_judged
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
+from almanac.schemas.crawl_outcome import SourceTexts
 from almanac.schemas.hashing import canonical_json, checked, file_sha256, sha256, unchecked
-from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport, SourceTexts
+from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport
 from almanac.transforms.gate import refusing
 
 STATE = "state.json"

@@ -27,10 +27,11 @@ from almanac.flows.pipeline.validate import require_records, validate
 from almanac.index.segments.tables import VersionTables
 from almanac.index.versions.store import current_version, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Verdict
-from almanac.schemas.reports import ChunkCounts, PageCounts
+from almanac.schemas.reports import ChunkCounts
 from almanac.spiders.crawling.chromium import require_browser
 from almanac.transforms.gate import judge
 

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.manifest import Check, Verdict
-from almanac.schemas.reports import CrawlOutcome, DiffResult, ExpectationResult, PlanResult, Recall, RunReport
+from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
 EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "found", "result")

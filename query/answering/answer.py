@@ -25,7 +25,7 @@ from almanac.query.answering.unknown import unknown_words
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import canonical_json
-from almanac.schemas.reports import Answer, Citation, Hit, Related
+from almanac.schemas.results import Answer, Citation, Hit, Related
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery

@@ -14,7 +14,7 @@ from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
 from almanac.query.answering.extractive import Picked
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.query.retrieval.term_coverage import rarest_missing
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 NEAREST = 5  # closest passages that are looked at, and shown beside a refusal
 _MOST_LOGIT = 6.0  # relevances of 0 and 1 are as sure as .0025 and .9975

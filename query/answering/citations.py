@@ -7,7 +7,7 @@ from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.sentences import language_of, sentences_of, split
 from almanac.query.retrieval.overlap import Words, coverage, rarity
-from almanac.schemas.reports import Citation, Hit
+from almanac.schemas.results import Citation, Hit
 
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
 _STATEMENT = 1500  # maximum characters before a marker in which the start of its statement is looked for

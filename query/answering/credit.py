@@ -8,7 +8,7 @@ from almanac.query.answering.figures import Stated, figures_of
 from almanac.query.answering.markers import without_markers
 from almanac.query.answering.sentences import language_of, sentences_of, split
 from almanac.query.retrieval.overlap import Words, rarity
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 _BORNE = 0.6  # minimum share of a statement's words in one sentence of a passage that says it
 # Share of the words' weight in a passage that says the statement, below which a cited one does not: a page may talk a model into crediting its words to

@@ -12,7 +12,7 @@ from almanac.query.answering.scoring import Compared, Floats, Scored
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
 from almanac.query.retrieval.overlap import Words
 from almanac.query.retrieval.term_coverage import term_weights
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery

@@ -16,7 +16,7 @@ from almanac.query.answering.sentences import Sentence, language_of, sentences_o
 from almanac.query.retrieval.overlap import Words, coverage, rarity
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 Message = dict[str, str]  # role: system, user or assistant; content
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sentencex import get_sentence_boundaries
 
 from almanac.core.passage_parts import parts_of
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 
 class Sentence(NamedTuple):

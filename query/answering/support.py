@@ -11,7 +11,7 @@ from almanac.query.answering.figure_words import NO, NOT, month_of
 from almanac.query.answering.figures import Stated, figures_of
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.statements import Statement, StatementReader
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 _NUMBERING = re.compile(r"(?:#{1,6}\s+)?\(?\d{1,3}(?:\.\d{1,2})*[.)]\s+(?=(\S*))")
 _NO, _NOT = re.compile(NO, re.IGNORECASE), re.compile(NOT, re.IGNORECASE)

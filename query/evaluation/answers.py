@@ -10,7 +10,7 @@ import numpy as np
 from almanac.query.answering.markers import without_markers
 from almanac.query.evaluation.golden import Golden, normalize
 from almanac.query.published import PublishedIndex
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 
 Verdict = Literal["right", "wrong", "wrongly refused", "wrongly answered", "rightly refused"]
 MOST = 400  # characters of a reply, without its markers, beyond which it is a page to read and no answer

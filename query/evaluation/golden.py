@@ -23,7 +23,8 @@ from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
-from almanac.schemas.reports import Hit, Recall
+from almanac.schemas.reports import Recall
+from almanac.schemas.results import Hit
 
 _QUESTION = ("question", "query", "text")
 _EXPECTED = ("document_id", "url", "answer_contains", "all_of")

@@ -15,7 +15,7 @@ import structlog
 from almanac.index.mistral.retry import Retry
 from almanac.query.retrieval.retriever import Retrieved
 from almanac.schemas.errors import CredentialRefused, OperationalError
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 if TYPE_CHECKING:
     from almanac.query.models.generators import Generator

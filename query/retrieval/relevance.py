@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.manifest import Calibration, Curve
-from almanac.schemas.reports import Confidence
+from almanac.schemas.results import Confidence
 
 CurveName = Literal["known", "unknown", "foreign"]  # of `Calibration`
 HIGH, MEDIUM = 0.7, 0.4  # relevance from which on confidence in a hit is high, or medium

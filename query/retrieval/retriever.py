@@ -40,7 +40,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import Calibration
-from almanac.schemas.reports import Hit, ListedDocument, Neighbour
+from almanac.schemas.results import Hit, ListedDocument, Neighbour
 
 SearchMode = Literal["dense", "lexical", "hybrid"]
 SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")

@@ -14,7 +14,7 @@ from almanac.query.retrieval.question_language import question_language
 from almanac.query.retrieval.retriever import Request, Retrieved, Retriever
 from almanac.query.retrieval.rewriting import rewrite
 from almanac.query.retrieval.spelling import Respelt, respell
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 if TYPE_CHECKING:
     from almanac.query.models.generators import Generator

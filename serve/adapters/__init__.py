@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from almanac.schemas.reports import Hit, SearchResult
+from almanac.schemas.results import Hit, SearchResult
 
 
 def metadata_of(found: SearchResult, hit: Hit) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from almanac.query import PublishedIndex, SeveralIndexes
 from almanac.query.retrieval.retriever import SearchMode
-from almanac.schemas.reports import Hit, SearchResult
+from almanac.schemas.results import Hit, SearchResult
 from almanac.serve.adapters import metadata_of
 
 _FOR_THE_MODEL = {"title", "url"}  # metadata that a prompt shows above a passage; the rest is for programs

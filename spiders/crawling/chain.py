@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import parsel
 
-from almanac.schemas.reports import FailedPage
+from almanac.schemas.crawl_outcome import FailedPage
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.links import UrlPolicy, json_of, spread

@@ -16,10 +16,10 @@ from pydantic import ValidationError
 from almanac.core.durable import remove, write_file
 from almanac.core.lifetime import tell_job
 from almanac.core.progress import OnProgress, ignore
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
-from almanac.schemas.reports import CrawlOutcome, FailedPage
 from almanac.spiders.crawling.chromium import DOES_NOT_START, require_browser, why_it_does_not_start
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import structlog
 
+from almanac.schemas.crawl_outcome import FailedPage
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.reports import FailedPage
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
 from almanac.spiders.reading.linked_types import type_of_headers
 from almanac.spiders.selecting.links import UrlPolicy

@@ -10,10 +10,10 @@ import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.progress import OnProgress, ignore
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.items import Page
-from almanac.schemas.reports import CrawlOutcome, FailedPage
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.find_files import FoundFile, NotRead, find_files
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls

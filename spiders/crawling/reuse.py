@@ -1,7 +1,7 @@
 """Reuses the last crawl without a single request, for when only later stages were declared anew and the site was crawled recently."""
 
+from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
 from almanac.schemas.declaration.source import SiteSource, Source
-from almanac.schemas.reports import CrawlOutcome, PageCounts
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls, is_fresh
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint

@@ -20,10 +20,10 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from almanac.core.clock import utc_now
+from almanac.schemas.crawl_outcome import FailedPage, PageCounts
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
-from almanac.schemas.reports import FailedPage, PageCounts
 from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from scrapy.http import Response
 
-from almanac.schemas.reports import FailedPage
+from almanac.schemas.crawl_outcome import FailedPage
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.problems import header
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, read_sitemap

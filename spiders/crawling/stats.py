@@ -2,7 +2,7 @@
 
 from pydantic import Field, ValidationError
 
-from almanac.schemas.reports import CrawlOutcome
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.spiders.selecting.withheld import WITHHELD
 from almanac.spiders.store.raw import RawStore
 

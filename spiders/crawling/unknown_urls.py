@@ -17,9 +17,9 @@ from urllib.parse import urlsplit, urlunsplit
 import scrapy
 from scrapy.http import Response
 
+from almanac.schemas.crawl_outcome import UnknownUrl
 from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Page
-from almanac.schemas.reports import UnknownUrl
 from almanac.spiders.crawling.frontier import Waiting
 from almanac.spiders.crawling.problems import content_type_of, document_of, problem_of
 from almanac.spiders.reading.content import Content

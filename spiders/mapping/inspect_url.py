@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from almanac.schemas.crawl_outcome import LeftOut
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page, Reject
-from almanac.schemas.reports import LeftOut
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.crawling.read_files import read_file

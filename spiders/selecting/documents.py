@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
+from almanac.schemas.crawl_outcome import LeftOut
 from almanac.schemas.declaration.source import Fetched, SiteSource
-from almanac.schemas.reports import LeftOut
 
 _EXAMPLES = 2
 READABLE = frozenset(get_args(Fetched)) - {"html"}

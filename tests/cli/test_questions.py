@@ -6,7 +6,7 @@ import pytest
 
 from almanac.cli.questions import ask, search
 from almanac.query import PublishedIndex
-from almanac.schemas.reports import Answer, Related, SearchResult
+from almanac.schemas.results import Answer, Related, SearchResult
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.takedown import forget_url
 from almanac.flows.reporting.tables import text_rows
 from almanac.index.versions.store import current_version, read_manifest
+from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, SharedText
 from almanac.schemas.items import Extraction
-from almanac.schemas.reports import DECLARE_BODY, CrawlOutcome, RunReport, SharedText
+from almanac.schemas.reports import RunReport
 from almanac.transforms import mapped
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children

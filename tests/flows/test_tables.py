@@ -6,9 +6,10 @@ import pytest
 
 from almanac.flows.artifacts import show_summary
 from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, reject_rows, summary_rows
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Check, Verdict
-from almanac.schemas.reports import CrawlOutcome, DiffResult, FailedPage, ItemCounts, PageCounts, PlanResult, RunReport
+from almanac.schemas.reports import DiffResult, ItemCounts, PlanResult, RunReport
 
 _REFUSED = Verdict(
     verdict="refused",

@@ -32,10 +32,10 @@ from almanac.index.verify.verifier import verify_version
 from almanac.index.versions import store as stored
 from almanac.index.versions.lock import lock_holder, writer_lock
 from almanac.index.versions.publish import rollback as move_back
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.items import Page
-from almanac.schemas.reports import CrawlOutcome
 from almanac.schemas.scope import Scope
 from almanac.spiders.crawling.find_files import FoundFile
 from almanac.spiders.crawling.read_files import _read

@@ -12,7 +12,7 @@ from almanac.query.models.generators import Messages
 from almanac.query.retrieval.relevance import confidence_in
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import EmbedderInfo
-from almanac.schemas.reports import Answer, Hit
+from almanac.schemas.results import Answer, Hit
 
 UNKNOWN = "I found no answer to this in The rules."  # of `declared`, to an English question
 WORDS = ["refund", "days", "fourteen", "visa", "luggage", "kilos", "passport"]

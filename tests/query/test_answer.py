@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from almanac.query.answering.answer import Question, stream_answer
 from almanac.query.answering.citations import cite
 from almanac.schemas.errors import OperationalError, UsageError
-from almanac.schemas.reports import Answer, Hit
+from almanac.schemas.results import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
 
 _HITS = [

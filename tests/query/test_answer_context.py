@@ -13,7 +13,7 @@ from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make
 from almanac.query.models.generators import MistralGenerator
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import UsageError
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 from tests.loopback.mistral import LoopbackMistral
 from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
 

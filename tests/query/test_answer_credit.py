@@ -4,7 +4,7 @@ import pytest
 
 from almanac.query.answering.answer import Question, stream_answer
 from almanac.query.answering.credit import Credit
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from tests.query.answering import CountingWords, Says, ask, declared, make_hit
 
 _HITS = [

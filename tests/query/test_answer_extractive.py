@@ -13,7 +13,7 @@ from almanac.query.answering.answer import Question, answer
 from almanac.query.answering.extractive import extract, hits_to_quote
 from almanac.query.answering.sentences import sentences_of
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.reports import Answer, Hit
+from almanac.schemas.results import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, ask, declared, make_hit
 
 

@@ -13,7 +13,7 @@ from almanac.query.answering.answer import Question, stream_answer
 from almanac.query.answering.statements import StatementReader
 from almanac.query.answering.unknown import unknown_words
 from almanac.query.retrieval.question_language import question_language
-from almanac.schemas.reports import Answer, Hit
+from almanac.schemas.results import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
 
 _CASES = [json.loads(line) for line in (Path(__file__).parent / "supported_replies.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -10,7 +10,7 @@ from almanac.query.answering.absent import Absent
 from almanac.query.answering.answer import Question, answer
 from almanac.query.answering.answerability import Grounds
 from almanac.query.published import open_index
-from almanac.schemas.reports import Answer, Hit
+from almanac.schemas.results import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, declared, make_hit
 from tests.query.small_base import SmallBase
 

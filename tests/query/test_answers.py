@@ -8,7 +8,7 @@ import pytest
 from almanac.query.evaluation.answers import area_under_curve, count, judge_answers, verdict_on
 from almanac.query.evaluation.golden import Golden, normalize
 from almanac.query.published import open_index
-from almanac.schemas.reports import Answer, Citation
+from almanac.schemas.results import Answer, Citation
 from tests.query.small_base import SmallBase
 
 

@@ -8,7 +8,7 @@ import pytest
 from almanac.query.retrieval.query_expansion import merge, other_wordings
 from almanac.query.retrieval.retriever import Retrieved
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 
 
 class _Writes:

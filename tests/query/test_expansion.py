@@ -12,7 +12,7 @@ from almanac.cli.questions import search
 from almanac.core.settings import installation
 from almanac.query import open_index
 from almanac.schemas.errors import CredentialRefused, DeclarationError
-from almanac.schemas.reports import SearchResult
+from almanac.schemas.results import SearchResult
 from tests.index.small_models import save_embedder
 from tests.loopback.faults import FAULTS, Exchange
 from tests.loopback.mistral import LoopbackMistral

@@ -18,7 +18,7 @@ from almanac.query.evaluation.golden import Golden, load_golden, measure_recall,
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.manifest import Verdict
-from almanac.schemas.reports import Hit
+from almanac.schemas.results import Hit
 from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks
 
 

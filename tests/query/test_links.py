@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from almanac.query.answering.answer import Question, stream_answer
 from almanac.query.answering.links import LinkFilter, addresses_in
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from tests.query.answering import CountingWords, Says, ask, declared, make_hit
 
 _HELD = addresses_in(["See https://rules.example/refund?lang=en#how (now), [the form](/forms/7.pdf) and www.rules.example."])

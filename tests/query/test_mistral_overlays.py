@@ -13,7 +13,7 @@ from almanac.query.published import PublishedIndex
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import CredentialRefused
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from tests.conftest import Example
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral

@@ -11,7 +11,7 @@ from almanac.query.answering.notes import MULTILINGUAL, note_on_language
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from tests.query.small_base import SmallBase
 
 

@@ -8,7 +8,7 @@ import pytest
 from almanac.query import open_index
 from almanac.query.retrieval.rewriting import rewrite
 from almanac.schemas.errors import CredentialRefused, DeclarationError
-from almanac.schemas.reports import Answer, SearchResult
+from almanac.schemas.results import Answer, SearchResult
 from tests.index.small_models import save_embedder
 from tests.loopback.mistral import LoopbackMistral
 from tests.query.answering import Says

@@ -9,7 +9,7 @@ from almanac.cli.questions import ask, search
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.spelling import Respelt
-from almanac.schemas.reports import Answer, SearchResult
+from almanac.schemas.results import Answer, SearchResult
 from tests.query.small_base import SmallBase
 
 _MORE_NOTES = {

@@ -16,7 +16,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.query import SeveralIndexes, open_index, open_indexes
 from almanac.query.several import merge
 from almanac.schemas.errors import NotFound, NothingPublished, UsageError
-from almanac.schemas.reports import Answer, Hit, Related
+from almanac.schemas.results import Answer, Hit, Related
 from tests.index.making import without_children
 from tests.index.small_models import save_embedder
 from tests.query.answering import make_hit

@@ -13,10 +13,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 from almanac.core.load import load_declaration
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.items import Item, Reject
-from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.mapping.diagnose import require_matches

@@ -14,7 +14,7 @@ import pytest
 
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from tests.serve.conftest import Serving
 
 pytestmark = pytest.mark.xdist_group("serve")

@@ -20,7 +20,7 @@ import pytest
 from almanac.core.given_up import GivenUp, require_wanted
 from almanac.core.settings import DataDir, Project
 from almanac.query.published import PublishedIndex
-from almanac.schemas.reports import Answer
+from almanac.schemas.results import Answer
 from almanac.serve import fleet as fleet_of_workers
 from almanac.serve.fleet import Served, serve_by_workers
 from almanac.serve.rates import Rates

@@ -27,7 +27,7 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import UsageError
-from almanac.schemas.reports import Hit, Related, SearchResult
+from almanac.schemas.results import Hit, Related, SearchResult
 from almanac.serve import mcp_resources, mcp_server
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer, http_app

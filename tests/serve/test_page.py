@@ -20,7 +20,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
-from almanac.schemas.reports import Related
+from almanac.schemas.results import Related
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings

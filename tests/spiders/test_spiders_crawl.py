@@ -17,9 +17,9 @@ import pytest
 
 from almanac.core.lifetime import tell_job
 from almanac.core.settings import installation
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
-from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling import crawl
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.job import Job

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from almanac.core.settings import installation
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.chromium import find_chromium, missing_driver, processes_below
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls

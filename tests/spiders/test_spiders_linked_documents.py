@@ -14,10 +14,10 @@ import pytest
 from pydantic import ValidationError
 
 from almanac.flows.pipeline.fingerprints import mapping_of
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Draft, Reject
-from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls

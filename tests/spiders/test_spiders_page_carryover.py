@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, PageCounts
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import Unreachable, UsageError
 from almanac.schemas.items import Page
-from almanac.schemas.reports import CrawlOutcome, FailedPage, PageCounts
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site, require_pages
 from almanac.spiders.crawling.page_carryover import carry_over_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls, PreviousPages, find_previous_crawls

@@ -14,9 +14,9 @@ import pytest
 
 from almanac.core.lifetime import tell_job
 from almanac.core.settings import installation
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
-from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.job import Job
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, PreviousPages, find_previous_crawls

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
-from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.store.raw import RawStore

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.items import Page
-from almanac.schemas.reports import PageCounts
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint

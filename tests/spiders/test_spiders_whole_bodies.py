@@ -13,8 +13,8 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 from backports import zstd
 
+from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.reports import CrawlOutcome
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.whole_bodies import decoded

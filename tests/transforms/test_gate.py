@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import Check, Verdict
-from almanac.schemas.reports import ItemCounts, PageCounts, Recall
+from almanac.schemas.reports import ItemCounts, Recall
 from almanac.transforms.gate import judge
 
 _NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "max_lost", "max_added", "max_shrunk", "max_changed", "min_recall", "max_recall_drop"]

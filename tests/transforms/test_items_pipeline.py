@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.items import Draft, Duplicate, Item, Reject
-from almanac.schemas.reports import ItemCounts, PageCounts
+from almanac.schemas.reports import ItemCounts
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.gate import judge
 from almanac.transforms.prepare import prepare_items
