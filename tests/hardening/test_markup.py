@@ -28,7 +28,7 @@ from tests.loopback.mistral import LoopbackMistral
 from tests.serve.test_page import _CHROMIUM, _DESKTOP, _PHONE, _SWITCHES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-markup")]
-_SAMPLE = 6
+_SAMPLE = 4
 _FIELDS = {name: {"json": name, "required": True} for name in ("title", "url", "maker", "text")}
 # What the page has before anybody asked, and what must not be in it whatever was shown.
 _OWN, _FOREIGN = ((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("own_parts.js", "foreign_parts.js"))

@@ -1,6 +1,6 @@
 """A server on loopback that speaks Mistral's API: embeddings, chat completions, streamed ones too, and every fault of faults.py.
 
-usage: python -m tests.loopback.mistral [--port N] [--fault NAME] [--times N] [--dimension N] [--faults]
+usage: python -m tests.loopback.mistral [--port N] [--fault NAME] [--times N] [--dimension N] [--obeys] [--faults]
 
 Vectors follow from the words of a text alone, so that texts which share words lie near each other. A chat answers with the first sentence of the
 passage that is marked [1], or else with the last message; or it does what anybody in the prompt says (obedient.py). Any key will do, but there must be one.
@@ -155,12 +155,13 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=_ALWAYS, help="requests that the fault strikes; default: all")
     parser.add_argument("--dimension", type=int, default=1024)
     parser.add_argument("--patience", type=float, default=120.0, help="seconds that what is late takes")
+    parser.add_argument("--obeys", action="store_true", help="do what the prompt says, whoever says it")
     parser.add_argument("--faults", action="store_true", help="list the faults")
     options = parser.parse_args()
     if options.faults:
         sys.stdout.write("\n".join(FAULTS) + "\n")
         return
-    server = LoopbackMistral(options.port, options.dimension, options.fault, options.times, options.patience)
+    server = LoopbackMistral(options.port, options.dimension, options.fault, options.times, options.patience, obeys=options.obeys)
     sys.stdout.write(f"{server.url}\n")
     sys.stdout.flush()
     server.serve()
