@@ -31,7 +31,9 @@ def _zipped(parts: dict[str, bytes]) -> bytes:
 def _with(made: bytes, changed: dict[str, Callable[[bytes], bytes]], more: dict[str, bytes] | None = None) -> bytes:
     """An archive with some of its parts changed, and others added."""
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
-        parts = {name: changed.get(name, lambda part: part)(archive.read(name)) for name in archive.namelist()}
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for name, change in changed.items():
+        parts[name] = change(parts[name])
     return _zipped(parts | (more or {}))
 
 

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-import brotli
+import brotli  # type: ignore[import-untyped]  # ships no types
 from backports import zstd
 
 _MIB = 1 << 20
