@@ -20,7 +20,7 @@ from tests.index.making import without_children
 from tests.proof.base import TORTURE
 
 pytestmark = pytest.mark.slow
-_LIMITS = {"seconds_per_file": 4, "memory_per_file": "384MiB", "elements_per_file": 50_000, "bytes_per_file": "12MiB"}
+_LIMITS = {"seconds_per_file": 2, "memory_per_file": "256MiB", "elements_per_file": 50_000, "bytes_per_file": "12MiB"}
 _EACH_S = 20.0  # of processor time for a file, on average: it is read once, and what becomes of it is cut into chunks
 _LONGEST = 30_000_000  # characters that are kept of a file
 

@@ -8,11 +8,11 @@ from typing import Self
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 
-GROWTH_MIB = 1536  # resident memory that hostile input may cost in all processes together, beyond what they have without it
+GROWTH_MIB = 1536  # memory that hostile input may cost in all processes together, beyond what they have without it
 
 
 class Usage:
-    """Resident memory of this process and its descendants, ten times a second, and the processor time of those that have ended."""
+    """Memory of this process and its descendants, twice a second, and their processor time. What forked processes share counts once."""
 
     def __enter__(self) -> Self:
         self._process, self._stop, self._peak = psutil.Process(), threading.Event(), 0
@@ -34,14 +34,14 @@ class Usage:
         return self._seconds() - self._used
 
     def _look(self) -> None:
-        while not self._stop.wait(0.1):
+        while not self._stop.wait(0.5):
             self._peak = max(self._peak, self._resident())
 
     def _resident(self) -> int:
         total = 0
         for process in [self._process, *self._process.children(recursive=True)]:
             with suppress(psutil.Error):
-                total += process.memory_info().rss
+                total += process.memory_full_info().pss
         return total
 
     @staticmethod
