@@ -2,12 +2,16 @@
 
 import io
 import json
+import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from email.message import EmailMessage
+from functools import partial
 from itertools import islice
+
+import pptx
 
 from tests.hardening.yaml_bombs import yaml_bombs
 from tests.spiders.files import column, docx, paragraph, pdf
@@ -17,6 +21,7 @@ _QUADRATIC = f"<!DOCTYPE x [<!ENTITY a0 '{'lol ' * 20_000}'>]>"
 _OUTSIDE = "<!DOCTYPE x [<!ENTITY a0 SYSTEM 'file:///etc/passwd'><!ENTITY % p SYSTEM 'http://127.0.0.1:9/x'>%p;]>"
 _PROLOGS = {"laughs": (_LAUGHS, "&a9;"), "quadratic": (_QUADRATIC, "&a0;" * 5000), "outside": (_OUTSIDE, "&a0;")}
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_SHAPE, _PARAGRAPH = re.compile(rb"<p:sp>.*</p:sp>", re.DOTALL), re.compile(rb"<a:p>.*</a:p>", re.DOTALL)  # of a slide
 _S = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
@@ -112,6 +117,34 @@ def _offices() -> Iterator[tuple[str, bytes]]:
     yield "nested.epub", _book("<div>" * 100_000 + "lol")
     yield "attributes.epub", _book(f"<p {_attributes(100_000)}>lol</p>")
     yield "spine.epub", _book("<p>lol lol lol</p>" * 2000, spine=20_000)
+
+
+def _decks() -> Iterator[tuple[str, bytes]]:
+    """Decks of one slide, whose title says LOL before it is changed."""
+    out, deck = io.BytesIO(), pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[5])
+    slide.shapes.title.text = "LOL"
+    deck.save(out)
+
+    def changed(change: Callable[[bytes], bytes]) -> bytes:
+        return _with(out.getvalue(), {"ppt/slides/slide1.xml": change})
+
+    def repeated(times: int) -> Callable[[bytes], bytes]:
+        return lambda markup: _SHAPE.sub(lambda shape: shape[0] * times, markup)
+
+    yield "shapes.pptx", changed(repeated(100_000))
+    yield "one-text.pptx", changed(lambda markup: markup.replace(b"LOL", b"lol " * (20 << 20)))
+    yield "paragraphs.pptx", changed(lambda markup: _PARAGRAPH.sub(lambda one: one[0] * 300_000, markup))
+    yield "groups.pptx", changed(lambda markup: _SHAPE.sub(lambda shape: b"<p:grpSp>" * 5000 + shape[0] + b"</p:grpSp>" * 5000, markup))
+    for name, (prolog, entity) in _PROLOGS.items():
+        yield f"{name}.pptx", changed(partial(_said, prolog=prolog.encode(), entity=entity.encode()))
+    yield "ratio.pptx", _with(out.getvalue(), {}, {f"ppt/media/x{number}.bin": b"\0" * (60 << 20) for number in range(5)})
+    yield "cut.pptx", out.getvalue()[:-2000]
+
+
+def _said(markup: bytes, *, prolog: bytes, entity: bytes) -> bytes:
+    head, end, rest = markup.partition(b"?>")
+    return head + end + prolog + rest.replace(b"LOL", entity)
 
 
 def _attributes(count: int) -> str:
@@ -300,4 +333,5 @@ def file_bombs(each: int | None) -> Iterator[tuple[str, bytes]]:
     yield from islice(_texts(), each)
     yield from islice(_mails(), each)
     yield from islice(_offices(), each)
+    yield from islice(_decks(), each and each - 1)
     yield from ((f"{name}.pdf", content) for name, content in islice(_pdfs(), each and each - 1))
