@@ -52,7 +52,7 @@ def read_tree(path: Path) -> Node:
     try:
         text = path.read_text(encoding="utf-8-sig")
         if excess := excess_of(text, _MAX_VALUES, _MAX_DEPTH):
-            raise DeclarationError(excess.finding, where=f"{path}:{excess.line}", hint="write out what is meant, without aliases of aliases")
+            raise DeclarationError(excess.finding, where=f"{path}:{excess.line}", hint="keep it flatter, or write out what aliases of aliases stand for")
         return _node(YAML(typ="rt").load(text), path, None)
     except UnicodeDecodeError as error:
         raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error

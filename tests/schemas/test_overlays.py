@@ -150,7 +150,7 @@ def test_variables_of_the_base_that_are_replaced_need_not_be_set(load: Load, mon
         ("sources: [{name: notes, fields: {a: {json: a}}}]\nvalidate: {expect: [{field: nowhere}]}\n", "kb.dev.yaml:2", "no field 'nowhere'"),
         ("- a\n", "kb.dev.yaml", "is not a mapping of keys"),
         ("title: [\n", "kb.dev.yaml:2:1", "not valid YAML"),
-        (f"a: {'[' * 500}\n", "kb.dev.yaml", "nested too deeply"),
+        (f"a: {'[' * 500}\n", "kb.dev.yaml:1", "more than 100 levels"),
     ],
 )
 def test_errors_name_the_file_that_the_value_comes_from(load: Load, tmp_path: Path, overlay: str, where: str, says: str) -> None:

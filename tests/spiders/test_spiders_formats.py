@@ -301,7 +301,7 @@ _ALIASES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in r
         ("---\ntitle: x\ntags: [a]\n\nProse.\n", "line 1: the block is opened and not closed: end it with a line ---"),
         ("+++\ntitle = 'x'\n\nProse.\n", r"line 1: .*end it with a line \+\+\+"),
         ("+++\nday = 2024-05-03\ntitle = x\n+++\nx", "line 3: no TOML: Invalid value"),
-        (f"---\nl0: &l0 [x]\n{_ALIASES}---\nx", "more than 10,000 values or 20 levels"),
+        (f"---\nl0: &l0 [x]\n{_ALIASES}---\nx", "more than 10,000 values, with those of each alias"),
         (f"---\na: {'x' * 70_000}\n---\nx", "not closed within 65,536 characters"),
     ],
 )
