@@ -42,13 +42,15 @@ def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[S
     shared = _Shared(step, run, batches, spans, unfinished)
     try:
         began = time.monotonic()
-        for done, span in enumerate(iter(shared.take, None), start=1):
+        for done, span in enumerate(iter(lambda: shared.take(fresh=True), None), start=1):
             yield step(run, batches, *span, {})
             left_s = (time.monotonic() - began) / done * shared.left
             if not shared.has_children and left_s > _WORTH_S:
                 shared.start(min(_processes() - 1, shared.left))
             yield from shared.finished()
         yield from shared.rest()
+        for span in iter(shared.take, None):  # no child was to be had for these
+            yield step(run, batches, *span, {})
     finally:
         shared.close()
         close_reader()
@@ -95,11 +97,16 @@ class _Shared:
     def has_children(self) -> bool:
         return bool(self._threads)
 
-    def take(self) -> Span | None:
+    def take(self, *, fresh: bool = False) -> Span | None:
+        """The next span, if one is left. With `fresh`, none of which a child died: it might take the process of the run with it."""
         try:
-            return self._waiting.popleft() if self._open else None
+            span = self._waiting.popleft() if self._open else None
         except IndexError:
             return None
+        if fresh and span is not None and self._deaths[span]:
+            self._waiting.appendleft(span)  # those are the last in line
+            return None
+        return span
 
     def start(self, children: int) -> None:
         for _ in range(children):
