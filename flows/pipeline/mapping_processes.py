@@ -17,7 +17,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -83,6 +83,7 @@ class _Shared:
     def __init__(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> None:
         self._call, self._unfinished = (step, run, batches), unfinished
         self._waiting = deque(spans)
+        self._taking = Lock()
         self._answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         self._threads: list[Thread] = []
         self._children: set[_Child] = set()
@@ -99,14 +100,10 @@ class _Shared:
 
     def take(self, *, fresh: bool = False) -> Span | None:
         """The next span, if one is left. With `fresh`, none of which a child died: it might take the process of the run with it."""
-        try:
-            span = self._waiting.popleft() if self._open else None
-        except IndexError:
-            return None
-        if fresh and span is not None and self._deaths[span]:
-            self._waiting.appendleft(span)  # those are the last in line
-            return None
-        return span
+        with self._taking:
+            if not self._open or not self._waiting or (fresh and self._deaths[self._waiting[0]]):  # those are the last in line
+                return None
+            return self._waiting.popleft()
 
     def start(self, children: int) -> None:
         for _ in range(children):

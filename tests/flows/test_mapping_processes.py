@@ -15,6 +15,7 @@ from lxml import etree
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import read_table
+from almanac.flows.pipeline import mapping_processes
 from almanac.flows.pipeline.fan_out import Unfinished
 from almanac.flows.pipeline.mapping_processes import map_here
 from almanac.flows.pipeline.plan import plan
@@ -82,6 +83,25 @@ def test_a_child_that_dies_is_replaced_and_its_batch_done_again(tmp_path: Path, 
     done = list(_mapped(tmp_path, {"batch": 7, "does": "dies", "deaths": deaths}))
     assert sorted(batch for batch, _ in done) == [first for first, _ in _SPANS]
     assert (tmp_path / "tries").stat().st_size == deaths + 1
+    assert _children() == []
+
+
+def test_a_batch_is_done_here_where_no_child_is_to_be_had_after_one_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+
+    class Few(mapping_processes._Child):
+        def __init__(self) -> None:
+            started.append(1)
+            if len(started) > 2:
+                raise OSError("no more processes")
+            super().__init__()
+
+    monkeypatch.setattr(mapping_processes, "_Child", Few)
+    monkeypatch.setattr(mapping_processes, "_processes", lambda: 2)
+    (tmp_path / "2.done").write_text("")  # the batch of this process need not wait for the one that is done last
+    done = dict(_mapped(tmp_path, {"batch": 7, "does": "dies", "deaths": 2}))
+    assert sorted(done) == [first for first, _ in _SPANS]
+    assert done[7] == os.getpid()
     assert _children() == []
 
 
