@@ -53,7 +53,7 @@ def read_tree(path: Path) -> Node:
         text = path.read_text(encoding="utf-8-sig")
         if excess := excess_of(text, _MAX_VALUES, _MAX_DEPTH):
             raise DeclarationError(excess.finding, where=f"{path}:{excess.line}", hint="keep it flatter, or write out what aliases of aliases stand for")
-        return _node(YAML(typ="rt").load(text), path, None)
+        tree = YAML(typ="rt").load(text)
     except UnicodeDecodeError as error:
         raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
     except DuplicateKeyError as error:
@@ -67,10 +67,6 @@ def read_tree(path: Path) -> Node:
         raise DeclarationError(f"not valid YAML: the character U+{error.character:04X} may not stand in a file", where=place, hint="delete it") from error
     except YAMLError as error:
         raise DeclarationError(f"not valid YAML: {error}", where=str(path), hint="check indentation, quotes and brackets") from error
-    except RecursionError as error:
-        raise DeclarationError(
-            "is nested too deeply, or refers to itself", where=str(path), hint="write it without anchors that lead back to themselves"
-        ) from error
     except OSError as error:
         raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
     except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:  # on odd numbers, dates and tags
@@ -79,6 +75,7 @@ def read_tree(path: Path) -> Node:
     except KeyError as error:  # ruamel knows the versions that it is asked for, and looks up any
         place = f"{path}:{_line_of_version(path)}"
         raise DeclarationError("not valid YAML: a %YAML line names a version that does not exist", where=place, hint="delete that line") from error
+    return _node(tree, path, None)
 
 
 def _line_of_version(path: Path) -> int:
