@@ -90,14 +90,6 @@ _FIELDS = {name: {"json": name} for name in ("title", "text", "maker", "url")} |
 
 
 @pytest.fixture(scope="module")
-def mistral() -> Iterator[LoopbackMistral]:
-    with LoopbackMistral(dimension=128) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MISTRAL_API_KEY", "sk-loopback-1234567890")
-        patch.delenv("INDEX_NAME", raising=False)
-        yield server
-
-
-@pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral, serve: Serve) -> _World:
     pages = hostile_pages()
     chosen = [page for form, sample in _SAMPLE.items() for page in some([one for one in pages if one.form == form], sample)]

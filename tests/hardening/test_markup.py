@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.hardening.hostile_markup import Marked, marked_records
 from tests.hardening.tally import some, tallied
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
+from tests.loopback.serving import running
 from tests.serve.test_page import _CHROMIUM, _DESKTOP, _PHONE, _SWITCHES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-markup")]
@@ -69,14 +70,6 @@ def listener() -> Iterator[_Listener]:
 
 
 @pytest.fixture(scope="module")
-def mistral() -> Iterator[LoopbackMistral]:
-    with LoopbackMistral(dimension=128) as server, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MISTRAL_API_KEY", "sk-loopback-1234567890")
-        patch.delenv("INDEX_NAME", raising=False)
-        yield server
-
-
-@pytest.fixture(scope="module")
 def browser(listener: _Listener) -> Iterator[Browser]:
     """The names of hostile passages lead to the listener: so does what a browser looks up or connects to ahead of a request. No other leads anywhere."""
     if _CHROMIUM is None:
@@ -107,17 +100,8 @@ def _publish(folder: Path, mistral: LoopbackMistral, records: Sequence[Marked]) 
 @contextmanager
 def _served(data: DataDir, path: str) -> Iterator[str]:
     catalog = Catalog(data, [path], default="lamps")
-    server = uvicorn.Server(uvicorn.Config(create_app(catalog, Settings.read(rate_per_minute=10_000_000)), port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        thread.join(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        catalog.close()
+    with closing(catalog), running(uvicorn.Config(create_app(catalog, Settings.read(rate_per_minute=10_000_000)), port=0, log_config=None)) as address:
+        yield address
 
 
 class _Watched:

@@ -1,8 +1,6 @@
 """What tests of the HTTP API share: published knowledge bases, and servers over them."""
 
 import json
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -11,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
@@ -23,6 +20,7 @@ from almanac.serve.server import configured
 from almanac.serve.settings import Settings
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
+from tests.loopback.serving import running
 
 NOTES = [
     ("Opening hours", "red", "The garden closes at six in summer and at five in winter."),
@@ -98,18 +96,8 @@ def serve_bases(
     settings = Settings.read(**{"port": 0, **set_to})
     config = configured(create_app(catalog, settings), settings)
     config.port = settings.port
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    try:
-        with httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client:
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join()
+    with running(config) as address, httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

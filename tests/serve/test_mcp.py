@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,6 @@ import anyio
 import httpx
 import httpx2
 import pytest
-import uvicorn
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ResourcesListChanged, ToolsListChanged
@@ -37,6 +34,7 @@ from almanac.serve.settings import Settings
 from tests.conftest import ROOT
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
+from tests.loopback.serving import running
 from tests.query.small_base import NOTES
 
 pytestmark = pytest.mark.anyio
@@ -144,16 +142,8 @@ def listening(server: KnowledgeServer, **set_to: Any) -> Iterator[str]:
     settings = Settings(port=0, **set_to)
     config = configured(http_app(server, settings), settings)
     config.port = settings.port
-    running = uvicorn.Server(config)
-    thread = threading.Thread(target=running.run)
-    thread.start()
-    while not running.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}/mcp"
-    finally:
-        running.should_exit = True
-        thread.join()
+    with running(config) as address:
+        yield f"{address}/mcp"
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from tests.conftest import PATIENCE_S
 from tests.index.making import without_children
 from tests.loopback.faults import FAULTS, Exchange, Fault, event_line
 from tests.loopback.mistral import LoopbackMistral
+from tests.loopback.serving import running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]  # one worker: what is published is published once
 
@@ -103,16 +103,8 @@ def _publish(folder: Path, mistral: LoopbackMistral, name: str, title: str, **pa
 @contextmanager
 def _served(published: _Published, **settings: Any) -> Iterator[str]:
     app = create_app(Catalog(published.data, published.names, default="garden"), Settings.read(**settings))
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with running(uvicorn.Config(app, port=0, log_config=None)) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
