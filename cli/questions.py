@@ -97,6 +97,9 @@ def _names(kb: str) -> list[str]:
 
 
 def _open(kb: str | None, *, data: str | None, version: str | None, env: str | None) -> "PublishedIndex | SeveralIndexes":
+    from almanac.core.language_model import read_beside
+
+    read_beside()  # while this thread imports
     from almanac.query import open_index, open_indexes
     from almanac.query.several import require_no_version
 

@@ -1,9 +1,10 @@
 """One segment opened for queries: its rows, its vectors and its HNSW index, each on first use, without the rows that the version has deleted."""
 
 import os
+import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ _SPARE = 10  # extra rows requested beyond k, so that ties at the cut-off are br
 # Up to so many rows are searched exactly, in about 5 ms. Of more, so many are among the overall nearest that HNSW is queried for these, and its hits are
 # filtered afterwards.
 _FEW = 20_000
-_SMALL = 5_000  # rows of a segment beside others that is searched exactly, in a millisecond: less than opening HNSW and asking it takes
+_SMALL = 5_000  # rows of a segment that is searched exactly, in a millisecond: less than asking HNSW takes, and opening it costs half a second of imports
 _DEEPER = 2  # safety factor on the number of HNSW hits that should be enough after filtering
 _STEP = 4  # times as many hits are asked for when too few of them were allowed
 _SHARE = 10  # part of all rows up to which HNSW is asked; from there on, comparing all rows is as quick
@@ -44,15 +45,15 @@ class OpenSegment:
         sealed: Its manifest: the segment's, or the version's where that is its own segment.
         deleted: Row numbers that are not part of the version, int64, ascending.
         require_unaltered: Raises DamagedVersion where a file, or a file of a folder, of the segment differs from its hash; called before anything is opened.
-        is_alone: Whether the version has no other segment.
     """
 
-    def __init__(self, folder: Path, sealed: Sealed, deleted: RowNumbers, require_unaltered: Callable[[str], None], *, is_alone: bool) -> None:
+    def __init__(self, folder: Path, sealed: Sealed, deleted: RowNumbers, require_unaltered: Callable[[str], None]) -> None:
         self.folder, self.sealed, self.deleted = folder, sealed, deleted
-        self.require_unaltered, self._is_alone = require_unaltered, is_alone
+        self.require_unaltered = require_unaltered
         self._open = ExitStack()
         self._lock = threading.RLock()
         self._opened: ChromaCollection | None = None
+        self._is_read = False
 
     def __len__(self) -> int:
         """Number of all rows, also of the deleted ones."""
@@ -98,11 +99,12 @@ class OpenSegment:
         mask = self.live if allowed is None else allowed
         available = len(self) if mask is None else int(np.count_nonzero(mask))
         is_filtered = allowed is not None and available <= _FEW
-        if not is_filtered and (self._is_alone or available > _SMALL) and self._has_hnsw:
+        if not is_filtered and available > _SMALL and self._has_hnsw:
             return None
         return self._exactly(mask)
 
     def _exactly(self, mask: Mask | None) -> Searched:
+        self._require_database()
         return Searched(self.vectors, self.rows.ids, None if mask is None else np.flatnonzero(mask))
 
     def nearest(self, vector: "Vectors", k: int, allowed: Mask | None = None) -> Hits:
@@ -122,6 +124,14 @@ class OpenSegment:
             if limit * _SHARE > len(self):
                 return nearest([self._exactly(mask)], vector, k)
         return hits[:k]
+
+    def _require_database(self) -> None:
+        """Reads Chroma's schema, once: the database has no hash, since each opening changes it, and a reader that does without must not hide its ruin."""
+        if not self._is_read:
+            path = (self.folder / CHROMA / DATABASE).resolve()
+            with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
+                database.execute("SELECT 1 FROM collections").fetchone()
+            self._is_read = True
 
     @cached_property
     def _has_hnsw(self) -> bool:

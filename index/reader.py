@@ -154,7 +154,7 @@ class OpenVersion:
         manifest = self.manifest
         if not manifest.segments:
             unaltered = partial(require_unaltered, folder, manifest, called=self._public)
-            return [OpenSegment(folder, manifest, np.zeros(0, dtype=np.int64), unaltered, is_alone=True)]
+            return [OpenSegment(folder, manifest, np.zeros(0, dtype=np.int64), unaltered)]
         require_unaltered(folder, manifest, DELETED, called=self._public)
         return [self._opened_segment(folder, use) for use in manifest.segments]
 
@@ -178,13 +178,13 @@ class OpenVersion:
         if len(untouched(folder, sealed.files)) < len(sealed.files):  # a copy of the data directory, say
             write_stamps(folder, sealed.files)
         unaltered = partial(require_unaltered, folder, sealed, called=public)
-        return OpenSegment(folder, sealed, deleted, unaltered, is_alone=len(self.manifest.segments) == 1)
+        return OpenSegment(folder, sealed, deleted, unaltered)
 
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
 
-        A segment is searched exactly where HNSW is not reliable (`index.vectors.exact`), a filter allows at most 20,000 of its rows, it is a small one of
-        several, or it cannot be written to, which Chroma wants to open it. Cosines are rounded to 6 decimals.
+        A segment is searched exactly where HNSW is not reliable (`index.vectors.exact`), a filter allows at most 20,000 of its rows, it has few, or
+        it cannot be written to, which Chroma wants to open it. Cosines are rounded to 6 decimals.
 
         Args:
             vector: The query's vector, of shape (dimension,).

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from almanac.core.settings import DataDir
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import BUNDLED, describe_embedder, find_model
-from almanac.index.embedding.precision import has_bfloat16, resolve
+from almanac.index.embedding.precision import has_bfloat16, has_gpu, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.embedding.together import EmbedTogether
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
@@ -21,7 +21,7 @@ from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
-    from almanac.index.embedding.packed_bert import PackedBert
+    from almanac.index.embedding.onnx_bert import OnnxBert
 
 __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
@@ -57,7 +57,7 @@ class RemoteEmbedder(Embedder, Protocol):
 
 
 def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: bool = False) -> Embedder:
-    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one `for_queries` about 2.
+    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one `for_queries` less than one.
 
     `for_queries` gives vectors that differ by some 1e-7 at most: for questions, and for sentences that are compared with them and not kept.
     An API's declared rate limits are shared by all processes with the same `data`; None stands for the data directory that the environment determines.
@@ -77,8 +77,8 @@ class LocalEmbedder:
         self._embed = resolve(embed)
         self._info = describe_embedder(self._embed)
         self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
-        self._packed = _read_packed(self._embed) if for_queries else None
-        if self._packed is None:
+        self._bert = _read_bundled(self._embed) if for_queries else None
+        if self._bert is None:
             _ = self._documents
         self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
 
@@ -91,8 +91,8 @@ class LocalEmbedder:
         return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        if self._packed is not None:
-            return self._encode_packed(self._packed.encode, self._info.document_prompt, texts)
+        if self._bert is not None:
+            return self._encode_alike(self._bert.encode, self._info.document_prompt, texts)
         with self._lock:
             model = self._documents
         return self._encode(model, "encode_document", self._info.document_prompt, texts)
@@ -101,16 +101,16 @@ class LocalEmbedder:
         with self._lock:
             together = self._together
         if together is not None:
-            return self._encode_packed(together, self._info.query_prompt, texts)
+            return self._encode_alike(together, self._info.query_prompt, texts)
         return self._encode(self._queries, "encode_query", self._info.query_prompt, texts)
 
     @cached_property
     def _together(self) -> EmbedTogether | None:
-        """The model of queries as PackedBert, which takes half the processor time; None for another architecture, or on a GPU."""
-        from almanac.index.embedding.packed_bert import PackedBert
+        """The model of queries as OnnxBert, which takes half the processor time; None for another architecture, or on a GPU."""
+        from almanac.index.embedding.onnx_bert import OnnxBert
 
-        packed = self._packed or PackedBert.of(self._queries)
-        return EmbedTogether(packed.encode) if packed is not None else None
+        bert = self._bert or OnnxBert.of(self._queries)
+        return EmbedTogether(bert.encode) if bert is not None else None
 
     @cached_property
     def _documents(self) -> Any:
@@ -129,7 +129,7 @@ class LocalEmbedder:
             )
         return model
 
-    def _encode_packed(self, encode: Callable[[Sequence[str]], Vectors], prompt: str, texts: Sequence[str]) -> Vectors:
+    def _encode_alike(self, encode: Callable[[Sequence[str]], Vectors], prompt: str, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self._info.dimension), dtype=np.float32)
         return checked_vectors(encode([prompt + text for text in texts]), texts, self._info)
@@ -204,41 +204,38 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
     return array
 
 
-def _prepare_torch() -> None:
-    from almanac.core.settings import quiet_engines
-
-    quiet_engines()
-    import torch  # noqa: F401  # whose threads are not those that are limited
+def _spare_cores() -> None:
     from threadpoolctl import threadpool_limits
 
-    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block torch's: a query takes 110 ms instead of 20.
+    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block the model's: a query takes 110 ms instead of 20.
     threadpool_limits(1, user_api="blas")
 
 
-def _read_packed(embed: Embed) -> "PackedBert | None":
+def _read_bundled(embed: Embed) -> "OnnxBert | None":
     """A bundled model for queries; None for another model, or where a GPU makes vectors."""
-    if embed.model not in BUNDLED:
+    if embed.model not in BUNDLED or has_gpu():
         return None
-    _prepare_torch()
-    import torch
+    from almanac.index.embedding.onnx_bert import OnnxBert
 
-    from almanac.index.embedding.packed_bert import PackedBert
-
-    return None if torch.cuda.is_available() else PackedBert.read(find_model(embed, reading=[WEIGHTS, TOKENIZER]).path)
+    _spare_cores()
+    return OnnxBert.read(find_model(embed, reading=[WEIGHTS, TOKENIZER]).path)
 
 
 def _load_model(embed: Embed, *, is_half: bool) -> Any:
-    _prepare_torch()
+    from almanac.core.settings import quiet_engines
+
+    quiet_engines()
     import torch
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
+    _spare_cores()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     folder = find_model(embed, reading=[WEIGHTS, TOKENIZER])
     try:
         model = SentenceTransformer(
             str(folder.path),
-            device="cuda" if torch.cuda.is_available() else "cpu",
+            device="cuda" if has_gpu() else "cpu",
             local_files_only=True,
             trust_remote_code=False,
             model_kwargs={"torch_dtype": torch.float32},

@@ -58,13 +58,20 @@ def _found() -> tuple[str, bool]:
     return _gpu() or _processor()
 
 
-def _gpu() -> tuple[str, bool] | None:
+def has_gpu() -> bool:
+    """Whether torch can use a GPU. It is not imported where the system has no driver for one."""
     if not _GPU_DRIVER.exists():
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _gpu() -> tuple[str, bool] | None:
+    if not has_gpu():
         return None
     import torch
 
-    if not torch.cuda.is_available():
-        return None
     capability = torch.cuda.get_device_capability()
     return f"{torch.cuda.get_device_name()}, capability {capability[0]}.{capability[1]}", capability >= (8, 0)
 

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Mapping
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
+from almanac.core.language_model import language_model
 from almanac.index.embedding.subword_fertility import language_fit
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.schemas.declaration.embed import Embed
@@ -46,14 +47,14 @@ def question_language(question: str) -> str | None:
     letters = _NO_LANGUAGE.sub(" ", question)
     if not letters.strip():
         return None
-    label, probability = _identifier().classify(letters)
+    label, probability = language_model().classify(letters)
     return primary_tag(str(label)) if probability >= _SURE else None
 
 
 def likeliest_language(text: str) -> str | None:
     """Primary BCP 47 tag of the language that a text is most likely in, however unlikely that is; None for a text without letters."""
     letters = _NO_LANGUAGE.sub(" ", text)
-    return primary_tag(str(_identifier().classify(letters)[0])) if letters.strip() else None
+    return primary_tag(str(language_model().classify(letters)[0])) if letters.strip() else None
 
 
 def likelier_language(question: str, among: Collection[str], others: Collection[str] = ()) -> str | None:
@@ -64,7 +65,7 @@ def likelier_language(question: str, among: Collection[str], others: Collection[
     letters = _NO_LANGUAGE.sub(" ", question)
     if not letters.strip():
         return None
-    ranked = [(primary_tag(str(label)), float(probability)) for label, probability in _identifier().rank(letters)]
+    ranked = [(primary_tag(str(label)), float(probability)) for label, probability in language_model().rank(letters)]
     if ranked[0][0] in others and ranked[0][1] >= _RATHER:
         return ranked[0][0]
     order = {tag: place for place, (tag, _) in reversed(list(enumerate(ranked)))}
@@ -78,10 +79,3 @@ def _usual_fit(embed: Embed, tag: str) -> float | None:
 
     tag = "nb" if tag == "no" else tag
     return language_fit(embed, top_n_list(tag, _USUAL_WORDS, wordlist="small")) if tag in available_languages("small") else None
-
-
-@cache
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]  # ships no types
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

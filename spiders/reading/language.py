@@ -3,12 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import parsel
 from lxml import etree
 
+from almanac.core.language_model import language_model
 from almanac.spiders.reading.content import Content
 
 AUTO = "auto"
@@ -44,7 +44,7 @@ def detect_language(text: str) -> tuple[str, float]:
     words = unicodedata.normalize("NFC", _NO_LANGUAGE.sub(" ", text[:_SAMPLE_CHARACTERS]))
     if not words.strip():
         return UNDETERMINED, 0.0
-    label, probability = _identifier().classify(words)
+    label, probability = language_model().classify(words)
     return _MACRO.get(label, label), float(probability)
 
 
@@ -55,13 +55,6 @@ def stated_language(content: Content) -> str | None:
     stated = content.selector.xpath("/*/@lang | /*/@xml:lang | //meta[@http-equiv='content-language' or @property='og:locale']/@content").getall()
     tags = (match[1].lower() for value in stated if (match := _TAG.fullmatch(value.strip())))
     return next((_MACRO.get(tag, tag) for tag in tags), None)
-
-
-@cache
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]  # ships no types
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def _texts(content: Content, node: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Questions are embedded without padding and together, and get the vectors that the model itself makes of each."""
+"""Questions are embedded together, and get the vectors that the model itself makes of each."""
 
 import signal
 import subprocess
@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from almanac.index.embedding import onnx_bert
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
-from almanac.index.embedding.model_folder import find_model
-from almanac.index.embedding.packed_bert import PackedBert
+from almanac.index.embedding.onnx_bert import OnnxBert
 from almanac.index.embedding.together import EmbedTogether
 from almanac.schemas.declaration.embed import Embed
 from tests.conftest import ROOT
@@ -44,7 +44,7 @@ def test_each_text_gets_the_vector_that_the_model_makes_of_it_alone(small: Local
 
 
 @pytest.mark.slow
-def test_the_bundled_model_makes_the_same_vectors_packed() -> None:
+def test_the_bundled_model_makes_the_same_vectors_by_onnxruntime() -> None:
     bundled = LocalEmbedder(Embed(precision="float32"))
     texts = [*_ODD, *(f"What does a ticket for {count} children cost?" for count in range(20))]
     expected = np.concatenate([_by_the_model_itself(bundled, [text]) for text in texts])
@@ -57,9 +57,9 @@ def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
 
     folder = save_embedder(tmp_path / "small")
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    assert PackedBert.of(model) is not None
+    assert OnnxBert.of(model) is not None
     model[1] = Pooling(model.get_embedding_dimension(), "cls")
-    assert PackedBert.of(model) is None
+    assert OnnxBert.of(model) is None
 
 
 def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
@@ -96,30 +96,22 @@ def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
     assert together(["good"]).shape == (1, 1)
 
 
-_WITHOUT_ONEDNN = """
-import sys
-import numpy, torch
-from torch.library import Library
-
-def fail(*_, **__):
-    raise RuntimeError("could not create a primitive")
-
-missing = Library("mkldnn", "IMPL")
-missing.impl("_linear_pointwise", fail, "MkldnnCPU", allow_override=True)
-from almanac.index.embedding.model_folder import find_model
-from almanac.index.embedding.packed_bert import PackedBert
-from almanac.schemas.declaration.embed import Embed
-
-numpy.save(sys.argv[1], PackedBert.read(find_model(Embed()).path).encode(sys.argv[2:]))
-"""
+def test_a_question_to_a_bundled_model_needs_no_torch() -> None:
+    asks = "import sys; from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
+    code = f"{asks}; load_embedder(Embed(precision='float32'), for_queries=True).embed_queries(['When do boats leave?']); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "False"
 
 
-@pytest.mark.slow
-def test_where_onednn_cannot_make_the_products_torch_does(tmp_path: Path) -> None:
-    texts = ["When do boats leave?", "two  words"]
-    subprocess.run([sys.executable, "-P", "-W", "ignore", "-c", _WITHOUT_ONEDNN, str(tmp_path / "vectors.npy"), *texts], check=True, cwd=ROOT)
-    expected = PackedBert.read(find_model(Embed()).path).encode(texts)
-    assert np.abs(np.load(tmp_path / "vectors.npy") - expected).max() < 1e-5
+@given(lengths=st.lists(st.integers(2, 512), max_size=60))
+def test_passes_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
+    passes = list(onnx_bert._passes(lengths))
+    assert sorted(row for rows in passes for row in rows) == list(range(len(lengths)))
+    for rows in passes:
+        of_rows = [lengths[row] for row in rows]
+        assert of_rows[0] == max(of_rows)
+        assert len(rows) * of_rows[0] <= 2048
+        assert len(rows) * of_rows[0] - sum(of_rows) <= 16
 
 
 @pytest.mark.parametrize("is_next", [False, True])
