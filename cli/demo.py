@@ -15,6 +15,7 @@ import typer
 from almanac.cli.options import Data
 from almanac.cli.output import print_table, say
 from almanac.core.settings import DataDir, Project, installation, use_project
+from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def demo(data: Data = None) -> None:
     site = project.root / "examples" / "voyago" / "site"
     chosen = _installed_examples()
     wait_until_ready = start_api(folder)
-    from almanac.flows.refresh import refresh, summary_line
+    with uncollected():
+        from almanac.flows.refresh import get_ready, refresh, summary_line
+
+        get_ready()
 
     with serve_folder(site, _PORT) as url:
         os.environ["VOYAGO_URL"] = url

@@ -12,6 +12,7 @@ from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
+from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import NoRecords, StoreAway
 
 if TYPE_CHECKING:
@@ -35,22 +36,25 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
-    declaration = load_declaration(kb, env)
-    from almanac.index.versions import store as stored
-    from almanac.index.versions.lock import require_free
-    from almanac.schemas.reports import RunReport
-    from almanac.schemas.scope import Scope
+    with uncollected():
+        declaration = load_declaration(kb, env)
+        from almanac.index.versions import store as stored
+        from almanac.index.versions.lock import require_free
+        from almanac.schemas.reports import RunReport
+        from almanac.schemas.scope import Scope
 
-    scope = Scope.of(declaration, source, url, full=full)
-    folder = DataDir.locate(data)
-    folder.require_writable()
-    require_free(folder.index(declaration.name))
+        scope = Scope.of(declaration, source, url, full=full)
+        folder = DataDir.locate(data)
+        folder.require_writable()
+        require_free(folder.index(declaration.name))
 
-    from almanac.cli.run_report import show_report
-    from almanac.flows.server.api import start_api
+        from almanac.flows.server.api import start_api
 
-    wait_until_ready = start_api(folder)
-    from almanac.flows.refresh import refresh, summary_line
+        wait_until_ready = start_api(folder)
+        from almanac.cli.run_report import show_report
+        from almanac.flows.refresh import get_ready, refresh, summary_line
+
+        get_ready()
 
     if stored.read_pointer(folder.index(declaration.name)) is None and declaration.embed.provider == "local":
         importing = _import_model_meanwhile()

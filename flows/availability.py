@@ -44,6 +44,10 @@ class _Absence:
     def server_is_ours(self, stop: Callable[[], None]) -> None:
         self._stop, self._ask_again_at, self._pause_s = stop, 0.0, math.inf
 
+    @property
+    def is_own(self) -> bool:
+        return self._stop is not None
+
     def begin(self, url: str, reason: str) -> PrefectGone:
         if not self.is_fresh:
             self._ask_again_at = time.monotonic() + self._pause_s
@@ -79,6 +83,11 @@ def be_impatient() -> None:
 def server_is_ours(stop: Callable[[], None]) -> None:
     """Notes that the server is a child of this process: once it does not answer, it is stopped, and not asked again."""
     _absence.server_is_ours(stop)
+
+
+def has_own_server() -> bool:
+    """Whether the server is a child of this process."""
+    return _absence.is_own
 
 
 def is_prefect_gone() -> bool:

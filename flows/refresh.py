@@ -1,9 +1,11 @@
 """The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
+from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.utilities.annotations import opaque, quote
 from structlog import get_logger
 
@@ -32,13 +35,14 @@ from almanac.flows.artifacts import (
     show_validation_page,
     show_version,
 )
-from almanac.flows.availability import ask_once_more, notice_absence
+from almanac.flows.availability import ask_once_more, has_own_server, notice_absence
 from almanac.flows.cluster import fan_out_of
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.embed import embed_texts
 from almanac.flows.pipeline.fan_out import span_name
+from almanac.flows.pipeline.fingerprints import read_code
 from almanac.flows.pipeline.handles import HANDLES
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.plan import foresee
@@ -200,6 +204,12 @@ class _End:
 _end: ContextVar[_End] = ContextVar("end")
 
 
+def get_ready() -> None:
+    """Does what every run begins with and what needs no server: for while Prefect's API starts."""
+    import_module("fastapi.encoders")  # with which Prefect writes down the parameters of a run
+    read_code()
+
+
 def refresh(kb: str, data: str | None = None, *, env: str | None = None, **options: Any) -> dict[str, Any]:
     """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`.
 
@@ -210,7 +220,7 @@ def refresh(kb: str, data: str | None = None, *, env: str | None = None, **optio
     notice_absence()
     token = _end.set(end)
     try:
-        with tags("almanac", declaration.name, "command line"):
+        with _heartbeats(), tags("almanac", declaration.name, "command line"):
             flow_of(declaration.name)(kb, data, env=env, **options)
     except Exception as error:
         if _is_interruption(error):  # of which Prefect could not be told
@@ -225,6 +235,11 @@ def refresh(kb: str, data: str | None = None, *, env: str | None = None, **optio
     if end.error is not None:
         raise end.error
     return end.report or _refresh_without_prefect(declaration, data, **options)
+
+
+def _heartbeats() -> AbstractContextManager[Any]:
+    """Prefect's heartbeats, where there is a server that outlives this run and waits for them: the thread that sends them ends a run up to a second late."""
+    return temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}) if has_own_server() else nullcontext()
 
 
 def _is_interruption(error: BaseException | None) -> bool:

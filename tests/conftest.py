@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -145,11 +146,10 @@ def _prefect_api(home: Path) -> Iterator[str]:
     """The URL of Prefect's API, as flows/server/api.py serves it to one command."""
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     with (home / "tests-api.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "almanac.flows.server.api"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
-        )
-        assert process.stdout is not None
-        url = f"http://127.0.0.1:{int(process.stdout.readline())}/api"
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            command = [sys.executable, "-m", "almanac.flows.server.api", str(listener.fileno())]
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=log, pass_fds=[listener.fileno()])
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
         deadline = time.monotonic() + PATIENCE_S
         while not answers(f"{url}/health"):
             assert process.poll() is None, log.name

@@ -32,12 +32,8 @@ def _read(path: Path) -> bytes:
 
 def find_fingerprints() -> None:
     """Has the fingerprints of the stages at hand before a process forks: each run needs them, and finding them takes .2 s."""
-    from almanac.core.code_fingerprint import code_fingerprint
-    from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING, VALIDATION
+    from almanac.flows.pipeline.fingerprints import read_code
     from almanac.index.build.delta import row_layout
-    from almanac.index.lexical.facts import analyzer_fingerprint
 
-    for entries in (MAPPING, CLEANING, VALIDATION, CHUNKING):
-        code_fingerprint(*entries)
-    analyzer_fingerprint()
+    read_code()
     row_layout()

@@ -36,15 +36,13 @@ def start_api(data: DataDir) -> Ready:
     if url := os.environ.get("PREFECT_API_URL"):
         return partial(_require_reply, url.rstrip("/"))
     log_path = data.prefect_home / "api.log"
-    with create(log_path) as log:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "almanac.flows.server.api"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
+    with socket.create_server(("127.0.0.1", 0)) as listener, create(log_path) as log:
+        command = [sys.executable, "-P", "-m", "almanac.flows.server.api", str(listener.fileno())]
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, pass_fds=[listener.fileno()])
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
     # Registered before Prefect is imported, so that it is called after Prefect has sent the last logs and events.
     atexit.register(_stop, child)
     server_is_ours(child.kill)
-    assert child.stdout is not None
-    url = f"http://127.0.0.1:{int(child.stdout.readline() or 0)}/api"
     os.environ["PREFECT_API_URL"] = url
 
     def wait_until_ready() -> None:
@@ -92,16 +90,8 @@ def _status(url: str) -> int | None:
         return None
 
 
-def _serve() -> None:
-    end_with_parent()
-    listener = socket.create_server(("127.0.0.1", 0))
-    sys.stdout.write(f"{listener.getsockname()[1]}\n")
-    sys.stdout.flush()
-    import uvicorn
-    from prefect.server.api.server import create_app
-
-    uvicorn.Server(uvicorn.Config(create_app(ephemeral=True, final=True), log_level="warning")).run(sockets=[listener])
-
-
 if __name__ == "__main__":
-    _serve()
+    end_with_parent()
+    from almanac.flows.server.api_app import serve_api
+
+    serve_api(socket.socket(fileno=int(sys.argv[1])))
