@@ -75,11 +75,11 @@ def tell_job(process: "subprocess.Popen[Any]", job: str) -> None:
 
 def job_of_parent() -> str:
     """Reads the job in the child; the counterpart of `tell_job`. From here on the child ends with its parent. Exits if no complete line arrives."""
-    _die_with_parent()
+    die_with_parent()
     job = sys.stdin.buffer.readline().decode()
     if not job.endswith("\n"):
         sys.exit(1)
-    _watch_stdin()
+    watch_stdin()
     return job
 
 
@@ -88,18 +88,21 @@ def end_with_parent() -> None:
 
     The parent must keep the child's stdin open as a pipe without writing to it any more.
     """
-    _die_with_parent()
-    _watch_stdin()
+    die_with_parent()
+    watch_stdin()
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Has the kernel kill this process when the thread that has started it ends (Linux)."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _watch_stdin() -> None:
+def watch_stdin() -> None:
+    """Ends this process when its stdin ends, by a thread."""
+
     def watch() -> None:
         while os.read(0, 4096):
             pass

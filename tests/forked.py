@@ -63,7 +63,7 @@ def prepare_spares(count: int) -> None:
                 return
             stdin, to_stdin, from_stdout, stdout, from_stderr, stderr = others[9:15]
             spare = spares.pop()
-            spare.wake(args[3:], others[4], (stdin, stdout, stderr))
+            spare.wake(args[3:], others[5], (stdin, stdout, stderr))
             self.pid = spare.pid
             self._child_created = True
             for theirs, ours in ((stdin, to_stdin), (stdout, from_stdout), (stderr, from_stderr)):

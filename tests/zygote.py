@@ -59,8 +59,8 @@ def _import_engines() -> None:
     from almanac.query.retrieval.question_language import question_language
 
     question_language("What language is this?")  # reads its model
-    builder._prepare()
-    verifier._prepare()
+    builder.prepare()
+    verifier.prepare()
     find_fingerprints()
     if os.environ.get("PREFECT_API_URL"):
         from almanac.core.settings import DataDir

@@ -16,7 +16,8 @@ from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Me
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import left_to_make, plan_job
-from almanac.index.build.builder import build_version
+from almanac.index.build.builder import BUILDER, build_version
+from almanac.index.build.child_process import Ahead
 from almanac.index.build.delta import BuildFacts
 from almanac.index.build.derived import derive
 from almanac.index.build.job import BuildJob
@@ -24,7 +25,7 @@ from almanac.index.build.policy import fits_one_segment
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_composition, verify_version
+from almanac.index.verify.verifier import VERIFIER, verify_composition, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.query.evaluation.golden import measure_recall, without_history
@@ -46,28 +47,29 @@ def build(
     live: Live | None,
     on_progress: OnProgress = ignore,
     planned: PlannedSegments | None = None,
+    ahead: Ahead | None = None,
     *,
     in_full: bool = False,
 ) -> Built:
     """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors.
 
     What was embedded is taken for its order alone: by then, every text has its vector. Of segments that were `planned`, those that are not in their places
-    are made.
+    are made. Of `ahead`, the process is used, and started if need be.
     """
     parent = None if live is None or run.scope.full or in_full else live
     with ThreadPoolExecutor(1) as thread:
         derived = thread.submit(derive, tables.chunks, run.embed)  # while children build
         if fits_one_segment(tables.chunks, run.declaration.index.segment):
-            facts, segments = _built_alone(run, version, tables, parent, on_progress)
+            facts, segments = _built_alone(run, version, tables, parent, on_progress, ahead)
         else:
-            facts, segments = _built_of_segments(run, version, tables, parent, planned, on_progress)
+            facts, segments = _built_of_segments(run, version, tables, parent, planned, on_progress, ahead)
         return Built(version, run.version_dir(version), facts, derived.result(), segments)
 
 
 _Parts = tuple[BuildFacts, tuple[SegmentUse, ...]]  # a version of one segment names none
 
 
-def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress) -> _Parts:
+def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress, ahead: Ahead | None) -> _Parts:
     job = BuildJob(
         kb=run.kb,
         version_dir=run.version_dir(version),
@@ -80,29 +82,33 @@ def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on
         vectors_root=run.data.vectors,
         embedder=run.embedder,
     )
-    return build_version(job, on_progress=on_progress), ()
+    if ahead is not None:
+        ahead.start(BUILDER, VERIFIER)
+    return build_version(job, on_progress=on_progress, ahead=ahead), ()
 
 
-def _built_of_segments(run: Run, version: str, tables: Tables, parent: Live | None, planned: PlannedSegments | None, on_progress: OnProgress) -> _Parts:
+def _built_of_segments(
+    run: Run, version: str, tables: Tables, parent: Live | None, planned: PlannedSegments | None, on_progress: OnProgress, ahead: Ahead | None
+) -> _Parts:
     plan = None if planned is None else left_to_make(run, planned)
-    built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress)
+    built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress, ahead=ahead)
     return built.facts, built.segments
 
 
-def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verified:
+def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahead | None = None) -> Verified:
     """The finished directory, read by another process; of what was copied from a verified version, a sample, and of segments, what is new.
 
     A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises DamagedVersion where that differs, too.
     """
     since = live.folder if built.facts.kind == "delta" and live is not None else None
-    problems = _problems_of(run, built, tables, since)
+    problems = _problems_of(run, built, tables, since, ahead)
     if problems and (since is not None or built.facts.kind == "segments"):
         log.warning(
             "the live version is damaged, and so is what was taken from it: built in full", kb=run.kb, **problems[0].model_dump(include={"where", "kind"})
         )
         remove(built.folder)
-        built = build(run, built.version, tables, None, (), live, in_full=True)
-        problems = _problems_of(run, built, tables, None)
+        built = build(run, built.version, tables, None, (), live, ahead=ahead, in_full=True)
+        problems = _problems_of(run, built, tables, None, ahead)
     if problems:
         first = problems[0]
         raise DamagedVersion(
@@ -113,10 +119,10 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None) -> Verifie
     return Verified(built.version, built.folder, built.facts, built.derived, built.segments)
 
 
-def _problems_of(run: Run, built: Built, tables: Tables, since: Path | None) -> list[Problem]:
+def _problems_of(run: Run, built: Built, tables: Tables, since: Path | None, ahead: Ahead | None) -> list[Problem]:
     if built.segments:
         return verify_composition(run.index_dir, built.folder, built.segments, tables.chunks, run.embedder)
-    return verify_version(built.folder, None, run.data.vectors, run.embedder, since=since)
+    return verify_version(built.folder, None, run.data.vectors, run.embedder, since=since, ahead=ahead)
 
 
 def manifest_of(

@@ -37,7 +37,10 @@ from almanac.flows.pipeline.state import remember, vectors_as_confirmed
 from almanac.flows.pipeline.survey import Do, Survey, call_directly, cut, finished_before, is_live, judge_run, refused_before, survey
 from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.flows.pipeline.validate import require_records
+from almanac.index.build.builder import BUILDER
+from almanac.index.build.child_process import Ahead
 from almanac.index.vectors.retention import vectors_in_use
+from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.store import discard_unfinished, next_version
 from almanac.schemas.errors import AlmanacError, DamagedVersion, GateRefused, NoRecords, as_storage_error
@@ -76,6 +79,7 @@ class _Conclusion:
 
 _Fate = Literal["live", "kept", "refused"]  # of a finished version
 _PLAIN = Conduct()
+_SOON = 1_000  # texts to embed, up to which the version is as good as begun: what builds it imports Chroma meanwhile
 # What of a data directory in an object store is pushed during and after a step; the end of the run pushes the rest.
 _PUSHED: dict[Callable[..., Any], tuple[str, ...]] = {
     acquire: ("raw",),
@@ -160,22 +164,22 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
-    with vectors_in_use(run.data.vectors):
+    with vectors_in_use(run.data.vectors), Ahead() as ahead:
         if finished := finished_before(run, surveyed, ledger.previous):
             fate = _publish_finished(run, lease, conduct, surveyed, finished, ledger, go_live=go_live)
         else:
-            surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
+            surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger, ahead)
             if is_live(run, surveyed) and not has_lost_vectors:  # without the items that the embedder refuses
                 return _confirm(surveyed, ledger)
             try:
-                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
+                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, ahead, go_live=go_live)
             except DamagedVersion as error:
                 if not any(restore_lost(run, surveyed.tables, surveyed.live)):
                     raise
                 log.warning("vectors turned out to be damaged, and are made again", kb=run.kb, error=error.message)
                 discard_unfinished(run.index_dir)
-                surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger)
-                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, go_live=go_live)
+                surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger, ahead)
+                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, ahead, go_live=go_live)
     if fate == "refused":
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     if fate == "kept":
@@ -214,12 +218,14 @@ def _sweep(run: Run) -> None:
         sweep(folder.rglob(TEMPORARY))
 
 
-def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> tuple[Survey, Texts, tuple[Embedded, ...]]:
+def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: Ahead) -> tuple[Survey, Texts, tuple[Embedded, ...]]:
     """Embeds what has no vector yet. Where the embedder refuses texts, the survey that is returned is the one without their items."""
     do = conduct.do
     with ledger.stage("embed", run.kb), conduct.show("embed") as on_progress:
         texts: Texts = do(stage_texts, run, surveyed.tables, surveyed.live)
         _require_affordable(run, texts, surveyed, ledger)
+        if texts.count <= _SOON:
+            ahead.start(BUILDER, VERIFIER)
         with conduct.embedding() if texts.count else nullcontext():
             on_progress(0, texts.count)
             embedded = tuple(_embed_spans(run, conduct, texts, on_progress))
@@ -263,7 +269,16 @@ def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger
 
 
 def _build_and_judge(
-    run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, texts: Texts, embedded: tuple[Embedded, ...], ledger: Ledger, *, go_live: bool
+    run: Run,
+    lease: Lease,
+    conduct: Conduct,
+    surveyed: Survey,
+    texts: Texts,
+    embedded: tuple[Embedded, ...],
+    ledger: Ledger,
+    ahead: Ahead,
+    *,
+    go_live: bool,
 ) -> _Fate:
     """Builds, verifies, measures and judges a version, writes its manifest, and makes it live if it passed and `go_live`.
 
@@ -273,9 +288,9 @@ def _build_and_judge(
     version, verdict, measured = next_version(run.index_dir), surveyed.verdict, None
     with ledger.stage("build", run.kb), conduct.show("build") as on_progress:
         planned = None if conduct.fan_out is None else _segments_by_workers(run, do, version, tables, live, conduct.fan_out, on_progress)
-        built = do(build, run, version, tables, texts, embedded, live, on_progress, planned)
+        built = do(build, run, version, tables, texts, embedded, live, on_progress, planned, ahead)
     with ledger.stage("verify", run.kb):
-        verified = do(verify, run, built, tables, live)
+        verified = do(verify, run, built, tables, live, ahead)
     if run.golden:
         with ledger.stage("golden", run.kb):
             manifest = manifest_of(run, pages, comparison, tables, verified, verdict, ledger.previous)

@@ -255,7 +255,7 @@ def _refuse_duplicates(table: pa.Table) -> None:
         raise OperationalError(f"the chunk id {twice[0]} stands twice", where=CHUNKS, hint="a defect: please report it")
 
 
-def _work(job_text: str, send: Callable[[Message], None]) -> None:
+def work(job_text: str, send: Callable[[Message], None]) -> None:
     job = BuildJob.model_validate_json(job_text)
 
     def report(done: int, total: int) -> None:
@@ -266,7 +266,8 @@ def _work(job_text: str, send: Callable[[Message], None]) -> None:
     send({"facts": facts.model_dump()})
 
 
-def _prepare() -> None:
+def prepare() -> None:
+    """Imports what the work needs, before there is any."""
     import pandas  # noqa: F401  # pyarrow imports it with the first array
 
     import almanac.index.chroma.client
@@ -274,4 +275,4 @@ def _prepare() -> None:
 
 
 if __name__ == "__main__":
-    serve_parent(_work, prepare=_prepare)
+    serve_parent(work)

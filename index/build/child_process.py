@@ -1,6 +1,6 @@
 """Runs a step in a child process that ends with its parent. The child sends one JSON object per line on stdout.
 
-A child can be started ahead: while it waits for its job, it imports what the step needs.
+A process can be started ahead: it imports what steps need, and forks a child for each job (`index.build.forking_child`).
 """
 
 import json
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, Self
@@ -18,33 +19,45 @@ from almanac.schemas import errors
 from almanac.schemas.errors import AlmanacError, OperationalError, StorageError
 
 Message = dict[str, Any]
-_AHEAD = "ahead"  # argument of a child that is started ahead
+FORKING = "almanac.index.build.forking_child"
+ENDED = "ended"  # key of the message that tells how a forked child ended
 _TAIL = 2000  # characters of stderr in the error
 
 
 class Ahead:
-    """Context manager with children that are started ahead, one of each module; those that nothing has used are ended.
+    """Context manager with a process that is started ahead, imports what several steps need once, and forks a child for each job. It ends with the block.
 
-    Start them in a thread that lives as long as the block: a child ends with the thread that has started it.
+    Start it in a thread that lives as long as the block: a child ends with the thread that has started it. It does one job at a time; steps that find it busy
+    get a child of their own.
     """
 
     def __init__(self) -> None:
-        self._children: dict[str, _Child] = {}
+        self._child: _Child | None = None
+        self._taken = threading.Lock()
 
-    def start(self, module: str) -> None:
-        """Starts a child, which imports what its step needs and waits."""
-        self._children[module] = _Child(module, _AHEAD)
+    def start(self, *modules: str) -> None:
+        """Starts the process, unless there is one: it imports these modules and what they need, and waits."""
+        if self._child is None:
+            self._child = _Child(FORKING, *modules)
 
-    def take(self, module: str) -> "_Child | None":
-        """Returns the child of a module, once."""
-        return self._children.pop(module, None)
+    def take(self) -> "_Child | None":
+        """Returns the process if it waits for a job; give it back afterwards."""
+        if self._child is None or not self._taken.acquire(blocking=False):
+            return None
+        if self._child.is_over:
+            self._taken.release()
+            return None
+        return self._child
+
+    def give_back(self) -> None:
+        self._taken.release()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._children:
-            self._children.popitem()[1].end()
+        if self._child is not None:
+            self._child.end()
 
 
 def run_child(
@@ -59,19 +72,31 @@ def run_child(
         job: One line of JSON.
         on_message: Called with each message of the child.
         on_signal: Called with the signal's name, such as `SIGSEGV`, when one ended the child; without it, that raises OperationalError.
-        ahead: Children that were started ahead, of which one is used.
+        ahead: A process that was started ahead with this module, which forks the child.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr.
     """
-    child = ahead.take(module) if ahead else None
-    (child or _Child(module)).run(job, on_message, on_signal)
+    forking = ahead.take() if ahead else None
+    if ahead is None or forking is None:
+        child = _Child(module)
+        try:
+            child.run(module, job, on_message, on_signal)
+        finally:
+            child.end()
+        return
+    try:
+        forking.run(module, json.dumps({"module": module, "job": job}), on_message, on_signal)
+    except BaseException:
+        forking.end()  # whatever it forked ends with it
+        raise
+    finally:
+        ahead.give_back()
 
 
 class _Child:
-    """A child process that waits for its job."""
+    """A child process that waits for its job, or for jobs for children of its own."""
 
     def __init__(self, module: str, *arguments: str) -> None:
-        self.module = module
         self._stderr = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # `end` closes it
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *arguments],
@@ -85,66 +110,90 @@ class _Child:
             env={**os.environ, "MALLOC_PERTURB_": "165"},
         )
 
-    def run(self, job: str, on_message: Callable[[Message], None], on_signal: Callable[[str], None] | None) -> None:
-        """Does the job, then ends. Arguments and errors as in `run_child`."""
-        process, error = self._process, None
-        assert process.stdout is not None
-        try:
-            tell_job(process, job)
-            for line in process.stdout:
-                message = json.loads(line)
-                error = message.get("error", error)
-                if "error" not in message:
-                    on_message(message)
-            process.wait()
-            self._stderr.seek(0)
-            tail = self._stderr.read().decode(errors="replace")[-_TAIL:].strip()
-        finally:
-            self.end()
+    @property
+    def is_over(self) -> bool:
+        """Whether `end` was called."""
+        return self._stderr.closed
+
+    def run(self, module: str, job: str, on_message: Callable[[Message], None], on_signal: Callable[[str], None] | None) -> None:
+        """Has the job done. Arguments and errors as in `run_child`."""
+        error, code = self._converse(job, on_message)
         if error is not None:
             raise _revive(error)
-        if process.returncode < 0 and on_signal:
-            on_signal(signal.Signals(-process.returncode).name)
-        elif process.returncode == -signal.SIGBUS:  # a page of a mapped file that the disk does not have
+        if code < 0 and on_signal:
+            on_signal(signal.Signals(-code).name)
+        elif code == -signal.SIGBUS:  # a page of a mapped file that the disk does not have
             hint = "the disk is full or failing: free space or mend it, then run again"
-            raise StorageError(f"{self.module} ended with signal SIGBUS", where=self.module, hint=hint)
-        elif process.returncode != 0:
-            raise OperationalError(f"{self.module} ended with {_how(process.returncode)}: {tail or 'nothing on stderr'}", where=self.module, hint="run again")
+            raise StorageError(f"{module} ended with signal SIGBUS", where=module, hint=hint)
+        elif code != 0:
+            raise OperationalError(f"{module} ended with {_how(code)}: {self._tail() or 'nothing on stderr'}", where=module, hint="run again")
+
+    def _converse(self, job: str, on_message: Callable[[Message], None]) -> tuple[Message | None, int]:
+        """Sends the job and passes on messages; returns the error that the child told and the code with which it ended."""
+        process, error = self._process, None
+        assert process.stdout is not None
+        tell_job(process, job)
+        for line in process.stdout:
+            try:
+                message = json.loads(line)
+            except ValueError:  # what a child was saying as it was killed, which its code tells
+                continue
+            if ENDED in message:
+                return error, int(message[ENDED])
+            error = message.get("error", error)
+            if "error" not in message:
+                on_message(message)
+        return error, process.wait()
+
+    def _tail(self) -> str:
+        """The end of what was written to stderr, from where it is read without moving the place at which children write."""
+        written = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), 4 * _TAIL, max(0, written - 4 * _TAIL)).decode(errors="replace")[-_TAIL:].strip()
 
     def end(self) -> None:
-        """Kills the process where it still runs, and frees its pipes."""
+        """Kills the process where it still runs, waits until its children have ended, too, and frees its pipes. Harmless after the first time."""
+        if self.is_over:
+            return
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
         self._stderr.close()
 
 
-def serve_parent(work: Callable[[str, Callable[[Message], None]], None], *, prepare: Callable[[], object] | None = None) -> None:
-    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits the process.
-
-    `prepare()` imports what `work` needs; a child that is started ahead calls it before it has a job.
-    """
+def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
+    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits the process."""
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
-    # Libraries print to stdout, which is therefore redirected to stderr; the pipe to the parent carries only messages.
-    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    if prepare is not None and _AHEAD in sys.argv[1:]:
-        prepare()
+    pipe = keep_stdout()
     job = job_of_parent()
+    if code := do_job(work, job, pipe):
+        sys.exit(code)
 
-    def send(message: Message) -> None:
-        print(json.dumps(message), file=pipe, flush=True)
 
-    try:
-        work(job, send)
-    except AlmanacError as error:
-        send({**error.as_json()})
-        sys.exit(error.exit_code)
-    except Exception:
-        traceback.print_exc()
-        sys.exit(1)
+def keep_stdout() -> int:
+    """Returns a descriptor of the pipe to the parent, which carries only messages: libraries print to stdout, and that is redirected to stderr."""
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    return pipe
+
+
+def do_job(work: Callable[[str, Callable[[Message], None]], None], job: str, pipe: int) -> int:
+    """Calls `work(job, send)`, reports an error to the parent, and returns the exit code of the process."""
+    with os.fdopen(pipe, "w", encoding="utf-8") as messages:
+
+        def send(message: Message) -> None:
+            print(json.dumps(message), file=messages, flush=True)
+
+        try:
+            work(job, send)
+        except AlmanacError as error:
+            send({**error.as_json()})
+            return error.exit_code
+        except Exception:
+            traceback.print_exc()
+            return 1
+    return 0
 
 
 def _revive(error: Message) -> AlmanacError:

@@ -1,5 +1,7 @@
 """Builds a version of several segments: plans it, and makes the segments that are new."""
 
+from contextlib import nullcontext
+
 import structlog
 from pydantic import BaseModel, ConfigDict
 
@@ -13,7 +15,6 @@ from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
 from almanac.schemas.manifest import SegmentUse
 
-_SOON = 20_000  # chunks of a segment up to which its verifier is started while it is built; for more, it would wait for minutes with its memory
 _log = structlog.get_logger("almanac.build")
 
 
@@ -26,17 +27,18 @@ class SegmentedBuild(BaseModel):
     segments: tuple[SegmentUse, ...]
 
 
-def build_segmented(job: PlanJob, plan: Plan | None = None, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> SegmentedBuild:
+def build_segmented(
+    job: PlanJob, plan: Plan | None = None, *, lease: Lease | None = None, on_progress: OnProgress = ignore, ahead: Ahead | None = None
+) -> SegmentedBuild:
     """Builds the version's folder, without a manifest, and puts its new segments in their places, sealed.
 
-    A kill leaves finished segments, which the next build of the same content finds. A `plan` of this job may have been made before. Raises as `make_segments`.
+    A kill leaves finished segments, which the next build of the same content finds. A `plan` of this job may have been made before,
+    and a process be started `ahead`. Raises as `make_segments`.
     """
-    with Ahead() as ahead:
+    with nullcontext(ahead) if ahead else Ahead() as ahead:
+        ahead.start(BUILDER, VERIFIER)  # it imports Chroma while the version is planned
         if plan is None:
-            ahead.start(BUILDER)  # it imports Chroma while the version is planned
             plan = plan_version(job)
-        if any(one.is_new and 0 < one.counts.chunks <= _SOON for one in plan.staged):
-            ahead.start(VERIFIER)
         if plan.why_full:
             _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
         if plan.merged:

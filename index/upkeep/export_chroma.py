@@ -128,11 +128,11 @@ def _require_count(folder: Path, manifest: Manifest) -> None:
         )
 
 
-def _work(job_text: str, _: Callable[[Message], None]) -> None:
+def work(job_text: str, _: Callable[[Message], None]) -> None:
     job = ExportJob.model_validate_json(job_text)
     with as_storage_error(job.target):
         _write_collection(job)
 
 
 if __name__ == "__main__":
-    serve_parent(_work)
+    serve_parent(work)

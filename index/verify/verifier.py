@@ -130,7 +130,7 @@ def _problems_of(job: VerifyJob | CompositionJob, ahead: Ahead | None = None) ->
     return problems
 
 
-def _work(job_text: str, send: Callable[[Message], None]) -> None:
+def work(job_text: str, send: Callable[[Message], None]) -> None:
     job = _JOB.validate_json(job_text)
 
     def tell(problem: Problem) -> None:
@@ -185,7 +185,8 @@ def _import_chroma() -> None:
     import almanac.index.chroma.client  # noqa: F401
 
 
-def _prepare() -> None:
+def prepare() -> None:
+    """Imports what the work needs, before there is any."""
     import pandas  # noqa: F401  # pyarrow imports it with the first array
 
     import almanac.index.verify.delta
@@ -197,4 +198,4 @@ def _prepare() -> None:
 
 
 if __name__ == "__main__":
-    serve_parent(_work, prepare=_prepare)
+    serve_parent(work)

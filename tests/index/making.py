@@ -86,7 +86,7 @@ def make_segmented(data: DataDir, kb: str, version: str, texts: Texts, *, limit:
 
 def child_here(module: str, job: str, on_message: Any, **_: Any) -> None:
     """What the child does, in this process: it saves the second that Chroma's import takes, dozens of times."""
-    importlib.import_module(module)._work(job, on_message)
+    importlib.import_module(module).work(job, on_message)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""Children that are started ahead: used once, ended with their block, and a death while they wait is told."""
+"""A process that is started ahead forks builder and verifier, and ends with its block; deaths of each are told."""
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from almanac.index.build.child_process import Ahead
 from almanac.index.verify.verifier import VERIFIER, verify_version
 from almanac.schemas.errors import OperationalError
 from tests.index.conftest import INFO, Base
+from tests.processes import children_of, command_line
 
 
 @pytest.fixture
@@ -23,17 +25,25 @@ def base(tmp_path: Path, distinct_rows: list[Any]) -> Iterator[Base]:
 
 
 @pytest.mark.slow
-def test_a_version_is_built_and_verified_by_children_that_were_started_ahead(base: Base) -> None:
-    job = base.job()
+def test_a_version_is_built_and_verified_by_two_children_of_one_process(base: Base) -> None:
+    job, before = base.job(), _children()
+    seen: set[int] = set()
+
+    def note(*_: int) -> None:
+        [forking] = _children() - before
+        seen.update((forking, *children_of(forking)))
+
     with Ahead() as ahead:
-        ahead.start(BUILDER)
-        ahead.start(VERIFIER)
-        assert build_version(job, ahead=ahead).added == 20
+        ahead.start(BUILDER, VERIFIER)
+        assert build_version(job, on_progress=note, ahead=ahead).added == 20
+        assert len(seen) == 2
         assert verify_version(job.version_dir, None, base.vectors, INFO, ahead=ahead) == []
-        assert ahead.take(BUILDER) is ahead.take(VERIFIER) is None
+        assert len(_children() - before) == 1
+    assert _children() == before
+    assert not any(map(command_line, seen))
 
 
-def test_a_child_that_nothing_used_ends_with_the_block() -> None:
+def test_a_process_that_nothing_used_ends_with_the_block() -> None:
     before = _children()
     with Ahead() as ahead:
         ahead.start(VERIFIER)
@@ -41,7 +51,7 @@ def test_a_child_that_nothing_used_ends_with_the_block() -> None:
     assert pid not in _children()
 
 
-def test_a_child_that_died_while_it_waited_is_an_error(base: Base) -> None:
+def test_a_process_that_died_while_it_waited_is_an_error(base: Base) -> None:
     with Ahead() as ahead:
         before = _children()
         ahead.start(BUILDER)
@@ -51,5 +61,46 @@ def test_a_child_that_died_while_it_waited_is_an_error(base: Base) -> None:
             build_version(base.job(), ahead=ahead)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("struck", "kind"), [("child", signal.SIGKILL), ("child", signal.SIGSEGV), ("parent", signal.SIGKILL)])
+def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(base: Base, struck: str, kind: signal.Signals) -> None:
+    before = _children()
+    pids: set[int] = set()
+
+    def strike(*_: int) -> None:
+        [forking] = _children() - before
+        [builder] = children_of(forking)
+        pids.update((forking, builder))
+        os.kill(builder if struck == "child" else forking, kind)
+
+    with Ahead() as ahead:
+        ahead.start(BUILDER, VERIFIER)
+        with pytest.raises(OperationalError, match=f"builder ended with signal {kind.name}"):
+            build_version(base.job(), on_progress=strike, ahead=ahead)
+        assert len(pids) == 2
+        assert not any(map(command_line, pids))
+
+
+@pytest.mark.slow
+def test_a_verifier_that_crashes_is_a_problem_of_the_version_and_the_next_one_works(base: Base) -> None:
+    job, before = base.job(), _children()
+    with Ahead() as ahead:
+        ahead.start(BUILDER, VERIFIER)
+        build_version(job, ahead=ahead)
+        [forking] = _children() - before
+
+        def strike() -> None:
+            while not (verifier := children_of(forking)):
+                pass
+            os.kill(verifier[0], signal.SIGSEGV)
+
+        striking = threading.Thread(target=strike)
+        striking.start()
+        [problem] = verify_version(job.version_dir, None, base.vectors, INFO, ahead=ahead)
+        striking.join()
+        assert (problem.kind, problem.found) == ("unreadable", "reading it ended in SIGSEGV")
+        assert verify_version(job.version_dir, None, base.vectors, INFO, ahead=ahead) == []
+
+
 def _children() -> set[int]:
-    return {int(pid) for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()}
+    return set(children_of(os.getpid()))
