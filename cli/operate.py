@@ -55,13 +55,12 @@ def run(
         from almanac.flows.refresh import get_ready, refresh, summary_line
 
         get_ready()
-
-    if stored.read_pointer(folder.index(declaration.name)) is None and declaration.embed.provider == "local":
-        importing = _import_model_meanwhile()
+        importing = None
+        if stored.read_pointer(folder.index(declaration.name)) is None and declaration.embed.provider == "local":
+            importing = _import_model_meanwhile()
         wait_until_ready()
-        importing.join()  # two threads that import the same library, of which one is interrupted, may wait for each other for ever
-    else:
-        wait_until_ready()
+        if importing is not None:
+            importing.join()  # two threads that import the same library, of which one is interrupted, may wait for each other for ever
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.
         done = refresh(
