@@ -12,6 +12,7 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 from almanac.core.lifetime import job_of_parent, tell_job
@@ -57,7 +58,9 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         if self._child is not None:
-            self._child.end()
+            self._child.kill()
+            with self._taken:  # a step of another thread that still reads from it hears that it has ended
+                self._child.end()
 
 
 def run_child(
@@ -150,12 +153,20 @@ class _Child:
         written = os.fstat(self._stderr.fileno()).st_size
         return os.pread(self._stderr.fileno(), 4 * _TAIL, max(0, written - 4 * _TAIL)).decode(errors="replace")[-_TAIL:].strip()
 
+    def kill(self) -> None:
+        """Kills the process where it still runs. Its children hear of it by their parent's death, or by the end of their stdin."""
+        if self._process.poll() is None:
+            self._process.kill()
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+            self._process.stdin = None
+
     def end(self) -> None:
         """Kills the process where it still runs, waits until its children have ended, too, and frees its pipes. Harmless after the first time."""
         if self.is_over:
             return
-        if self._process.poll() is None:
-            self._process.kill()
+        self.kill()
         self._process.communicate()
         self._stderr.close()
 
