@@ -9,6 +9,7 @@ from almanac.cli.options import KB, After, Data, Env, Floor, Json, KBs, Parts, S
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
+from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ def search(
 ) -> None:
     """Show the best passages with relevance, score, URL and version."""
     named, query = _split(kb, query, "query")
-    from almanac.query.published import parse_parts, parse_where
-
     with _open(named, data=data, version=version, env=env) as index:
+        from almanac.query.published import parse_parts, parse_where
+
         result = index.search(
             query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), explain=explain
         )  # fmt: skip
@@ -72,9 +73,9 @@ def ask(
 ) -> None:
     """Answer with cited sentences, or say that the answer is not there."""
     named, question = _split(kb, question, "question")
-    from almanac.query.published import parse_parts
-
     with _open(named, data=data, version=version, env=env) as index:
+        from almanac.query.published import parse_parts
+
         answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), language=language)
     if as_json:
         print_json(answer)
@@ -100,8 +101,9 @@ def _open(kb: str | None, *, data: str | None, version: str | None, env: str | N
     from almanac.core.language_model import read_beside
 
     read_beside()  # while this thread imports
-    from almanac.query import open_index, open_indexes
-    from almanac.query.several import require_no_version
+    with uncollected():
+        from almanac.query import open_index, open_indexes
+        from almanac.query.several import require_no_version
 
     if kb is None or len(names := _names(kb)) == 1:
         return open_index(kb if kb is None else names[0], data=data, version=version, env=env)
