@@ -19,7 +19,8 @@ def _watched(log: Path) -> list[str]:
 @pytest.mark.xdist_group("voyago")
 def test_a_whole_run_connects_to_loopback_only(voyago: Example) -> None:
     lines = _watched(voyago.connects)
-    assert len([line for line in lines if line.startswith("watching")]) >= 6  # the command, Prefect's API, two crawls, builder, verifier
+    # The command, Prefect's API, two crawls, and the process that forks builder and verifier, which are watched as it is.
+    assert len([line for line in lines if line.startswith("watching")]) >= 5
     assert [line for line in lines if not line.startswith("watching")] == []
 
 
