@@ -4,6 +4,7 @@ Gives what the sentence-transformers model that it is made of gives, to some 1e-
 """
 
 import json
+import mmap
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -129,7 +130,8 @@ def _mapped(path: Path) -> dict[str, _Array]:
 
     The safetensors library copies what it reads into NumPy, 384 MB of one model's embeddings into each process.
     """
-    content = np.memmap(path, dtype=np.uint8, mode="r")
+    with path.open("rb") as file:
+        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
     (size,) = struct.unpack("<Q", content[:8].tobytes())
     header = json.loads(content[8 : 8 + size].tobytes())
     header.pop("__metadata__", None)
