@@ -14,6 +14,7 @@ _NO_LANGUAGE = re.compile(r"https?://\S+|\S+@\S+|[\d\W_]+")
 # From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the better judge.
 _SURE = 0.8
 _RATHER = 0.25  # the likeliest language of "Wie teuer?" has .3, of "tour to bangkok" .19, and is a wrong one
+_ASKED_NOW = 64  # questions whose language is remembered: steps of one search ask for it four times
 _USUAL_WORDS = 1000  # most frequent words of a language: a single question has too few words to judge a vocabulary by
 
 
@@ -42,6 +43,7 @@ def language_of_question(question: str, embed: Embed, fits: Mapping[str, float])
     return QuestionLanguage(tag, language_fit(embed, [question]) if usual is None else usual)
 
 
+@lru_cache(maxsize=_ASKED_NOW)
 def question_language(question: str) -> str | None:
     """Primary BCP 47 tag of the language of a question, such as `fr`; None where it cannot be identified with a probability of at least .8."""
     letters = _NO_LANGUAGE.sub(" ", question)
