@@ -76,9 +76,16 @@ def _names(data: DataDir, kind: str = "versions") -> set[str]:
 
 def _until(claim: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE_S
-    while not claim():
+    while not _holds(claim):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def _holds(claim: Callable[[], bool]) -> bool:
+    try:
+        return claim()
+    except FileNotFoundError:  # removed while the claim reads it
+        return False
 
 
 @contextmanager
