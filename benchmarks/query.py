@@ -3,8 +3,8 @@
     python -m benchmarks.query [--chunks 100000] [--queries 300] [--folder DIR]
 
 Chunks and vectors are made up as for `benchmarks.index`; questions are words of theirs, embedded by the real model. All of it happens in one process that
-is warm: `encode` in single precision and `collection.query` for ten rows, then the whole road of a search for ten hits. Published are ratios; seconds are
-this machine's.
+is warm: `SentenceTransformer.encode` in single precision and `collection.query` for ten rows, then the whole road of a search for ten hits, the question
+embedded as searches embed it. Published are ratios; seconds are this machine's.
 """
 
 import argparse
@@ -17,10 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sentence_transformers import SentenceTransformer
 
 from almanac.core.logs import log_through_stdlib
+from almanac.index.chroma.client import open_client, open_collection
 from almanac.index.embedding.embedder import load_embedder
+from almanac.index.embedding.model_folder import find_model
 from almanac.index.reader import OpenVersion
+from almanac.index.versions.store import version_dir
 from almanac.query.retrieval.retriever import Request, Retriever
 from almanac.schemas.declaration import Declaration
 from benchmarks.index import MAKE, command, machine, make_version
@@ -53,13 +57,16 @@ def _arguments() -> argparse.Namespace:
 
 def _measure(folder: Path, chunks: int, queries: int) -> None:
     declaration = Declaration.model_validate({"name": "benchmark", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": {"k": _K}})
-    embedder = load_embedder(declaration.embed)
-    with OpenVersion(folder / "index" / "benchmark", "v0001") as opened:
+    embedder = load_embedder(declaration.embed, for_queries=True)
+    model = SentenceTransformer(str(find_model(declaration.embed).path), device="cpu", local_files_only=True)
+    index_dir = folder / "index" / "benchmark"
+    with OpenVersion(index_dir, "v0001") as opened, open_client(version_dir(index_dir, "v0001")) as client:
+        collection = open_collection(client, opened.manifest.collection)
         questions = _questions(opened, queries)
         retriever = Retriever(declaration, opened, embedder.embed_queries)
 
         def bare(question: str) -> None:
-            opened._segments[0].collection.query(query_embeddings=embedder.embed_queries([question]), n_results=_K, include=["distances"])
+            collection.query(query_embeddings=model.encode([question], normalize_embeddings=True), n_results=_K, include=["distances"])
 
         def search(where: dict[str, Any] | None) -> Callable[[str], None]:
             def ask(question: str) -> None:

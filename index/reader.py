@@ -31,8 +31,9 @@ from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.segments.deleted import DELETED, deleted_rows, deleted_terms_file
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.segments.store import segment_dir, segment_in
-from almanac.index.vectors.exact import exact_cosines, nearest
+from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
+from almanac.index.vectors.nearest import nearest
 from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
 from almanac.schemas.manifest import Manifest, SegmentUse
@@ -83,7 +84,7 @@ class ChunkSet(Set[str]):
 
 
 class OpenVersion:
-    """A version opened for queries; Chroma, the lexical index and the rows are opened on first use. Safe to share among threads; close it when done.
+    """A version opened for queries; the lexical index, rows and vectors are opened on first use. Safe to share among threads; close it when done.
 
     The version and its segments are pinned until `close`: `prune` leaves them alone, and their files stay the same even when `rebuild` or `forget` put
     another folder under its name. Of segments, files that were touched since they were verified are compared with their hashes when the version is opened; a
@@ -183,8 +184,8 @@ class OpenVersion:
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
 
-        A segment is searched exactly where HNSW is not reliable (`index.vectors.exact`), a filter allows at most 20,000 of its rows, it has few, or
-        it cannot be written to, which Chroma wants to open it. Cosines are rounded to 6 decimals.
+        Small segments, and up to 5,000 rows of any that a filter allows, are compared row by row; of others, those that may be near (`index.vectors.nearest`).
+        Cosines are rounded to 6 decimals.
 
         Args:
             vector: The query's vector, of shape (dimension,).
@@ -202,33 +203,26 @@ class OpenVersion:
             return []
         with self._damage_as_error():
             try:
-                found = self._nearest(vector, k, known)
+                return self._nearest(vector, k, known)
             except AlmanacError:
                 raise
             except Exception as error:
                 raise DamagedVersion(
                     f"{self.manifest.version} cannot be read: {error}", where=str(self._public), hint=_WAY_OUT.format(self.manifest.version)
                 ) from error
-        return list(islice(merge(*found, key=lambda hit: (-hit[1], hit[0])), k))
 
-    def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[list[tuple[str, float]]]:
-        """The nearest chunks of each segment by HNSW, and of all others together by comparing every row, each in order."""
-        masks = [None if known is None else known.mask[begin:end] for begin, end in self._spans]
-        exactly = [part.searched(mask) for part, mask in zip(self._segments, masks, strict=True)]
-        by_hnsw = [(part, mask) for part, mask, rows in zip(self._segments, masks, exactly, strict=True) if rows is None]
-        if len(self._segments) == 1 and by_hnsw:
-            return [self._segments[0].nearest(vector, k, masks[0])]
-        waiting = [self._threads.submit(part.nearest, vector, k, mask) for part, mask in by_hnsw]
-        return [nearest([rows for rows in exactly if rows is not None], vector, k), *(one.result() for one in waiting)]
+    def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[tuple[str, float]]:
+        return nearest([part.among(mask) for part, mask in zip(self._segments, self._masks(known), strict=True)], vector, k)
 
-    def _of_each(self, work: Callable[[OpenSegment, Mask | None], _Found], among: ChunkSet | None) -> list[_Found]:
-        """Does work on each segment, with the mask of its rows that count, in threads where there are several."""
-        parts = self._segments
-        masks = [None if among is None else among.mask[begin:end] for begin, end in self._spans]
-        return [work(parts[0], masks[0])] if len(parts) == 1 else list(self._threads.map(work, parts, masks))
+    def _masks(self, among: ChunkSet | None) -> list[Mask | None]:
+        """For each segment, which of its rows are in a set of chunks."""
+        return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
 
     def beside(self, work: Callable[[], _Found]) -> Callable[[], _Found]:
-        """Returns what gives the result of some work. Where the version has several segments, it begins at once in another thread: their search waits much."""
+        """Returns what gives the result of some work. Where the version has several segments, it begins at once in another thread.
+
+        Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others.
+        """
         return self._threads.submit(work).result if len(self._segments) > 1 else work
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
@@ -366,12 +360,9 @@ class OpenVersion:
 
     def smallest(self, count: int, among: ChunkSet | None = None) -> list[str]:
         """Returns the smallest chunk ids, at most `count`, ascending: a random sample, since ids are hashes, and the same for the same content."""
-
-        def of_part(part: OpenSegment, mask: Mask | None) -> list[str]:
-            return part.rows.ids(part.smallest(count, mask))
-
         with self._damage_as_error():
-            return list(islice(merge(*self._of_each(of_part, among)), count))
+            found = [part.rows.ids(part.smallest(count, mask)) for part, mask in zip(self._segments, self._masks(among), strict=True)]
+            return list(islice(merge(*found), count))
 
     def chunks_of(self, source: str, document_id: str, ordinals: Collection[int] | None = None) -> list[tuple[int, str]]:
         """Returns the chunks of a document as (ordinal, chunk id), in row order, or those with these ordinals; an empty list for an unknown document."""
@@ -423,7 +414,7 @@ class OpenVersion:
         return sorted(keys)
 
     def close(self) -> None:
-        """Closes Chroma and the lexical index, frees their memory and files, and releases the pins. A later query opens the version again."""
+        """Closes the lexical index, frees memory and files, and releases the pins. A later query opens the version again."""
         with self._lock:
             self._release()
             self._remembered = {}
@@ -433,8 +424,6 @@ class OpenVersion:
                     found.shutdown(wait=False)
 
     def _release(self) -> None:
-        for part in self._parts or ():
-            part.close()
         for pin in self._pins:
             pin.close()
         self._parts, self._pins = None, []
@@ -460,8 +449,8 @@ class OpenVersion:
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:  # Chroma leaves Python's lock to others while it searches; one more for what is done beside it
-            return ThreadPoolExecutor(1 + (os.cpu_count() or 1), thread_name_prefix="almanac-segments")
+        with self._lock:
+            return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="almanac-beside")
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:

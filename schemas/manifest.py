@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 6
+FORMAT = 7
 
 
 class _Stored(BaseModel):

@@ -30,6 +30,7 @@ from almanac.index.segments.rows import MappedRows, write_rows
 from almanac.index.segments.store import segment_in
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import change_matrix, verified_matrix, write_matrix
+from almanac.index.vectors.quantized import write_quantized
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, OperationalError, as_storage_error
 
@@ -100,6 +101,7 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
     from almanac.index.lexical.writer import build_lexical
 
     matrix = write_matrix(job.version_dir, table.column("text_sha256"), VectorStore(job.vectors_root, job.embedder))
+    write_quantized(job.version_dir, matrix)
     rows = _Rows(job, matrix, pc.sort_indices(table.column("chunk_id")).to_numpy().astype(np.int64))
 
     def make_lexical() -> None:
@@ -158,17 +160,18 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             wait([copied])
             remove(job.version_dir / CHROMA)
             raise
-    with ThreadPoolExecutor(1) as thread, as_disk_full(job.version_dir):
-        made = thread.submit(_make_lexical, job, parent, difference.rows)  # in parallel with Chroma's changes, which leave Python's lock to others
+    with ThreadPoolExecutor(2) as threads, as_disk_full(job.version_dir):  # beside Chroma's changes: all three leave Python's lock to others
+        made = [threads.submit(_make_lexical, job, parent, difference.rows), threads.submit(write_quantized, job.version_dir, matrix)]
         try:
             _change(job, difference.rows.removed, rows, on_progress)
         except OSError:
             raise
         except Exception as error:  # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as well
-            wait([made])
+            wait(made)
             remove(job.version_dir / LEXICAL)
             raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
-        made.result()
+        for one in made:
+            one.result()
     return difference.facts
 
 

@@ -5,7 +5,7 @@ values, as tantivy stores it in a byte; the average is of exact lengths, over al
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -94,6 +94,11 @@ def bm25_scores(rows: RowTerms, weights: dict[str, float], average: float) -> np
 def idf(count: int, rows: int) -> float:
     """Returns the inverse document frequency of a term that occurs in `count` of `rows` rows."""
     return math.log1p((rows - count + 0.5) / (count + 0.5))
+
+
+def most_of(weights: Iterable[float]) -> float:
+    """Returns the score that rows stay below in which terms of these weights occur, however often."""
+    return (K1 + 1) * sum(weights)
 
 
 @lru_cache(1 << 12)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
-from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_understated
+from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of, most_understated
 from almanac.index.lexical.part import LexicalPart, OpenPart
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
 from almanac.index.lexical.union import Union
@@ -34,6 +34,7 @@ _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
 _LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter with a thousand marks is one, too
+_HARDLY = 0.03  # share of the rarest term's weight that the terms which are left out of a first search add to a score, all together
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -163,8 +164,18 @@ class LexicalIndex:
 
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
-        counts = (count for count, _ in self._counts(name, list(weights)))
-        query = self._union.query(name, {term: (weight, count) for (term, weight), count in zip(weights.items(), counts, strict=True)})
+        deciding = _deciding(weights)
+        if len(deciding) < len(weights):
+            most = most_of(weight for term, weight in weights.items() if term not in deciding)
+            found = self._proposed(name, weights, deciding, most, k, wanted)
+            if len(found) >= k and _kth(found, k) > most:
+                return found
+        return self._proposed(name, weights, weights, 0.0, k, wanted)
+
+    def _proposed(self, name: str, weights: dict[str, float], deciding: dict[str, float], others: float, k: int, wanted: Mask | None) -> _Scores:
+        """Returns `_top`, of the rows that have one of the deciding terms. `others` is the most that the other terms add to a score."""
+        counts = (count for count, _ in self._counts(name, list(deciding)))
+        query = self._union.query(name, {term: (weight, count) for (term, weight), count in zip(deciding.items(), counts, strict=True)})
         limit = k + _SPARE
         if wanted is not None:
             limit += limit * self._union.rows // max(int(np.count_nonzero(wanted)), 1)
@@ -172,7 +183,7 @@ class LexicalIndex:
         seen: set[str] = set()
         least = 0.0  # what a row has to score to be among the k best
         while True:
-            hits = [(score * self._understated[name], place) for score, place in self._union.hits(query, limit)]
+            hits = [(score * self._understated[name] + others, place) for score, place in self._union.hits(query, limit)]
             begin, size = 0, min(k, _AT_A_TIME)
             while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda hit: -hit[0]))):
                 new = [chunk_id for chunk_id in self._union.ids_at([place for _, place in hits[begin:end]]) if chunk_id not in seen]
@@ -181,7 +192,7 @@ class LexicalIndex:
                 self._require_known(rows)
                 scores.update(self._scores(name, weights, rows))
                 if len(scores) >= k:
-                    least = _ROUNDED * heapq.nlargest(k, scores.values())[-1]
+                    least = _ROUNDED * _kth(scores, k)
                 begin, size = end, min(2 * size, _AT_A_TIME)
             if len(hits) < limit or hits[-1][0] < least:
                 return scores
@@ -240,6 +251,21 @@ class _LiveRows:
                     texts[position] = text
             self._terms[name] = RowTerms(texts)
         return self._terms[name]
+
+
+def _deciding(weights: dict[str, float]) -> dict[str, float]:
+    """The terms without those that are in many rows and hardly change a score: to go through their rows takes most of the time."""
+    left, most = dict(weights), _HARDLY * max(weights.values())
+    for term, weight in sorted(weights.items(), key=lambda item: item[1]):
+        most -= most_of([weight])
+        if most < 0:
+            break
+        del left[term]
+    return left
+
+
+def _kth(scores: _Scores, k: int) -> float:
+    return heapq.nlargest(k, scores.values())[-1]
 
 
 def rows_of(ids: Iterable[str]) -> Locate:

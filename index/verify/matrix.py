@@ -1,4 +1,4 @@
-"""Verification of a version's `vectors.npy` against the vector store."""
+"""Verification of a version's `vectors.npy` against the vector store, and of `vectors.faiss` against it."""
 
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.matrix import MATRIX, open_matrix
+from almanac.index.vectors.quantized import QUANTIZED, Quantized, has_quantized
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 
@@ -26,7 +27,7 @@ class KeptVectors(Protocol):
 
 
 def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, problems: ProblemCollector) -> None:
-    """Compares rows of the matrix with the stored vectors of their keys.
+    """Compares rows of the matrix with the stored vectors of their keys, and all rows with what was quantised of them.
 
     Args:
         version_dir: Directory of the version.
@@ -56,6 +57,17 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
         for (_, chunk_id, _), cosine in zip(compared, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
                 problems.add("vector_altered", f"{MATRIX}: {chunk_id}", round(cosine, 6), 1.0)
+    _check_quantized(version_dir, matrix, problems)
+
+
+def _check_quantized(version_dir: Path, matrix: Vectors, problems: ProblemCollector) -> None:
+    if not has_quantized(len(matrix)):
+        return
+    try:
+        if not Quantized(version_dir, *matrix.shape).is_of(matrix):
+            problems.add("vector_altered", QUANTIZED, "other vectors", f"those of {MATRIX}")
+    except DamagedVersion as error:
+        problems.add("unreadable", QUANTIZED, error.message)
 
 
 def cosines_of(ours: npt.NDArray[np.floating], theirs: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -82,17 +82,6 @@ def test_dense_search_finds_the_nearest_live_rows(pair: Pair) -> None:
             assert pair.several.query(vector, k, some) == pair.one.query(vector, k, some) == _exact(pair.one, vector, k, some)
 
 
-def test_hnsw_of_each_segment_is_asked_for_more_than_is_deleted(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of large segments; here with the most deleted rows first."""
-    monkeypatch.setattr("almanac.index.open_segment._SMALL", 0)
-    monkeypatch.setattr("almanac.index.open_segment._FEW", 0)
-    monkeypatch.setattr("almanac.index.open_segment._SHARE", 1)
-    some = pair.several.chunk_set(pair.one.chunk_ids[::3])
-    for vector in _vectors([*_QUERIES, *(str(number) for number in range(10))]):
-        assert pair.several.query(vector, 5) == _exact(pair.one, vector, 5)
-        assert pair.several.query(vector, 5, some) == _exact(pair.one, vector, 5, set(some))
-
-
 def test_lexical_search_ranks_alike(pair: Pair) -> None:
     half = pair.one.chunk_ids[::2]
     for query in _QUERIES:

@@ -30,14 +30,10 @@ def base(published: Any, tmp_path: Path) -> Any:
     return replace(published, root=tmp_path / "base")
 
 
-def test_exact_search_takes_the_place_of_what_chroma_would_write_to_open(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    vector = np.linspace(-1, 1, 16, dtype=np.float32)
-    with OpenVersion(base.index_dir, "v0001") as version:
-        wanted = version.query(vector, 10)
+def test_a_search_writes_nothing(base: Any) -> None:
     before = {path: path.read_bytes() for path in version_dir(base.index_dir, "v0001").rglob("*") if path.is_file()}
-    monkeypatch.setattr("almanac.index.open_segment.os.access", lambda *_: False)
     with OpenVersion(base.index_dir, "v0001") as version:
-        assert version.query(vector, 10) == wanted
+        assert len(version.query(np.linspace(-1, 1, 16, dtype=np.float32), 10)) == 10
         assert version.lexical("text 7", 5) != []
     assert {path: path.read_bytes() for path in version_dir(base.index_dir, "v0001").rglob("*") if path.is_file()} == before
 

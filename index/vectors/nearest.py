@@ -1,0 +1,147 @@
+"""The rows of largest cosine to a query, in one segment or several: all rows of small ones are compared, and of large ones those that may be among the nearest.
+
+Of a large segment, the quantised vectors give an estimate of each row's product with the query (`index.vectors.quantized`). Rows are read and compared in the
+order of their estimates, until even one whose estimate is too low by three standard deviations more than usual would not be among the nearest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.vectors.exact import exact_cosines
+from almanac.index.vectors.keys import RowNumbers
+from almanac.index.vectors.quantized import Quantized
+
+_BLOCK = 20_000  # rows copied at a time
+_SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's are compared in double precision
+_DEVIATIONS = 3
+_SPARE = 50  # rows beyond k that are compared at first, to see how far estimates are off
+_MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
+_LEAST = 200  # rows that are listed at least
+_SHARE = 8  # part of a segment's rows up to which estimates are listed; from there on, comparing all is as quick
+_NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
+_NO_PRODUCTS: Vectors = np.zeros(0, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a segment among which the nearest are sought.
+
+    Args:
+        vectors: Unit vectors of the whole segment, float32 (n, dimension).
+        ids_of: Gives the chunk ids of row numbers.
+        count: Number of the rows.
+        mask: Which rows these are, bool (n,); None for all.
+        quantized: The segment's quantised vectors; None where all rows are to be compared.
+    """
+
+    vectors: Vectors
+    ids_of: Callable[[RowNumbers], list[str]]
+    count: int
+    mask: npt.NDArray[np.bool_] | None = None
+    quantized: Quantized | None = None
+
+
+def nearest(segments: Sequence[Rows], vector: Vectors, k: int) -> list[tuple[str, float]]:
+    """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id; an empty list without rows.
+
+    Args:
+        segments: The rows, by segment.
+        vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
+        k: Maximum number of hits.
+    """
+    length = np.linalg.norm(vector)
+    if not length > 0:
+        return []
+    compared = [_Compared(rows, vector / length, k) for rows in segments if rows.count]
+    _compare_all_that_may_be_near(compared, k)
+    limit = _kth_product(compared, k) - _SINGLE_PRECISION
+    ids, vectors = [], []
+    for one in compared:
+        if len(near := one.rows[one.products >= limit]):
+            ids += one.among.ids_of(near)
+            vectors.append(np.take(one.among.vectors, near, axis=0))
+    if not ids:
+        return []
+    hits = zip(ids, exact_cosines(np.concatenate(vectors), vector).tolist(), strict=True)
+    return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]
+
+
+def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> None:
+    errors = _NO_PRODUCTS  # products of rows that were compared, less their estimates
+    while True:
+        is_first = not len(errors)
+        if is_first:
+            reach = _kth([one.estimates for one in compared], k + _SPARE)
+        else:
+            reach = _kth_product(compared, k) - max(float(errors.mean()), 0.0) - _DEVIATIONS * float(errors.std())
+        errors = np.concatenate([errors, *(one.compare(reach) for one in compared)])
+        if is_first and len(errors):
+            continue
+        short = [one for one in compared if one.beyond is not None and one.beyond >= reach]
+        if not short:
+            return
+        for one in short:
+            one.list_more()
+
+
+def _kth_product(compared: "Sequence[_Compared]", k: int) -> float:
+    return _kth([one.products for one in compared], k)
+
+
+def _kth(numbers: Sequence[Vectors], k: int) -> float:
+    """The k-th largest of all numbers; minus infinity where there are fewer."""
+    every = np.concatenate([_NO_PRODUCTS, *numbers])
+    return float(np.partition(every, -k)[-k]) if len(every) >= k else -np.inf
+
+
+class _Compared:
+    """The rows of a segment that are compared with the query, with their products; and `listed` ones that only have `estimates`, best first."""
+
+    def __init__(self, among: Rows, unit: Vectors, k: int) -> None:
+        self.among, self._unit = among, unit
+        self.rows, self.products = _NO_ROWS, _NO_PRODUCTS
+        self.listed, self.estimates = _NO_ROWS, _NO_PRODUCTS
+        self.beyond: float | None = None  # the largest estimate that a row in neither list may have; None where there is no such row
+        self._count = max(_MORE * k, _LEAST) * len(among.vectors) // among.count
+        self._list()
+
+    def compare(self, reach: float) -> Vectors:
+        """Compares the listed rows whose estimate is at least so much; returns by how much products exceed estimates, float32 (n,)."""
+        count = len(self.estimates) - int(np.searchsorted(self.estimates[::-1], reach))
+        rows, estimates = self.listed[:count], self.estimates[:count]
+        self.listed, self.estimates = self.listed[count:], self.estimates[count:]
+        products = np.take(self.among.vectors, rows, axis=0) @ self._unit
+        self.rows, self.products = np.concatenate([self.rows, rows]), np.concatenate([self.products, products])
+        errors: Vectors = products - estimates
+        return errors
+
+    def list_more(self) -> None:
+        """Lists more rows, or compares all."""
+        self._count *= _MORE
+        self._list()
+
+    def _list(self) -> None:
+        quantized, size = self.among.quantized, len(self.among.vectors)
+        if quantized is None or self._count * _SHARE > size:
+            self._compare_all()
+            return
+        rows, estimates = quantized.best(self._unit, self._count)
+        is_listed = np.isin(rows, self.rows, invert=True)
+        if self.among.mask is not None:
+            is_listed &= self.among.mask[rows]
+        self.listed, self.estimates, self.beyond = rows[is_listed], estimates[is_listed], float(estimates[-1])
+
+    def _compare_all(self) -> None:
+        vectors, mask = self.among.vectors, self.among.mask
+        self.rows = np.arange(len(vectors), dtype=np.int64) if mask is None else np.flatnonzero(mask)
+        if 2 * len(self.rows) > len(vectors):  # a product with all rows is quicker than copying most of them
+            products = vectors @ self._unit
+            self.products = products if mask is None else products[mask]
+        else:
+            spans = range(0, len(self.rows), _BLOCK)
+            self.products = np.concatenate([np.take(vectors, self.rows[begin : begin + _BLOCK], axis=0) @ self._unit for begin in spans])
+        self.listed, self.estimates, self.beyond = _NO_ROWS, _NO_PRODUCTS, None

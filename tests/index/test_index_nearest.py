@@ -1,0 +1,174 @@
+"""Quantised vectors find what comparing every vector finds, and nothing less, whatever lies in them, is deleted or filtered out."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from almanac.index.reader import OpenVersion
+from almanac.index.vectors import nearest as module
+from almanac.index.vectors.matrix import MATRIX
+from almanac.index.vectors.nearest import Rows, nearest
+from almanac.index.vectors.quantized import QUANTIZED, Quantized, write_quantized
+from almanac.index.versions.store import MANIFEST, version_dir
+from almanac.schemas.errors import DamagedVersion
+from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks
+from tests.index.segmented import as_one, build_segmented, spread
+from tests.index.test_index_delta import problems
+
+_QUANTISED_FROM = "almanac.index.vectors.quantized._FEW"
+
+
+def _around_topics(rows: int, dimension: int, random: np.random.Generator) -> Any:
+    topics = random.normal(size=(max(1, rows // 40), dimension))
+    vectors = topics[random.integers(0, len(topics), size=rows)] + 0.5 * random.normal(size=(rows, dimension))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+@dataclass
+class Case:
+    vectors: Any
+    mask: Any = None
+
+    def rows(self, folder: Path) -> Rows:
+        write_quantized(folder, self.vectors)
+        count = len(self.vectors) if self.mask is None else int(self.mask.sum())
+        return Rows(self.vectors, lambda rows: [f"{row:06}" for row in rows], count, self.mask, Quantized(folder, *self.vectors.shape))
+
+    def by_hand(self, query: Any, k: int) -> list[str]:
+        cosines = np.round(self.vectors.astype(np.float64) @ (query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))), 6)
+        allowed = range(len(cosines)) if self.mask is None else np.flatnonzero(self.mask).tolist()
+        return [f"{row:06}" for row in sorted(allowed, key=lambda row: (-cosines[row], row))[:k]]
+
+
+_RANDOM = np.random.default_rng(7)
+_SPREAD = _around_topics(12_000, 48, _RANDOM)
+_OFTEN = np.concatenate([_around_topics(5_500, 48, _RANDOM), np.repeat(_around_topics(1, 48, _RANDOM), 700, axis=0)])
+_ALIKE = _around_topics(1, 48, _RANDOM) + 0.02 * _RANDOM.normal(size=(8_000, 48)).astype(np.float32)
+_ALIKE = (_ALIKE / np.linalg.norm(_ALIKE, axis=1, keepdims=True)).astype(np.float32)
+_CASES = {
+    "around topics": Case(_SPREAD),
+    "an odd dimension": Case(_around_topics(6_000, 31, _RANDOM)),
+    "one text 700 times": Case(_OFTEN),
+    "all nearly alike": Case(_ALIKE),
+    "a third deleted": Case(_SPREAD, _RANDOM.random(len(_SPREAD)) > 0.33),
+    "one in twenty": Case(_SPREAD, _RANDOM.random(len(_SPREAD)) < 0.05),
+    "far from the question": Case(_SPREAD, _SPREAD @ _SPREAD[0] < 0),
+}
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
+    case = _CASES[name]
+    rows = case.rows(tmp_path)
+    queries = [case.vectors[0], *(case.vectors[_RANDOM.integers(0, len(case.vectors), size=30)] + 0.05)]
+    found = {(number, k): [one for one, _ in nearest([rows], query, k)] for number, query in enumerate(queries) for k in (1, 10, 50)}
+    # Errors of estimates are nearly normal, and one row in some thousands may lie beyond three deviations.
+    missed = sum(len(set(case.by_hand(queries[number], k)) - set(hits)) for (number, k), hits in found.items())
+    assert missed <= 3
+    assert all(len(hits) == k for (_, k), hits in found.items())
+
+
+def test_few_rows_are_read_of_many(tmp_path: Path) -> None:
+    rows = _CASES["around topics"].rows(tmp_path)
+    read = []
+    for query in _SPREAD[:50]:
+        compared = [module._Compared(rows, query, 10)]
+        module._compare_all_that_may_be_near(compared, 10)
+        read.append(len(compared[0].rows))
+    assert np.median(read) < 300
+
+
+def test_nothing_is_near_to_nothing(tmp_path: Path) -> None:
+    rows = _CASES["around topics"].rows(tmp_path)
+    assert nearest([rows], np.zeros(48, dtype=np.float32), 5) == []
+    assert nearest([], _SPREAD[0], 5) == []
+    assert len(nearest([rows], _SPREAD[0], 20_000)) == len(_SPREAD)
+
+
+@pytest.fixture
+def quantised(base: Base, monkeypatch: pytest.MonkeyPatch) -> Base:
+    monkeypatch.setattr(_QUANTISED_FROM, 50)
+    base.build(count=300)
+    return base
+
+
+def _file(base: Base) -> Path:
+    return version_dir(base.index_dir, "v0001") / QUANTIZED
+
+
+def test_small_segments_have_no_such_file(base: Base) -> None:
+    base.build(count=40)
+    assert not _file(base).exists()
+
+
+def test_it_is_verified_against_the_vectors(quantised: Base) -> None:
+    assert problems(quantised, "v0001") == []
+    content = _file(quantised).read_bytes()
+    other = HashEmbedder().embed_documents([str(number) for number in range(300)])
+    write_quantized(_file(quantised).parent, other)
+    assert [(problem.kind, problem.where) for problem in problems(quantised, "v0001")] == [("vector_altered", QUANTIZED)]
+    write_quantized(_file(quantised).parent, np.load(_file(quantised).parent / MATRIX))
+    assert _file(quantised).read_bytes() == content, "the same vectors are quantised alike"
+    assert problems(quantised, "v0001") == []
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "foreign", "fewer rows"])
+def test_damage_is_told_and_never_searched(quantised: Base, damage: str) -> None:
+    content = _file(quantised).read_bytes()
+    _file(quantised).unlink()
+    if damage == "cut":
+        _file(quantised).write_bytes(content[: len(content) // 2])
+    if damage == "foreign":
+        _file(quantised).write_bytes(b"\x00" * 4096)
+    if damage == "fewer rows":
+        write_quantized(_file(quantised).parent, HashEmbedder().embed_documents([str(number) for number in range(200)]))
+    assert QUANTIZED in {problem.where for problem in problems(quantised, "v0001")}
+    with pytest.raises(DamagedVersion, match=QUANTIZED):
+        Quantized(_file(quantised).parent, 300, INFO.dimension)
+    with OpenVersion(quantised.index_dir, "v0001") as version, pytest.raises(DamagedVersion, match="v0001"):
+        version.query(np.full(16, 0.25, dtype=np.float32), 3)
+    assert (version_dir(quantised.index_dir, "v0001") / MANIFEST).is_file()
+
+
+def test_a_delta_has_one_of_its_own(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_QUANTISED_FROM, 50)
+    rows = make_chunks(400)
+    base.build(rows=rows)
+    base.build("v0002", rows=[*rows[:380], *make_chunks(410)[400:]], parent="v0001")
+    assert problems(base, "v0002", since="v0001") == []
+    with OpenVersion(base.index_dir, "v0002") as version:
+        assert version.manifest.lineage["build"]["kind"] == "delta"
+        assert Quantized(version_dir(base.index_dir, "v0002"), 390, INFO.dimension).is_of(np.asarray(version._segments[0].vectors))
+
+
+@pytest.fixture
+def several(base: Base, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenVersion, OpenVersion]]:
+    """The same content in segments, some of them quantised, with deleted rows, and in one."""
+    monkeypatch.setattr(_QUANTISED_FROM, 100)
+    monkeypatch.setattr("almanac.index.open_segment._FEW", 20)
+    monkeypatch.setattr(module, "_LEAST", 60)
+    monkeypatch.setattr(module, "_SHARE", 1)
+    rows = make_chunks(500)
+    segments = spread(rows[:400], rows[400:], 5, random.Random(3))
+    build_segmented(base, "v0001", segments)
+    as_one(base, "v0002", [row for segment in segments for row, is_live in segment if is_live])
+    with OpenVersion(base.index_dir, "v0001") as cut, OpenVersion(base.index_dir, "v0002") as whole:
+        yield cut, whole
+
+
+def test_segments_do_not_change_what_is_found(several: tuple[OpenVersion, OpenVersion]) -> None:
+    cut, whole = several
+    assert len({part._quantized is None for part in cut._segments}) == 2
+    assert whole._segments[0]._quantized is not None
+    every, some = whole.chunk_ids, whole.chunk_ids[::4]
+    for vector in HashEmbedder().embed_queries([f"question {number}" for number in range(20)]):
+        cosines = sorted(whole.cosines(vector, every).items(), key=lambda hit: (-hit[1], hit[0]))
+        for k in (1, 5, 400):
+            for ids in (None, some):
+                wanted = [hit for hit in cosines if ids is None or hit[0] in set(ids)][:k]
+                assert cut.query(vector, k, ids) == whole.query(vector, k, ids) == wanted
