@@ -212,7 +212,7 @@ class OpenVersion:
                 ) from error
 
     def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[tuple[str, float]]:
-        return nearest([part.among(mask) for part, mask in zip(self._segments, self._masks(known), strict=True)], vector, k)
+        return nearest([part.among(mask) for part, mask in zip(self._segments, self._masks(known), strict=True)], vector, k, beside=self.beside)
 
     def _masks(self, among: ChunkSet | None) -> list[Mask | None]:
         """For each segment, which of its rows are in a set of chunks."""

@@ -34,7 +34,10 @@ _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
 _LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter with a thousand marks is one, too
-_HARDLY = 0.03  # share of the rarest term's weight that the terms which are left out of a first search add to a score, all together
+# To go through the rows of frequent terms takes nearly all of a search. So terms that add less than 3 % of the rarest one's weight to a score, all together,
+# are left to our own scores. And where the rarest terms have less than 3 % of all that is to go through, only rows with one of them are looked at first: rows
+# without any score less than 1.3 of the rarest one's weight, about what a row with it scores. Where that is not so, all terms are searched for.
+_HARDLY, _ONCE, _RARE = 0.03, 1.3, 0.03
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -164,18 +167,24 @@ class LexicalIndex:
 
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
-        deciding = _deciding(weights)
-        if len(deciding) < len(weights):
-            most = most_of(weight for term, weight in weights.items() if term not in deciding)
-            found = self._proposed(name, weights, deciding, most, k, wanted)
-            if len(found) >= k and _kth(found, k) > most:
+        counts = {term: count for term, (count, _) in zip(weights, self._counts(name, list(weights)), strict=True)}
+        highest, total = max(weights.values()), sum(counts.values())
+        deciding = _without_frequent(weights, _HARDLY * highest)
+        rarest = _without_frequent(weights, _ONCE * highest)
+        if sum(counts[term] for term in rarest) > _RARE * total:
+            rarest = deciding
+        for needed in dict.fromkeys((rarest, deciding)):
+            found = self._proposed(name, weights, counts, needed, deciding, k, wanted)
+            if len(found) >= k and _ROUNDED * _kth(found, k) > most_of(weight for term, weight in weights.items() if term not in needed):
                 return found
-        return self._proposed(name, weights, weights, 0.0, k, wanted)
+        return self._proposed(name, weights, counts, tuple(weights), tuple(weights), k, wanted)
 
-    def _proposed(self, name: str, weights: dict[str, float], deciding: dict[str, float], others: float, k: int, wanted: Mask | None) -> _Scores:
-        """Returns `_top`, of the rows that have one of the deciding terms. `others` is the most that the other terms add to a score."""
-        counts = (count for count, _ in self._counts(name, list(deciding)))
-        query = self._union.query(name, {term: (weight, count) for (term, weight), count in zip(deciding.items(), counts, strict=True)})
+    def _proposed(
+        self, name: str, weights: dict[str, float], counts: dict[str, int], needed: Sequence[str], scored: Sequence[str], k: int, wanted: Mask | None
+    ) -> _Scores:
+        """Returns `_top`, among rows that have one of the needed terms; tantivy orders them by the scored terms."""
+        query = self._union.query(name, {term: (weights[term], counts[term]) for term in scored}, needed)
+        others = most_of(weight for term, weight in weights.items() if term not in scored)
         limit = k + _SPARE
         if wanted is not None:
             limit += limit * self._union.rows // max(int(np.count_nonzero(wanted)), 1)
@@ -253,15 +262,12 @@ class _LiveRows:
         return self._terms[name]
 
 
-def _deciding(weights: dict[str, float]) -> dict[str, float]:
-    """The terms without those that are in many rows and hardly change a score: to go through their rows takes most of the time."""
-    left, most = dict(weights), _HARDLY * max(weights.values())
-    for term, weight in sorted(weights.items(), key=lambda item: item[1]):
-        most -= most_of([weight])
-        if most < 0:
-            break
-        del left[term]
-    return left
+def _without_frequent(weights: dict[str, float], score: float) -> tuple[str, ...]:
+    """The terms, rarest first, without the most frequent ones, as many as add less than `score` to any row's, all together."""
+    terms = sorted(weights, key=lambda term: -weights[term])
+    while terms and (score := score - most_of([weights[terms[-1]]])) > 0:
+        terms.pop()
+    return tuple(terms)
 
 
 def _kth(scores: _Scores, k: int) -> float:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,26 @@ class Union:
         """Returns in how many rows a term occurs."""
         return int(self._searcher.doc_freq(name, term))
 
-    def query(self, name: str, weights: dict[str, tuple[float, int]]) -> tantivy.Query:
-        """Returns the query for rows with any of some terms: term → its inverse document frequency among live rows, and the number of all rows that have it."""
-        terms = []
+    def query(self, name: str, weights: dict[str, tuple[float, int]], needed: Collection[str] | None = None) -> tantivy.Query:
+        """Returns the query for rows with any of the needed terms, scored by all terms.
+
+        Args:
+            name: The field.
+            weights: Term → its inverse document frequency among live rows, and the number of all rows that have it.
+            needed: Some of the terms; None for all.
+        """
+        terms = {}
         for term, (weight, count) in weights.items():
             query = self._term(name, term)
             # A term of nearly all of 17 million rows weighs nothing in single precision, and is not lost either.
             factor = weight / max(tantivy_idf(count, self.rows), 1e-7)
-            terms.append((tantivy.Occur.Should, query if abs(factor - 1) < _SINGLE else tantivy.Query.boost_query(query, factor)))
-        return tantivy.Query.boolean_query(terms)
+            terms[term] = (tantivy.Occur.Should, query if abs(factor - 1) < _SINGLE else tantivy.Query.boost_query(query, factor))
+        if needed is None or len(needed) == len(terms):
+            return tantivy.Query.boolean_query(list(terms.values()))
+        query = tantivy.Query.boolean_query([terms.pop(term) for term in needed])
+        for other in terms.values():
+            query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), other])
+        return query
 
     def hits(self, query: tantivy.Query, limit: int) -> list[TantivyHit]:
         """Returns the `limit` best rows, best first."""

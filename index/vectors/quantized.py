@@ -66,7 +66,8 @@ def _add(index: "faiss.IndexPQFastScan", vectors: "Vectors") -> None:
 
 def _even(vectors: "Vectors") -> "Vectors":
     """Vectors, float32 (n, dimension), with a dimension of zeros where theirs are odd."""
-    return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, vectors.shape[1] % _DIMENSIONS))))
+    odd = vectors.shape[1] % _DIMENSIONS
+    return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, odd))) if odd else vectors)
 
 
 class Quantized:

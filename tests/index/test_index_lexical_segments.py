@@ -143,6 +143,31 @@ def test_among_many_rows_the_best_are_found_though_segments_differ_in_length_and
         assert several.search(query, 10, many) == [hit for hit in everything if hit[0] in many][:10]
 
 
+def test_frequent_words_are_left_out_of_a_search_only_where_they_change_no_hit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(11)
+    words = [f"w{number}" for number in range(2000)]
+    often = [1 / (rank + 1) ** 1.3 for rank in range(2000)]
+    index = _one(tmp_path / "one", [_chunk(number, " ".join(chance.choices(words, often, k=chance.choice([5, 60, 120])))) for number in range(1500)])
+    searched: list[tuple[int, int, int]] = []  # terms, those that tantivy scores by, and those of which a row needs one
+    proposed = LexicalIndex._proposed
+
+    def noted(self: LexicalIndex, name: str, weights: Any, counts: Any, needed: Any, scored: Any, *others: Any) -> Any:
+        searched.append((len(weights), len(scored), len(needed)))
+        return proposed(self, name, weights, counts, needed, scored, *others)
+
+    monkeypatch.setattr(LexicalIndex, "_proposed", noted)
+    questions = [" ".join(chance.choices(words, often, k=chance.choice([2, 5, 9]))) for _ in range(150)]
+    for question in questions:
+        everything = index.search(question, 1500)
+        chosen = {chunk_id for chunk_id, _ in everything[::3]}
+        for k in (1, 10, 40):
+            assert index.search(question, k) == everything[:k]
+            assert index.search(question, k, chosen) == [hit for hit in everything if hit[0] in chosen][:k]
+    assert any(needed < scored for _, scored, needed in searched), "rows with one of the rarest words"
+    assert any(needed == scored < terms for terms, scored, needed in searched), "all words but those that hardly count"
+    assert any(needed == terms for terms, _, needed in searched), "all words"
+
+
 def test_tantivy_skips_no_row_of_a_segment_whose_rows_are_longer(tmp_path: Path) -> None:
     """Its blocks of 128 rows are marked by the best score in each, found with the average length of the segment. If a later tantivy prunes by that, this fails.
 
@@ -157,9 +182,10 @@ def test_tantivy_skips_no_row_of_a_segment_whose_rows_are_longer(tmp_path: Path)
     folders = [_build(tmp_path / name, rows) / LEXICAL for name, rows in (("short", [_chunk(1000 + n, "hut") for n in range(6000)]), ("long", long))]
     union = Union(folders)
     for weights in ({"castl": (1.0, 768)}, {"castl": (1.0, 768), "hut": (1.0, 6000)}):
-        query = union.query(BODY, weights)
-        best = [score for score, _ in union.hits(query, 7000)]
-        assert [[score for score, _ in union.hits(query, limit)] for limit in (1, 2, 5)] == [best[:limit] for limit in (1, 2, 5)]
+        for needed in (None, ["castl"]):
+            query = union.query(BODY, weights, needed)
+            best = [score for score, _ in union.hits(query, 7000)]
+            assert [[score for score, _ in union.hits(query, limit)] for limit in (1, 2, 5)] == [best[:limit] for limit in (1, 2, 5)]
 
 
 def test_scores_are_those_of_tantivy_for_rows_of_any_length(tmp_path: Path) -> None:
