@@ -38,6 +38,7 @@ _LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter wi
 # are left to our own scores. And where the rarest terms have less than 3 % of all that is to go through, only rows with one of them are looked at first: rows
 # without any score less than 1.3 of the rarest one's weight, about what a row with it scores. Where that is not so, all terms are searched for.
 _HARDLY, _ONCE, _RARE = 0.03, 1.3, 0.03
+_NARROW = 4  # one row in so many is wanted, of fewer rows terms are not left out: it takes longest to tell which of the proposed rows are wanted
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -173,7 +174,10 @@ class LexicalIndex:
         rarest = _without_frequent(weights, _ONCE * highest)
         if sum(counts[term] for term in rarest) > _RARE * total:
             rarest = deciding
+        is_narrow = wanted is not None and _NARROW * np.count_nonzero(wanted) < self._union.rows
         for needed in dict.fromkeys((rarest, deciding)):
+            if is_narrow or len(needed) == len(weights):
+                break
             found = self._proposed(name, weights, counts, needed, deciding, k, wanted)
             if len(found) >= k and _ROUNDED * _kth(found, k) > most_of(weight for term, weight in weights.items() if term not in needed):
                 return found
