@@ -41,7 +41,6 @@ class Derived(_Stored):
     """Parameters of search that are derived from the chunks of a version. They depend on the set of chunks alone, not on the order of rows."""
 
     language_fit: dict[str, float]  # language of chunks ("" where not known) → how well the embedder covers it, 0 to 1
-    repeats: int  # rows that share the most frequent vector
 
 
 class Curve(_Stored):

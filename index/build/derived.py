@@ -16,14 +16,13 @@ from almanac.core.memory import give_back
 from almanac.core.tables import read_batches
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.embedding.subword_fertility import language_fit
-from almanac.index.vectors.exact import most_repeats
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.manifest import Derived
 
 _SAMPLE, _LONGEST = 100, 500  # chunks of each language, and characters of each
 _ID = 16  # bytes of a chunk id
 _BATCH = 10_000  # rows
-_COLUMNS = ["chunk_id", "text_sha256", "metadata"]
+_COLUMNS = ["chunk_id", "metadata"]
 
 
 def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = None) -> Derived:
@@ -38,12 +37,12 @@ def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = No
         known: How well another embedder covers each language of the table; `embed` is then not looked at.
     """
     numbers: dict[str, int] = {}  # of the languages, as they come
-    found: list[tuple[Digests, Digests, npt.NDArray[np.int32]]] = []
+    found: list[tuple[Digests, npt.NDArray[np.int32]]] = []
     for batch in read_batches(chunks, _COLUMNS, rows=_BATCH):
         languages = _languages(batch.column("metadata"))
         codes = np.array([numbers.setdefault(language, len(numbers)) for language in languages.dictionary.to_pylist()], dtype=np.int32)
-        found.append((digests_of(batch.column("chunk_id"), _ID), digests_of(batch.column("text_sha256")), codes[languages.indices.to_numpy()]))
-    ids, keys, spoken = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (digests_of([]), digests_of([]), np.zeros(0))
+        found.append((digests_of(batch.column("chunk_id"), _ID), codes[languages.indices.to_numpy()]))
+    ids, spoken = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (digests_of([]), np.zeros(0))
     fits = {}
     for language in sorted(numbers):
         if known is not None:
@@ -53,10 +52,9 @@ def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = No
         sample = rows[np.argsort(ids[rows], kind="stable")[:_SAMPLE]]
         texts = ChunkRows(chunks, sample, ["text"]).slice(0, len(sample)).column("text").to_pylist()
         fits[language] = language_fit(embed, [text[:_LONGEST] for text in texts])
-    repeats = most_repeats(keys)
-    del found, ids, keys, spoken
+    del found, ids, spoken
     give_back()
-    return Derived(language_fit=fits, repeats=repeats)
+    return Derived(language_fit=fits)
 
 
 def _languages(metadata: pa.ChunkedArray) -> pa.DictionaryArray:

@@ -20,7 +20,6 @@ from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact, unused_folder
 from almanac.index.segments.store import segment_dir
-from almanac.index.vectors.exact import most_repeats
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
@@ -125,14 +124,13 @@ def _make(
             where=str(folder),
             hint="what is published serves on; run again, and check the disk if it happens again",
         )
-    table = read_table(folder / CHUNKS, DIGESTED)
     segment = Segment(
         segment=one.name,
         kb=spec.kb,
-        digest=digest_of(table, spec.embedder.fingerprint),
+        digest=digest_of(read_table(folder / CHUNKS, DIGESTED), spec.embedder.fingerprint),
         counts=one.counts,
         embedder=spec.embedder,
-        derived=Derived(language_fit={}, repeats=most_repeats(table.column("text_sha256"))),
+        derived=Derived(language_fit={}),
         collection=spec.collection,
         language=spec.language,
         lineage={"build": facts.model_dump(), "making": spec.making},

@@ -30,6 +30,7 @@ _DIMENSIONS, _BITS = 2, 4  # of a vector, and of the number that stands for them
 _LEARNED_FROM = 4_096  # rows, drawn at random, that the points are chosen by; four times as many take four times as long and lower errors by 1 %
 _SEED = 1
 _ADDED = 10_000  # rows at a time
+_ROUNDING = 1e-5  # of a squared distance to a unit vector
 
 
 def has_quantized(rows: int) -> bool:
@@ -107,9 +108,19 @@ class Quantized:
         return rows[0], products[0]
 
     def is_of(self, vectors: "Vectors") -> bool:
-        """Whether these are the vectors, float32 (n, dimension), that were quantised: they are once more, by the same points. Takes 7 µs a row."""
+        """Whether these are the vectors, float32 (n, dimension), that were quantised: they are once more, by the same points. Takes 7 µs a row.
+
+        Where two points are equally near, another processor may have chosen the other one: then a row has to be as near to what stands for it.
+        """
         faiss = _faiss()
         again = faiss.clone_index(self._index)
         again.reset()
         _add(again, vectors)
-        return bool(np.array_equal(faiss.serialize_index(again), faiss.serialize_index(self._index)))
+        if np.array_equal(faiss.serialize_index(again), faiss.serialize_index(self._index)):
+            return True
+        for begin in range(0, len(vectors), _ADDED):
+            some = _even(vectors[begin : begin + _ADDED])
+            stored, anew = (np.square(some - index.reconstruct_n(begin, len(some))).sum(axis=1) for index in (self._index, again))
+            if not (stored <= anew + _ROUNDING).all():
+                return False
+        return True

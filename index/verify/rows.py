@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from almanac.core.digests import digests_of
 from almanac.core.tables import CHUNKS, open_table
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.exact import hnsw_is_reliable, most_repeats
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.matrix import TOLERANCE, check_matrix, cosines_of
 from almanac.index.verify.problem_collector import ProblemCollector
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from chromadb.api.models.Collection import Collection
 
 
+# A text that repeats many times (a notice on every page) has as many equal vectors. HNSW links these only to one another, and rows that were reached
+# through them are lost. Rows of 5,000 x 384 that no longer find themselves: none with 300 texts 16 times each, 1 with 150 texts 32 times, 18 with one
+# text 150 times, 136 with one text 500 times. Other HNSW settings change these figures; none removes the problem.
+_REPEATS_THAT_HNSW_BEARS = 16
 _PROBE_DISTANCE = 1e-4  # HNSW sums in single precision
 _BATCH = 1000
 _PROBES = 16
@@ -67,7 +71,7 @@ def check_rows(
             present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), problems)
             for rows in _in_batches(version_dir / CHUNKS, some):
                 _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, problems)
-            if hnsw_is_reliable(most_repeats(table.column("text_sha256"))):
+            if _most_repeats(table.column("text_sha256")) <= _REPEATS_THAT_HNSW_BEARS:
                 _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, problems)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, problems)
@@ -163,6 +167,11 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
         for row, cosine in zip(known, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
                 problems.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
+
+
+def _most_repeats(keys: pa.ChunkedArray) -> int:
+    """Number of rows that share the most frequent of these vector keys; 0 without rows."""
+    return int(np.unique(digests_of(keys), return_counts=True)[1].max(initial=0))
 
 
 def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, problems: ProblemCollector) -> None:

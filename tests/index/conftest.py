@@ -14,7 +14,6 @@ from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
-from almanac.index.vectors.exact import most_repeats
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
@@ -23,6 +22,8 @@ from almanac.schemas.manifest import Counts, Derived, EmbedderInfo, Manifest, Ve
 from tests.index.embedding import embed_missing
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=16, fingerprint="0123456789abcdef")
+
+DERIVED = Derived(language_fit={"": 1.0})
 
 FLOORS = ScoreThresholds(0.3, 0.5)
 
@@ -60,10 +61,6 @@ def make_chunks(count: int) -> list[ChunkRow]:
     ]  # fmt: skip
 
 
-def derived(rows: list[ChunkRow]) -> Derived:
-    return Derived(language_fit={"": 1.0}, repeats=most_repeats(chunks_table(rows).column("text_sha256")))
-
-
 @dataclass
 class Base:
     """Paths of one knowledge base, and the steps up to a version."""
@@ -96,7 +93,7 @@ class Base:
         return Manifest(
             kb="notes", version=version, parent=None, created_at="2026-01-01T00:00:00+00:00", run_id="run1",
             digest=digest_of(chunks_table(rows), INFO.fingerprint), counts=Counts(records=0, documents=len(rows) // 2, chunks=len(rows)),
-            fingerprints={}, embedder=INFO, derived=derived(rows), declaration_sha256="0" * 64, collection="notes", language="en", gate=verdict, lineage={},
+            fingerprints={}, embedder=INFO, derived=DERIVED, declaration_sha256="0" * 64, collection="notes", language="en", gate=verdict, lineage={},
             software={}, files=[],
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
 from almanac.schemas.items import ChunkRow, Item
 from almanac.schemas.manifest import Counts, Manifest, Verdict
-from tests.index.conftest import INFO, HashEmbedder, derived
+from tests.index.conftest import DERIVED, INFO, HashEmbedder
 from tests.index.embedding import embed_missing
 
 # HNSW writes uninitialised memory into this file, so a build in this process, which has read all texts, may leave a bit of any text there. A child has read
@@ -55,7 +55,7 @@ def manifest_of(kb: str, version: str, chunks: list[ChunkRow], *, passed: bool =
     counts = Counts(records=0, documents=len(chunks), chunks=len(chunks))
     return Manifest(
         kb=kb, version=version, parent=None, created_at=AT, run_id=f"run-{version}", digest=digest_of(chunks_table(chunks), INFO.fingerprint), counts=counts,
-        fingerprints={"page": "a", "chunker": version}, embedder=INFO, derived=derived(chunks), declaration_sha256="0" * 64, collection=kb, language="en",
+        fingerprints={"page": "a", "chunker": version}, embedder=INFO, derived=DERIVED, declaration_sha256="0" * 64, collection=kb, language="en",
         gate=Verdict(verdict="passed" if passed else "refused", checks=[]), lineage={"crawls": {"pages": "crawl-1"}}, software={}, files=[],
     )  # fmt: skip
 

@@ -117,6 +117,17 @@ def test_it_is_verified_against_the_vectors(quantised: Base) -> None:
     assert problems(quantised, "v0001") == []
 
 
+def test_another_processor_may_round_otherwise(tmp_path: Path) -> None:
+    rounded = _SPREAD + np.float32(1e-5) * _RANDOM.choice(np.array([-1, 0, 1], dtype=np.float32), size=_SPREAD.shape)
+    write_quantized(tmp_path, _SPREAD)
+    quantized = Quantized(tmp_path, *_SPREAD.shape)
+    assert quantized.is_of(_SPREAD)
+    assert quantized.is_of(rounded)
+    swapped = _SPREAD.copy()
+    swapped[[5, 11_000]] = swapped[[11_000, 5]]
+    assert not quantized.is_of(swapped)
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut", "foreign", "fewer rows"])
 def test_damage_is_told_and_never_searched(quantised: Base, damage: str) -> None:
     content = _file(quantised).read_bytes()

@@ -106,4 +106,4 @@ def test_derived_parameters_do_not_depend_on_the_order_of_rows(tmp_path: Path) -
     for seed in range(3):
         base.embed(random.Random(seed).sample(rows, len(rows)))
         found.append(derive(base.chunks, Embed()))
-    assert found[0] == found[1] == found[2] and found[0].repeats == 2
+    assert found[0] == found[1] == found[2]
