@@ -129,6 +129,7 @@ def test_replacements_that_cannot_start_leave_the_others_to_answer(tmp_path: Pat
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(fleet_of_workers, "_SHORT_S", 0.9)
     monkeypatch.setattr(fleet_of_workers, "_LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr(fleet_of_workers, "_LOOK_S", 0.05)
     served = Served(data=DataDir(bases.data), names=None, env=None, project=Project(tmp_path))
 
     def end_after_many() -> None:
