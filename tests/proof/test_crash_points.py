@@ -133,7 +133,7 @@ SCENARIOS = {
     "refresh that merges": Scenario("run", _thinned_segments, 1),
     "prune of segments": Scenario("prune", _expired_segments, 2),
     "forget in segments": Scenario("forget", _two_segmented, 1, {"url": "n5.txt"}),
-    "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 2, {"url": "n0.txt"}),
+    "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 1, {"url": "n0.txt"}),
     "rebuild of segments": Scenario("rebuild", _two_segmented, 1, {"version": "v0002"}),
     "compact": Scenario("compact", _two_segmented, 1),
     "promote of segments": Scenario("promote", _two_segmented, 1, {"version": "v0002"}, data="production"),
