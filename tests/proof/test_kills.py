@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import cycle
@@ -130,7 +131,8 @@ def test_killed_at_random_moments_a_run_ends_as_if_never_killed(tmp_path: Path, 
     (empty / "proof.yaml").write_text(_DECLARATION.format(base=loopback_site.base))
     first, refreshed = _reference(Command(empty, environment, prefect_api), tmp_path / "first", loopback_site), tmp_path / "refreshed"
     killed, told, again = 0, Counter[str](), cache(lambda: _reference(first, refreshed, loopback_site))  # which few kills may not come to
-    for origin, wanted_of, revision in cycle(((empty, lambda: first, 0), (first.place, again, 1))):
+    rounds: list[tuple[Path, Callable[[], Command], int]] = [(empty, lambda: first, 0), (first.place, again, 1)]
+    for origin, wanted_of, revision in cycle(rounds):
         if killed >= _KILLS:
             break
         wanted = wanted_of()
