@@ -2,7 +2,9 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
+# One thread each for numpy, torch and onnxruntime: those of two processes on two cores would wait for each other.
 PYTEST := pytest -n 2 --dist loadgroup
+test quick: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick torture hardening eval check wheel format docs lock server clean

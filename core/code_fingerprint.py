@@ -37,7 +37,7 @@ EXCLUDED_LIBRARIES = {
     "structlog": "writes log lines",
 }
 # Import names that differ from the name of their distribution.
-DISTRIBUTIONS = {"Stemmer": "PyStemmer", "markdown_it": "markdown-it-py", "pptx": "python-pptx", "ruamel": "ruamel.yaml"}
+DISTRIBUTIONS = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "markdown_it": "markdown-it-py", "pptx": "python-pptx", "ruamel": "ruamel.yaml"}
 
 
 class _Module(NamedTuple):

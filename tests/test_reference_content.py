@@ -25,7 +25,7 @@ from tests.reference.journey import SHARED, served
 from tests.reference.measure import MEASURES
 
 _DECLARATIONS, _XQUAD = ROOT / "tests/reference", SHARED / "eval/xquad"
-_LARGE = {"adv_blns", "adv_html5lib", "books_shop", "deb_handbook_vi", "maintext_dev"}
+_LARGE = {"adv_blns", "adv_html5lib", "books_shop", "deb_handbook_fr", "deb_handbook_vi", "maintext_dev"}
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not SHARED.is_dir(), reason=f"reference content is not at {SHARED}"),

@@ -16,6 +16,7 @@ from almanac.core import code_fingerprint as subject
 from almanac.core.code_fingerprint import DISTRIBUTIONS, EXCLUDED_LIBRARIES, EXCLUDED_MODULES, code_fingerprint, computing_modules, libraries_of
 from almanac.core.settings import installation
 from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING, VALIDATION
+from almanac.flows.pipeline.worker import _BATCHES
 from almanac.index.lexical.facts import ANALYSIS
 
 _STAGES = {"mapping": MAPPING, "cleaning": CLEANING, "validation": VALIDATION, "chunker": CHUNKING, "lexical": ANALYSIS}
@@ -125,7 +126,7 @@ def test_a_module_that_is_only_imported_for_types_does_not_count(before: dict[st
 
 def test_every_library_is_known_by_the_distribution_that_holds_it() -> None:
     """The whole list, against what is installed: an import name that is called otherwise must stand in DISTRIBUTIONS, and nothing else may."""
-    modules = computing_modules(*(entry for entries in _STAGES.values() for entry in entries))
+    modules = computing_modules(*(entry for entries in _STAGES.values() for entry in entries), *_BATCHES)
     names = {name for module in modules for name in subject._read(module).libraries}
     held = packages_distributions()
     wrong = {name: held[name] for name in names if _normal(DISTRIBUTIONS.get(name, name)) not in map(_normal, held[name])}

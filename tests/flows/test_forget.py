@@ -167,7 +167,7 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_takedown_that_is_killed_anywhere_is_completed_by_the_next_run(made: Path, tmp_path: Path) -> None:
-    """At moments before, in the middle of and after each write and removal: at every 19th, and at each with ALMANAC_TORTURE=1."""
+    """At moments before, in the middle of and after each write and removal: at every 37th, and at each with ALMANAC_TORTURE=1."""
     reached: list[str] = []
     limit = 10_000
 
@@ -186,7 +186,7 @@ def test_takedown_that_is_killed_anywhere_is_completed_by_the_next_run(made: Pat
             forget_url(whole, DECLARATION, URL)
         expected, moments = _state(whole), len(reached)
         assert moments > 50
-        for limit in range(0, moments, 1 if TORTURE else 19):
+        for limit in range(0, moments, 1 if TORTURE else 37):
             data = fresh(f"killed-{limit}")
             reached.clear()
             with watched(watcher), pytest.raises(Killed):

@@ -37,7 +37,7 @@ sources:
     ("kind", "moment", "is_reported"),
     [
         pytest.param(signal.SIGTERM, "prefect/api.log", False, id="SIGTERM as it starts"),  # its API starts: there is no run yet
-        pytest.param(signal.SIGTERM, "index/many/versions/v0001", True, id="SIGTERM as it builds"),  # its builder runs
+        pytest.param(signal.SIGTERM, "index/many/versions/v0001", True, id="SIGTERM as it builds", marks=LONG),  # its builder runs
         pytest.param(signal.SIGHUP, "vectors/*/*.parquet", True, id="SIGHUP as it has embedded", marks=LONG),
     ],
 )

@@ -56,9 +56,9 @@ def test_a_slow_server_is_waited_for_and_one_that_ends_says_its_last_words(
     assert "Check out the dashboard" in raised.value.message
 
 
-def test_a_taken_port_is_said_and_nothing_is_started(almanac: Almanac) -> None:
+def test_a_taken_port_is_said_and_nothing_is_started(almanac_alone: Almanac) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = almanac("server", PREFECT_SERVER_API_PORT=str(taken.getsockname()[1]))
+        done = almanac_alone("server", PREFECT_SERVER_API_PORT=str(taken.getsockname()[1]))
     assert (done.code, "is not free" in done.stderr, "Traceback" in done.stderr) == (7, True, False), done.stderr
 
 

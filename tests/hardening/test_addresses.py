@@ -131,6 +131,7 @@ class _Roads:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -17,6 +17,14 @@ from tests.conftest import PATIENCE_S
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
 
+# As `python -m moto.server`, each answer of which waits 40 ms for an acknowledgement.
+_SERVER = """
+from moto.server import main
+from werkzeug.serving import WSGIRequestHandler
+WSGIRequestHandler.disable_nagle_algorithm = True
+main()
+"""
+
 
 @contextmanager
 def serve_s3(log: Path) -> Iterator[str]:
@@ -24,7 +32,7 @@ def serve_s3(log: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
+        process = subprocess.Popen([sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
     address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE_S
     while not _answers(address):
         assert process.poll() is None, log.read_text()
@@ -70,6 +78,7 @@ class _WithoutConditions(BaseHTTPRequestHandler):
     """Passes requests on without If-Match and If-None-Match, as a store does that knows neither."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
     behind = ""
 
     def _pass_on(self) -> None:

@@ -47,6 +47,7 @@ class Stage:
     """Carries out acts, each in a process of its own."""
 
     def __init__(self, log: Path) -> None:
+        self.folder = log.parent
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PREFECT_LOGGING_LEVEL": "ERROR"}
         with log.open("wb") as errors:
             self._process = subprocess.Popen(

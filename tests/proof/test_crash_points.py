@@ -40,6 +40,19 @@ class Scenario:
     data: str = "data"
 
 
+def _once(prepare: Callable[[Stage, Path], None]) -> Callable[[Stage, Path], None]:
+    """Prepares a place once for all scenarios of a stage; each gets a copy, which is as good wherever it lies."""
+    made: dict[Stage, Path] = {}
+
+    def copy(stage: Stage, place: Path) -> None:
+        if stage not in made:
+            prepare(stage, folder := stage.folder / prepare.__name__)
+            made[stage] = folder
+        shutil.copytree(made[stage], place)
+
+    return copy
+
+
 def _files(place: Path, content: Content, kept: int = 20) -> None:
     make_place(place, content)
     declare(place, kept)
@@ -52,6 +65,12 @@ def _published(stage: Stage, place: Path, *contents: Content) -> None:
         assert stage("run", place)["outcome"] == "published"
 
 
+@_once
+def _two_versions(stage: Stage, place: Path) -> None:
+    _published(stage, place, FIRST, SECOND)
+
+
+@_once
 def _expired(stage: Stage, place: Path) -> None:
     """Two versions, two crawls and some vectors are beyond what is declared from now on."""
     _published(stage, place, FIRST, {**SECOND, "x.txt": text_of("a passing note")}, SECOND, {**SECOND, "y.txt": text_of("another")}, SECOND)
@@ -76,6 +95,11 @@ def _segmented(stage: Stage, place: Path, *contents: Content) -> None:
         assert stage("run", place)["outcome"] == "published"
 
 
+@_once
+def _two_segmented(stage: Stage, place: Path) -> None:
+    _segmented(stage, place, FIRST, SECOND)
+
+
 def _expired_segments(stage: Stage, place: Path) -> None:
     """Three versions beyond what is declared from now on, of which two segments go with them."""
     everything_else = {name: f"{text}, in other words" for name, text in FIRST.items()}
@@ -85,13 +109,13 @@ def _expired_segments(stage: Stage, place: Path) -> None:
 
 
 def _changed_segments(stage: Stage, place: Path) -> None:
-    _segmented(stage, place, FIRST, SECOND)
+    _two_segmented(stage, place)
     put(place, THIRD)
 
 
 def _thinned_segments(stage: Stage, place: Path) -> None:
     """A third of the notes are gone, which neighbour each other, so that more than a quarter of a segment is."""
-    _segmented(stage, place, FIRST, SECOND)
+    _two_segmented(stage, place)
     put(place, {name: text for name, text in SECOND.items() if name not in ("n0.txt", "n1.txt", "n2.txt")} | {"new.txt": text_of("a new note")})
 
 
@@ -100,19 +124,19 @@ SCENARIOS = {
     "refresh": Scenario("run", _changed, 3),
     "full refresh": Scenario("run", _changed, 1, {"full": True}),
     "kept": Scenario("run", _changed, 1, {"publish": False}),
-    "rollback": Scenario("rollback", lambda stage, place: _published(stage, place, FIRST, SECOND), 1, again={"version": "v0001"}),
+    "rollback": Scenario("rollback", _two_versions, 1, again={"version": "v0001"}),
     "prune": Scenario("prune", _expired, 1),
-    "forget": Scenario("forget", lambda stage, place: _published(stage, place, FIRST, SECOND), 1, {"url": "n5.txt"}),
+    "forget": Scenario("forget", _two_versions, 1, {"url": "n5.txt"}),
     "rebuild": Scenario("rebuild", lambda stage, place: _published(stage, place, FIRST), 1, {"version": "v0001"}),
-    "promote": Scenario("promote", lambda stage, place: _published(stage, place, FIRST, SECOND), 1, {"version": "v0002"}, data="production"),
+    "promote": Scenario("promote", _two_versions, 1, {"version": "v0002"}, data="production"),
     "refresh of segments": Scenario("run", _changed_segments, 1),
     "refresh that merges": Scenario("run", _thinned_segments, 1),
     "prune of segments": Scenario("prune", _expired_segments, 2),
-    "forget in segments": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1, {"url": "n5.txt"}),
-    "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 2, {"url": "n0.txt"}),
-    "rebuild of segments": Scenario("rebuild", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1, {"version": "v0002"}),
-    "compact": Scenario("compact", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1),
-    "promote of segments": Scenario("promote", lambda stage, place: _segmented(stage, place, FIRST, SECOND), 1, {"version": "v0002"}, data="production"),
+    "forget in segments": Scenario("forget", _two_segmented, 1, {"url": "n5.txt"}),
+    "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 1, {"url": "n0.txt"}),
+    "rebuild of segments": Scenario("rebuild", _two_segmented, 1, {"version": "v0002"}),
+    "compact": Scenario("compact", _two_segmented, 1),
+    "promote of segments": Scenario("promote", _two_segmented, 1, {"version": "v0002"}, data="production"),
 }
 
 

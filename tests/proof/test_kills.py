@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -128,11 +130,12 @@ def test_killed_at_random_moments_a_run_ends_as_if_never_killed(tmp_path: Path, 
     empty.mkdir()
     (empty / "proof.yaml").write_text(_DECLARATION.format(base=loopback_site.base))
     first, refreshed = _reference(Command(empty, environment, prefect_api), tmp_path / "first", loopback_site), tmp_path / "refreshed"
-    again = _reference(first, refreshed, loopback_site)
-    killed, told = 0, Counter[str]()
-    for origin, wanted, revision in cycle(((empty, first, 0), (first.place, again, 1))):
+    killed, told, again = 0, Counter[str](), cache(lambda: _reference(first, refreshed, loopback_site))  # which few kills may not come to
+    rounds: list[tuple[Path, Callable[[], Command], int]] = [(empty, lambda: first, 0), (first.place, again, 1)]
+    for origin, wanted_of, revision in cycle(rounds):
         if killed >= _KILLS:
             break
+        wanted = wanted_of()
         _serve(loopback_site, revision)
         command = replace(first, place=Path(shutil.copytree(origin, tmp_path / f"killed-{killed}")), outcomes=Counter())
         killed += _kill_and_recover(command, wanted, loopback_site, chance, chance.choice(_IN_A_ROW))

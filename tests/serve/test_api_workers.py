@@ -30,7 +30,7 @@ from tests.serve.conftest import Bases, Serving
 
 pytestmark = pytest.mark.xdist_group("serve")
 _ASKED = {"message": "When do boats leave?"}
-_KEYS = [f"key-{number}" for number in range(30)]
+_KEYS = [f"key-{number}" for number in range(300)]
 
 
 @pytest.fixture
@@ -83,17 +83,26 @@ def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(fleet: tup
         headers = {"Authorization": f"Bearer {next(keys)}"}
         return httpx.post(f"{address}api/chat", json=_ASKED, headers=headers, timeout=PATIENCE_S, trust_env=False).status_code
 
+    def counted() -> list[tuple[str, int]]:
+        """Status and number of the questions, of all workers together. A response is counted once it is complete, which is after it has been read."""
+        told = get("metrics", next(keys)).text
+        found = re.findall(r'almanac_requests_total\{method="POST",route="/api/chat",status="(\d+)"\} (\d+)', told)
+        return [(status, int(count)) for status, count in found]
+
+    def until_counted(count: int) -> None:
+        _until(lambda: sum(number for _, number in counted()) >= count)
+
     _until(lambda: get("health", "nobody").status_code == 200)
     before = _workers(started)
     assert len(before) == 2
     assert [ask() for _ in range(6)] == [200] * 6
+    until_counted(6)
     os.kill(before[0], signal.SIGKILL)
     _until(lambda: len(_workers(started)) == 2 and _workers(started) != before)
     assert before[1] in _workers(started)
     assert [ask() for _ in range(6)] == [200] * 6
-    told = get("metrics", next(keys)).text
-    counted = re.findall(r'almanac_requests_total\{method="POST",route="/api/chat",status="(\d+)"\} (\d+)', told)
-    assert [(status, int(count)) for status, count in counted] == [("200", 12)]  # of all workers, also of the one that died
+    until_counted(12)
+    assert counted() == [("200", 12)]  # of all workers, also of the one that died
     key, begun = next(keys), time.monotonic()
     let_in = [get("api/kbs", key).status_code for _ in range(20)].count(200)
     assert let_in <= 2 + (time.monotonic() - begun) / 30
@@ -120,6 +129,7 @@ def test_replacements_that_cannot_start_leave_the_others_to_answer(tmp_path: Pat
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(fleet_of_workers, "_SHORT_S", 0.9)
     monkeypatch.setattr(fleet_of_workers, "_LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr(fleet_of_workers, "_LOOK_S", 0.05)
     served = Served(data=DataDir(bases.data), names=None, env=None, project=Project(tmp_path))
 
     def end_after_many() -> None:

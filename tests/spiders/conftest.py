@@ -51,6 +51,7 @@ def _forked_crawls() -> Iterator[None]:
 def loopback_site() -> Iterator[Site]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002  # the base class's signature
             return

@@ -84,6 +84,7 @@ def serve() -> Iterator[Serve]:
 def _server(address: str, tls: Path | None) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002
             return
