@@ -194,8 +194,6 @@ def _version(folder: Path, index_dir: Path, *, from_parent: bool) -> dict[str, A
 
 def _read(folder: Path) -> dict[str, Any]:
     """Opens the version, answers a first hybrid query, and then others, all with given vectors."""
-    import almanac.index.chroma.client  # noqa: F401  # imported by a server long before
-
     index_dir = folder / "index" / "benchmark"
     declaration = Declaration.model_validate({"name": "benchmark", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "language": "en"})
     coming = next(read_batches(folder / "coming.parquet", ["text", "text_sha256"], rows=_QUERIES))

@@ -223,7 +223,12 @@ class OpenVersion:
 
         Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others.
         """
-        return self._threads.submit(work).result if len(self._segments) > 1 else work
+        if len(self._segments) == 1:
+            return work
+        try:
+            return self._threads.submit(work).result
+        except RuntimeError:  # another thread has just closed the version, which is opened again where it is needed
+            return work
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""

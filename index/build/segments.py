@@ -23,6 +23,7 @@ from almanac.index.lexical.terms import TERMS, TermsFile
 from almanac.index.segments.deleted import DELETED, deleted_terms_file, write_deleted_rows
 from almanac.index.segments.store import SEGMENTS, is_sealed, read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
+from almanac.index.vectors.quantized import quantized_layout
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.manifest import FORMAT, Counts, EmbedderInfo
@@ -47,7 +48,7 @@ class SegmentSpec(BaseModel):
     @property
     def making(self) -> str:
         """Fingerprint of how segments are made: those of another one have to be made again."""
-        made = [FORMAT, self.kb, self.collection, self.language, self.embedder.fingerprint, row_layout(), analyzer_fingerprint()]
+        made = [FORMAT, self.kb, self.collection, self.language, self.embedder.fingerprint, row_layout(), quantized_layout(), analyzer_fingerprint()]
         return sha256(canonical_json(made))[:16]
 
 

@@ -1,7 +1,7 @@
 """The rows of largest cosine to a query, in one segment or several: all rows of small ones are compared, and of large ones those that may be among the nearest.
 
 Of a large segment, the quantised vectors give an estimate of each row's product with the query (`index.vectors.quantized`). Rows are read and compared in the
-order of their estimates, until even one whose estimate is too low by 3.5 standard deviations more than usual would not be among the nearest.
+order of their estimates, until even one whose estimate is too low by the mean error and 3.5 standard deviations would not be among the nearest.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's a
 # Of 25,000 and 12,000 sentences, the ten nearest were the right ones for 300 of 300 questions with MiniLM, and for 298 with multilingual-e5; with 3, for 300
 # and 288. Of the fifty nearest, as searches ask for them, the first ten were right for all.
 _DEVIATIONS = 3.5
-_SPARE = 50  # rows beyond k that are compared at first, to see how far estimates are off
+_SPARE = 50  # estimates beyond k whose rows are compared at first, to see how far estimates are off
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
 _LEAST = 200  # rows that are listed at least
 _SHARE = 8  # part of a segment's rows up to which estimates are listed; from there on, comparing all is as quick
@@ -92,17 +92,22 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
 
 
 def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> None:
+    """Copies of a text have one estimate and one error, from which nothing follows for other rows. So each estimate counts once, fifty are looked at before
+    any conclusion, and errors are taken to spread no less than those of rows from all over a segment do.
+    """
     errors = _NO_PRODUCTS  # products of rows that were compared, less their estimates
+    spread = max((one.spread for one in compared), default=0.0)
     while True:
-        is_first = not len(errors)
-        if is_first:
-            reach = _kth([one.estimates for one in compared], k + _SPARE)
+        is_known = len(errors) >= _SPARE
+        if is_known:
+            margin = max(float(errors.mean()), 0.0) + _DEVIATIONS * max(float(errors.std()), spread)
+            reach = _kth_product(compared, k) - margin - _SINGLE_PRECISION
         else:
-            reach = _kth_product(compared, k) - max(float(errors.mean()), 0.0) - _DEVIATIONS * float(errors.std())
+            reach = _kth([np.unique(one.estimates) for one in compared], k + _SPARE)
         errors = np.concatenate([errors, *(one.compare(reach) for one in compared)])
-        if is_first and len(errors):
+        if not is_known and len(errors) >= _SPARE:
             continue
-        short = [one for one in compared if one.beyond is not None and one.beyond >= reach]
+        short = [one for one in compared if one.beyond is not None and (not is_known or one.beyond >= reach)]
         if not short:
             return
         for one in short:
@@ -127,11 +132,12 @@ class _Compared:
         self.rows, self.products = _NO_ROWS, _NO_PRODUCTS
         self.listed, self.estimates = _NO_ROWS, _NO_PRODUCTS
         self.beyond: float | None = None  # the largest estimate that a row in neither list may have; None where there is no such row
+        self.spread = 0.0 if among.quantized is None else among.quantized.spread(unit, among.vectors)  # standard deviation of errors of estimates
         self._count = max(_MORE * k, _LEAST) * len(among.vectors) // among.count
         self._list()
 
     def compare(self, reach: float) -> Vectors:
-        """Compares the listed rows whose estimate is at least so much; returns by how much products exceed estimates, float32 (n,)."""
+        """Compares the listed rows whose estimate is at least so much; returns by how much products exceed estimates, once for each estimate, float32 (n,)."""
         count = len(self.estimates) - int(np.searchsorted(self.estimates[::-1], reach))
         if not count:
             return _NO_PRODUCTS
@@ -139,7 +145,7 @@ class _Compared:
         self.listed, self.estimates = self.listed[count:], self.estimates[count:]
         products = np.take(self.among.vectors, rows, axis=0) @ self._unit
         self.rows, self.products = np.concatenate([self.rows, rows]), np.concatenate([self.products, products])
-        errors: Vectors = products - estimates
+        errors: Vectors = (products - estimates)[np.append(True, estimates[1:] != estimates[:-1])]
         return errors
 
     def list_more(self) -> None:

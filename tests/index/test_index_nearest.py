@@ -73,6 +73,53 @@ def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
     assert all(len(hits) == k for (_, k), hits in found.items())
 
 
+def _beside_copies(copies: int, noise: float, gap: float, random: np.random.Generator) -> tuple[Any, Any]:
+    """A question, and 9,000 rows: copies of one text (a notice on every page), or nearly so, at cosine .5 to it, and ten others that are nearer by a gap."""
+    rows = random.normal(size=(9_000, 96))
+    question = random.normal(size=96)
+    question /= np.linalg.norm(question)
+
+    def at(cosine: float) -> Any:
+        across = random.normal(size=96)
+        across -= (across @ question) * question
+        return cosine * question + np.sqrt(1 - cosine**2) * across / np.linalg.norm(across)
+
+    places = random.permutation(9_000)
+    notice = at(0.5)
+    for place in places[:copies]:
+        rows[place] = notice + noise * random.normal(size=96) / np.sqrt(96)
+    for place in places[copies : copies + 10]:
+        rows[place] = at(0.5 + gap)
+    return question.astype(np.float32), (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("copies", "noise", "gap"), [(400, 0.0, 0.015), (65, 0.0, 0.01), (120, 0.0, 0.01), (700, 0.0, 0.005), (400, 0.05, 0.02)])
+def test_copies_of_a_text_do_not_hide_what_is_nearer(copies: int, noise: float, gap: float, tmp_path: Path) -> None:
+    missed = 0
+    for turn in range(6):
+        question, vectors = _beside_copies(copies, noise, gap, np.random.default_rng(turn))
+        case = Case(vectors)
+        rows = case.rows(tmp_path)
+        for k in (10, 50):
+            missed += len(set(case.by_hand(question, k)[:10]) - {one for one, _ in nearest([rows], question, k)})
+    assert missed <= 1  # of 120
+
+
+def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_QUANTISED_FROM, 1000)
+    question, vectors = _beside_copies(300, 0.0, 0.015, np.random.default_rng(3))
+    are_copies = np.isclose(vectors @ question, 0.5, atol=1e-5)
+    parts = [Case(np.ascontiguousarray(vectors[chosen])) for chosen in (are_copies | (np.arange(9_000) % 2 == 0), ~are_copies)]
+    found = []
+    for number, part in enumerate(parts):
+        (tmp_path / str(number)).mkdir()
+        rows = part.rows(tmp_path / str(number))
+        found.append(Rows(rows.vectors, lambda rows, number=number: [f"{number}-{row:06}" for row in rows], rows.count, None, rows.quantized))
+    cosines = [(f"{number}-{row:06}", cosine) for number, part in enumerate(parts) for row, cosine in enumerate((part.vectors @ question).tolist())]
+    wanted = {one for one, _ in sorted(cosines, key=lambda hit: -hit[1])[:10]}
+    assert {one for one, _ in nearest(found, question, 10)} == wanted
+
+
 def test_few_rows_are_read_of_many(tmp_path: Path) -> None:
     rows = _CASES["around topics"].rows(tmp_path)
     read = []
