@@ -1,8 +1,7 @@
 """Pins protect a version or a segment from removal while it is read.
 
 A pin is a shared lock on the folder, released when its process ends in any way. It also keeps referring to the same folder when another one
-takes its name (`rebuild`, `forget`). Chroma reopens files by path: a reader that used the name would then mix files of both folders (observed: "missing
-metadata segment", and wrong ids).
+takes its name (`rebuild`, `forget`). A reader that opened files by that name would then mix those of both folders.
 """
 
 import fcntl

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 # Rows up to which those that pass a filter are all compared: 1 ms. Of more, enough are among the best estimates.
-_FEW = 5_000
+_COMPARED = 5_000
 
 
 class OpenSegment:
@@ -92,7 +92,7 @@ class OpenSegment:
         if allowed is None:
             return Rows(self.vectors, self.rows.ids, len(self) - len(self.deleted), self.live, self._quantized)
         count = int(np.count_nonzero(allowed))
-        return Rows(self.vectors, self.rows.ids, count, allowed, self._quantized if count > _FEW else None)
+        return Rows(self.vectors, self.rows.ids, count, allowed, self._quantized if count > _COMPARED else None)
 
     @cached_property
     def _quantized(self) -> Quantized | None:
@@ -103,7 +103,7 @@ class OpenSegment:
             return Quantized(self.folder, len(self), self.sealed.embedder.dimension)
 
     def _require_database(self) -> None:
-        """Reads Chroma's schema, once: no search needs it, and its database has no hash, since each opening changes it. What is ruined is to be told."""
+        """Reads Chroma's schema, once: no search needs it, and its database has no hash, since each opening changes it. A ruined one is told here."""
         if not self._is_read:
             path = (self.folder / CHROMA / DATABASE).resolve()
             with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:

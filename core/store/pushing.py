@@ -14,7 +14,7 @@ from almanac.core.store.trees import File, Folder, object_key, write_folder
 from almanac.core.store.working_copy import WorkingCopy
 from almanac.schemas.errors import StorageError
 
-_TRIES = 5  # a reader's opening of a version changes a file of Chroma's
+_TRIES = 5  # whoever opens a version with Chroma changes a file of Chroma's
 _log = structlog.get_logger("almanac.store")
 
 

@@ -22,12 +22,12 @@ _THE_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY,
 
 
 def copy_chroma(source: Path, manifest: Sealed, target: Path) -> None:
-    """Copies the Chroma directory of the version in folder `source` into the folder `target`, also while readers have it open.
+    """Copies the Chroma directory of the version in folder `source` into the folder `target`, also while others have it open.
 
     Raises DamagedVersion where an index file differs from its hash in the manifest or the database cannot be read, StorageError where the disk fails.
     """
     (target / CHROMA).mkdir()
-    # Readers write to the database too, if only two pages, so SQLite has to lock them out during the copy.
+    # Who opens it with Chroma writes to the database, if only two pages, so SQLite has to lock them out during the copy.
     _copy_database(source / CHROMA / DATABASE, target / CHROMA / DATABASE)
     _require_pages(source, manifest, target / CHROMA / DATABASE)
     for stored in manifest.files:

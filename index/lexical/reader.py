@@ -34,11 +34,11 @@ _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
 _LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter with a thousand marks is one, too
-# To go through the rows of frequent terms takes nearly all of a search. So terms that add less than 3 % of the rarest one's weight to a score, all together,
-# are left to our own scores. And where the rarest terms have less than 3 % of all that is to go through, only rows with one of them are looked at first: rows
-# without any score less than 1.3 of the rarest one's weight, about what a row with it scores. Where that is not so, all terms are searched for.
-_HARDLY, _ONCE, _RARE = 0.03, 1.3, 0.03
-_NARROW = 4  # one row in so many is wanted, of fewer rows terms are not left out: it takes longest to tell which of the proposed rows are wanted
+# To go through the rows of frequent terms takes nearly all of a search, so they are left out where that changes no hit. Shares of the rarest term's weight:
+_NEGLIGIBLE = 0.03  # what terms add to a score, all together, that tantivy does not score by; our own scores have them
+_TYPICAL = 1.3  # what a row with the rarest term scores at least, presumably: then rows without any of the rarest terms need not be looked at
+_RARE = 0.03  # share of all places of a query's terms up to which the rarest terms are so looked for; more of them cost more than all terms together
+_NARROW = 4  # no terms are left out where fewer than one row in so many is wanted: it then takes longest to tell which of the proposed rows are
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
@@ -170,8 +170,8 @@ class LexicalIndex:
         """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
         counts = {term: count for term, (count, _) in zip(weights, self._counts(name, list(weights)), strict=True)}
         highest, total = max(weights.values()), sum(counts.values())
-        deciding = _without_frequent(weights, _HARDLY * highest)
-        rarest = _without_frequent(weights, _ONCE * highest)
+        deciding = _without_frequent(weights, _NEGLIGIBLE * highest)
+        rarest = _without_frequent(weights, _TYPICAL * highest)
         if sum(counts[term] for term in rarest) > _RARE * total:
             rarest = deciding
         is_narrow = wanted is not None and _NARROW * np.count_nonzero(wanted) < self._union.rows

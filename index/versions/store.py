@@ -237,7 +237,7 @@ def require_segments(index_dir: Path, manifest: Manifest) -> None:
 def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *, called: Path | None = None) -> None:
     """Raises DamagedVersion for a file of a version or segment that is missing, or differs from its hash in the manifest.
 
-    Engines do not look: a flipped bit in Chroma's index files crashes the process, and one in others changes scores without a word. Reads 1 GB a second; of
+    Engines do not look: a flipped bit changes scores without a word, and one in Chroma's index files crashes who opens them. Reads 1 GB a second; of
     a segment, whose files were stamped when they were hashed, only what was touched since.
 
     Args:

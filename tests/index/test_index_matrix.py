@@ -81,7 +81,7 @@ def test_a_file_of_another_shape_is_refused_with_what_to_do(base: Base) -> None:
 
 def test_filters_wide_and_narrow_find_what_comparing_every_vector_finds(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     base.build(count=300)
-    monkeypatch.setattr("almanac.index.open_segment._FEW", 50)
+    monkeypatch.setattr("almanac.index.open_segment._COMPARED", 50)
     vector = np.linspace(-1, 1, 16, dtype=np.float32)
     vector /= np.linalg.norm(vector)
     with OpenVersion(base.index_dir, "v0001") as version:

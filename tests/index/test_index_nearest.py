@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,10 @@ def test_copies_of_a_text_do_not_hide_what_is_nearer(copies: int, noise: float, 
     assert missed <= 1  # of 120
 
 
+def _called(segment: int, rows: Any) -> list[str]:
+    return [f"{segment}-{row:06}" for row in rows]
+
+
 def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_QUANTISED_FROM, 1000)
     question, vectors = _beside_copies(300, 0.0, 0.015, np.random.default_rng(3))
@@ -114,7 +119,7 @@ def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(tmp_path: P
     for number, part in enumerate(parts):
         (tmp_path / str(number)).mkdir()
         rows = part.rows(tmp_path / str(number))
-        found.append(Rows(rows.vectors, lambda rows, number=number: [f"{number}-{row:06}" for row in rows], rows.count, None, rows.quantized))
+        found.append(Rows(rows.vectors, partial(_called, number), rows.count, None, rows.quantized))
     cosines = [(f"{number}-{row:06}", cosine) for number, part in enumerate(parts) for row, cosine in enumerate((part.vectors @ question).tolist())]
     wanted = {one for one, _ in sorted(cosines, key=lambda hit: -hit[1])[:10]}
     assert {one for one, _ in nearest(found, question, 10)} == wanted
@@ -208,7 +213,7 @@ def test_a_delta_has_one_of_its_own(base: Base, monkeypatch: pytest.MonkeyPatch)
 def several(base: Base, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[OpenVersion, OpenVersion]]:
     """The same content in segments, some of them quantised, with deleted rows, and in one."""
     monkeypatch.setattr(_QUANTISED_FROM, 100)
-    monkeypatch.setattr("almanac.index.open_segment._FEW", 20)
+    monkeypatch.setattr("almanac.index.open_segment._COMPARED", 20)
     monkeypatch.setattr(module, "_LEAST", 60)
     monkeypatch.setattr(module, "_SHARE", 1)
     rows = make_chunks(500)
