@@ -15,7 +15,7 @@ from almanac.index.vectors import nearest as module
 from almanac.index.vectors.matrix import MATRIX
 from almanac.index.vectors.nearest import Rows, nearest
 from almanac.index.vectors.quantized import QUANTIZED, Quantized, write_quantized
-from almanac.index.versions.store import MANIFEST, version_dir
+from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks
 from tests.index.segmented import as_one, build_segmented, spread
@@ -70,7 +70,7 @@ def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
     found = {(number, k): [one for one, _ in nearest([rows], query, k)] for number, query in enumerate(queries) for k in (1, 10, 50)}
     # Errors of estimates are nearly normal, and one row in some thousands may lie beyond three deviations.
     missed = sum(len(set(case.by_hand(queries[number], k)) - set(hits)) for (number, k), hits in found.items())
-    assert missed <= 3
+    assert missed <= 1  # of 1,891
     assert all(len(hits) == k for (_, k), hits in found.items())
 
 
@@ -195,7 +195,6 @@ def test_damage_is_told_and_never_searched(quantised: Base, damage: str) -> None
         Quantized(_file(quantised).parent, 300, INFO.dimension)
     with OpenVersion(quantised.index_dir, "v0001") as version, pytest.raises(DamagedVersion, match="v0001"):
         version.query(np.full(16, 0.25, dtype=np.float32), 3)
-    assert (version_dir(quantised.index_dir, "v0001") / MANIFEST).is_file()
 
 
 def test_a_delta_has_one_of_its_own(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
