@@ -252,10 +252,10 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _memory_of(pid: int) -> dict[str, int]:
-    """Resident memory of a process in MiB: its own, and what is mapped from files."""
+    """Resident memory of a process in MiB: its own, and what is mapped from files. A page that forks share counts for each in part, and once for all."""
     try:
-        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines() if ":" in line)
-        return {"anonymous_mib": int(status["RssAnon"].split()[0]) // 1024, "mapped_mib": int(status["RssFile"].split()[0]) // 1024}
+        shares = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines() if ":" in line)
+        return {"anonymous_mib": int(shares["Pss_Anon"].split()[0]) // 1024, "mapped_mib": int(shares["Pss_File"].split()[0]) // 1024}
     except (OSError, KeyError):  # it has ended
         return {"anonymous_mib": 0, "mapped_mib": 0}
 

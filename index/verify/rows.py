@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from almanac.core.digests import digests_of
+from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, open_table
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
@@ -53,9 +55,10 @@ def check_rows(
         embedder: The version's embedder.
         problems: Collects the problems.
     """
-    keys = dict(zip(*((table if some is None else some).column(column).to_pylist() for column in ("chunk_id", "text_sha256")), strict=True))
-    expected = _expected_vectors(list(keys.values()), vectors_root, embedder, problems)
+    compared = table if some is None else some
+    expected = _expected_vectors(compared.column("text_sha256").unique().to_pylist(), vectors_root, embedder, problems)
     check_matrix(version_dir, table, some, expected, embedder.dimension, problems)
+    give_back()  # Chroma reads its graph, a quarter of a GB for 100,000 rows
     try:
         require_database(version_dir)
         with open_client(version_dir) as client:
@@ -68,11 +71,13 @@ def check_rows(
             _check_space(collection, problems)
             # Requesting all ids and their count from Chroma takes 2.4 s for 100,000 rows, reading them from its database 0.1 s.
             listed = collection.get(include=[])["ids"] if some is None else _stored_ids(version_dir / CHROMA / DATABASE)
-            present = _check_ids(listed, collection.count() if some is None else len(listed), table.column("chunk_id").to_pylist(), problems)
+            missing = _check_ids(pa.array(listed, pa.string()), collection.count() if some is None else len(listed), table.column("chunk_id"), problems)
+            del listed
+            give_back()  # ids that were compared
             for rows in _in_batches(version_dir / CHUNKS, some):
-                _check_batch(collection, [row for row in rows if row["chunk_id"] in present], expected, embedder.dimension, problems)
+                _check_batch(collection, [row for row in rows if row["chunk_id"] not in missing], expected, embedder.dimension, problems)
             if _most_repeats(table.column("text_sha256")) <= _REPEATS_THAT_HNSW_BEARS:
-                _probe(collection, {chunk_id: key for chunk_id, key in keys.items() if chunk_id in present}, expected, problems)
+                _probe(collection, compared, missing, expected, problems)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, problems)
     except Exception as error:  # Chroma raises various types from its Rust core; in any case the version cannot be read
@@ -105,15 +110,14 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
 
 def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, problems: ProblemCollector) -> _Expected:
     store = VectorStore(vectors_root, embedder)
-    wanted = list(dict.fromkeys(keys))
     while True:
-        missing = set(store.missing(wanted))
-        have = [key for key in wanted if key not in missing]
+        missing = set(store.missing(keys))
+        have = [key for key in keys if key not in missing]
         try:
             vectors = store.read_to_disk(have)
             break
         except AlmanacError as error:  # a part turned out to be damaged; its keys are missing from now on
-            if set(store.missing(wanted)) == missing:
+            if set(store.missing(keys)) == missing:
                 problems.add("unreadable", str(store.folder), error.message)
                 return _Expected([], np.empty((0, embedder.dimension), dtype=np.float32))
     for key in missing:
@@ -133,15 +137,20 @@ def _stored_ids(database: Path) -> list[str]:
         return [row[0] for row in opened.execute("SELECT embedding_id FROM embeddings")]
 
 
-def _check_ids(listed: list[str], count: int, chunk_ids: list[str], problems: ProblemCollector) -> set[str]:
-    found, wanted = set(listed), set(chunk_ids)
-    if not len(listed) == len(found) == count:
-        problems.add("row_foreign", f"{CHROMA}: count", count, len(found))
-    for chunk_id in sorted(wanted - found):
-        problems.add("row_missing", chunk_id)
-    for chunk_id in sorted(found - wanted):
-        problems.add("row_foreign", chunk_id)
-    return wanted & found
+def _check_ids(listed: pa.Array, count: int, chunk_ids: pa.ChunkedArray, problems: ProblemCollector) -> set[str]:
+    """Returns the ids that Chroma lacks."""
+    distinct = pc.count_distinct(listed).as_py()
+    if not len(listed) == distinct == count:
+        problems.add("row_foreign", f"{CHROMA}: count", count, distinct)
+    missing, foreign = _without(chunk_ids, listed), _without(listed, chunk_ids)
+    for kind, wrong in (("row_missing", missing), ("row_foreign", foreign)):
+        for chunk_id in sorted(wrong):
+            problems.add(kind, chunk_id)
+    return missing
+
+
+def _without(ids: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray) -> set[str]:
+    return set(ids.filter(pc.invert(pc.is_in(ids, value_set=others))).to_pylist())
 
 
 def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, problems: ProblemCollector) -> None:
@@ -174,15 +183,16 @@ def _most_repeats(keys: pa.ChunkedArray) -> int:
     return int(np.unique(digests_of(keys), return_counts=True)[1].max(initial=0))
 
 
-def _probe(collection: "Collection", key_of: dict[str, str], expected: _Expected, problems: ProblemCollector) -> None:
+def _probe(collection: "Collection", table: pa.Table, missing: set[str], expected: _Expected, problems: ProblemCollector) -> None:
     """Checks that sampled rows, spread evenly, find themselves or a row with the same vector in a nearest-neighbour query."""
-    candidates = sorted(chunk_id for chunk_id, key in key_of.items() if key in expected)
+    pairs = zip(table.column("chunk_id").to_pylist(), table.column("text_sha256").to_pylist(), strict=True)
+    candidates = sorted((chunk_id, key) for chunk_id, key in pairs if chunk_id not in missing and key in expected)
     probes = candidates[:: max(1, len(candidates) // _PROBES)][:_PROBES]
     if not probes:
         return
-    vectors = expected[[key_of[chunk_id] for chunk_id in probes]]
+    vectors = expected[[key for _, key in probes]]
     answer = collection.query(query_embeddings=vectors, n_results=1, include=["distances"])
-    for number, chunk_id in enumerate(probes):
+    for number, (chunk_id, _) in enumerate(probes):
         ids, distances = answer["ids"][number], (answer["distances"] or [])[number]
         hit, distance = (ids[0], distances[0]) if ids else (None, 2.0)
         # At distance 0 the hit is the row itself or one with an equal vector, such as a text that repeats in several documents.

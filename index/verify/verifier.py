@@ -147,6 +147,7 @@ def work(job_text: str, send: Callable[[Message], None]) -> None:
 
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """Verifies one folder in this process; called in the child, since a damaged index file may crash the process."""
+    from almanac.core.memory import give_back
     from almanac.index.verify.delta import check_changed
     from almanac.index.verify.files import check_chunks, check_database, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
@@ -170,7 +171,9 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         from almanac.index.verify.rows import check_rows
 
         check_mapped_rows(job.version_dir, table, rows, problems)
+        give_back()  # each check reads all rows
         check_lexical(job.version_dir, table, problems)
+        give_back()
         if any(path.startswith(f"{CHROMA}/") for path in altered):
             return  # opening an altered index may crash this process
         check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, problems)
