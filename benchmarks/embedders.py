@@ -2,8 +2,8 @@
 
     python -m benchmarks.embedders --corpus FILE.jsonl [FILE.jsonl FILE.md ...] [--passages 1500] [--questions 50]
 
-Each is measured in a process of its own, one after the other; importing torch and sentence-transformers is told apart, since both need it. Passages are those
-of `benchmarks.first_build`. What is printed is Markdown.
+Each is measured in a process of its own, one after the other; loading includes imports of what computes it. Passages are those of `benchmarks.first_build`.
+What is printed is Markdown.
 """
 
 import argparse
@@ -53,9 +53,6 @@ def _measure(model: str, passages: list[str], questions: list[str]) -> dict[str,
     embed = Embed(model=model)
     folder = find_model(embed).path  # unpacked here, where it is not yet
     start = time.perf_counter()
-    from sentence_transformers import SentenceTransformer  # noqa: F401
-
-    imported = time.perf_counter()
     embedder = load_embedder(embed)
     loaded = time.perf_counter()
     embedder.embed_queries(questions[:1])
@@ -68,8 +65,7 @@ def _measure(model: str, passages: list[str], questions: list[str]) -> dict[str,
     begin, used = time.perf_counter(), time.process_time()
     embedder.embed_documents(passages)
     return {
-        "import": imported - start,
-        "load": loaded - imported,
+        "load": loaded - start,
         "question": statistics.median(singles),
         "passages": time.perf_counter() - begin,
         "processor": time.process_time() - used,
@@ -89,13 +85,13 @@ def _show(measured: dict[str, dict[str, Any]], passages: list[str]) -> None:
     lines = [
         f"Bundled embedders, {len(passages)} passages of {characters:.0f} characters on average. {machine()}",
         "",
-        f"| embedder | import s | load s | {len(passages)} passages s | processor s | one question ms (median) | memory MiB, own + mapped files | disk MiB |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
+        f"| embedder | load s | {len(passages)} passages s | processor s | one question ms (median) | memory MiB, own + mapped files | disk MiB |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for model, found in measured.items():
         own, mapped = found["idle"]
         lines.append(
-            f"| `{model}` | {found['import']:.1f} | {found['load']:.1f} | {found['passages']:.1f} | {found['processor']:.1f} | {found['question'] * 1000:.0f} "
+            f"| `{model}` | {found['load']:.1f} | {found['passages']:.1f} | {found['processor']:.1f} | {found['question'] * 1000:.0f} "
             f"| {own:.0f} + {mapped:.0f} | {found['disk']:.0f} |"
         )
     sys.stdout.write("\n".join(lines) + "\n")

@@ -1,9 +1,7 @@
 """Commands for whoever runs a knowledge base: run, plan, status."""
 
 import sys
-import threading
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +9,7 @@ import typer
 from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
-from almanac.core.settings import DataDir, quiet_engines
+from almanac.core.settings import DataDir
 from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import NoRecords, StoreAway
 
@@ -38,7 +36,6 @@ def run(
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
     with uncollected():
         declaration = load_declaration(kb, env)
-        from almanac.index.versions import store as stored
         from almanac.index.versions.lock import require_free
         from almanac.schemas.reports import RunReport
         from almanac.schemas.scope import Scope
@@ -55,12 +52,7 @@ def run(
         from almanac.flows.refresh import get_ready, refresh, summary_line
 
         get_ready()
-        importing = None
-        if stored.read_pointer(folder.index(declaration.name)) is None and declaration.embed.provider == "local":
-            importing = _import_model_meanwhile()
         wait_until_ready()
-        if importing is not None:
-            importing.join()  # two threads that import the same library, of which one is interrupted, may wait for each other for ever
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.
         done = refresh(
@@ -77,14 +69,6 @@ def run(
         show_report(report, declaration.handle)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
-
-
-def _import_model_meanwhile() -> threading.Thread:
-    """A first run embeds for sure, and Prefect's API makes its database first, some ten seconds on a fresh machine: time for a model's four of importing."""
-    quiet_engines()
-    thread = threading.Thread(target=import_module, args=("sentence_transformers",), daemon=True, name="import-model")
-    thread.start()
-    return thread
 
 
 def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:

@@ -35,7 +35,7 @@ from almanac.schemas.manifest import Counts, Manifest, SegmentUse, Verdict
 from almanac.schemas.reports import Problem, Recall
 
 log = structlog.get_logger("almanac.publish")
-_SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "scrapy", "trafilatura", "prefect")
+_SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "openvino", "scrapy", "trafilatura", "prefect")
 
 
 def build(

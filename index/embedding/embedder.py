@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,7 +21,7 @@ from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
-    from almanac.index.embedding.onnx_bert import OnnxBert
+    from almanac.index.embedding.bert import Bert, Engine
 
 __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
@@ -70,17 +70,21 @@ class LocalEmbedder:
     """A sentence-transformers model on this machine, on a GPU where available. Safe to share among threads.
 
     Documents are embedded in the declared precision, in float32 where this machine lacks bfloat16; queries in float32, so that they are alike everywhere, and
-    together with those that other threads ask for meanwhile.
+    together with those that other threads ask for meanwhile. On a processor the usual BERT is computed without torch (`Bert`), any other model by its library.
     """
 
     def __init__(self, embed: Embed, *, for_queries: bool = False) -> None:
         self._embed = resolve(embed)
         self._info = describe_embedder(self._embed)
         self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
-        self._bert = _read_bundled(self._embed) if for_queries else None
-        if self._bert is None:
-            _ = self._documents
         self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+        self._is_without_torch = self._embed.model in BUNDLED and not has_gpu()
+        self._for_queries = for_queries and self._is_without_torch
+        _spare_cores()
+        if self._for_queries:
+            _ = self._asked
+        elif self._written is None:
+            _ = self._documents
 
     @property
     def info(self) -> EmbedderInfo:
@@ -91,10 +95,11 @@ class LocalEmbedder:
         return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        if self._bert is not None:
-            return self._encode_alike(self._bert.encode, self._info.document_prompt, texts)
         with self._lock:
-            model = self._documents
+            bert = self._asked if self._for_queries else self._written
+            model = self._documents if bert is None else None
+        if bert is not None:
+            return self._encode_alike(bert.encode, self._info.document_prompt, texts)
         return self._encode(model, "encode_document", self._info.document_prompt, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
@@ -105,20 +110,37 @@ class LocalEmbedder:
         return self._encode(self._queries, "encode_query", self._info.query_prompt, texts)
 
     @cached_property
-    def _together(self) -> EmbedTogether | None:
-        """The model of queries as OnnxBert, which takes half the processor time; None for another architecture, or on a GPU."""
-        from almanac.index.embedding.onnx_bert import OnnxBert
+    def _written(self) -> "Bert | None":
+        """The model of documents; None for another architecture, or on a GPU."""
+        from almanac.index.embedding.bert_layers import OpenVinoLayers
 
-        bert = self._bert or OnnxBert.of(self._queries)
-        return EmbedTogether(bert.encode) if bert is not None else None
+        return self._bert(partial(OpenVinoLayers, is_half=self._is_half))
+
+    @cached_property
+    def _asked(self) -> "Bert | None":
+        """The model of queries, of which one is computed sooner; None as above."""
+        from almanac.index.embedding.bert_layers import OnnxLayers
+
+        return self._bert(OnnxLayers)
+
+    @cached_property
+    def _together(self) -> EmbedTogether | None:
+        return EmbedTogether(self._asked.encode) if self._asked is not None else None
+
+    def _bert(self, engine: "Engine") -> "Bert | None":
+        from almanac.index.embedding.bert import Bert
+
+        if self._is_without_torch:
+            return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path, engine)
+        return Bert.of(self._queries, engine)
 
     @cached_property
     def _documents(self) -> Any:
-        return self._load(is_half=self._is_half)
+        return self._load(is_half=True) if self._is_half else self._queries
 
     @cached_property
     def _queries(self) -> Any:
-        return self._load(is_half=False) if self._is_half else self._documents
+        return self._load(is_half=False)
 
     def _load(self, *, is_half: bool) -> Any:
         model = _load_model(self._embed, is_half=is_half)
@@ -211,16 +233,6 @@ def _spare_cores() -> None:
     threadpool_limits(1, user_api="blas")
 
 
-def _read_bundled(embed: Embed) -> "OnnxBert | None":
-    """A bundled model for queries; None for another model, or where a GPU makes vectors."""
-    if embed.model not in BUNDLED or has_gpu():
-        return None
-    from almanac.index.embedding.onnx_bert import OnnxBert
-
-    _spare_cores()
-    return OnnxBert.read(find_model(embed, reading=[WEIGHTS, TOKENIZER]).path)
-
-
 def _load_model(embed: Embed, *, is_half: bool) -> Any:
     from almanac.core.settings import quiet_engines
 
@@ -229,7 +241,6 @@ def _load_model(embed: Embed, *, is_half: bool) -> Any:
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 
-    _spare_cores()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     folder = find_model(embed, reading=[WEIGHTS, TOKENIZER])
     try:

@@ -70,7 +70,10 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         ("sentencex", {"chunker"}),
         ("tantivy", {"lexical"}),
         ("PyStemmer", {"lexical"}),
-        *((library, set()) for library in ("pydantic", "structlog", "mistralai", "pyarrow", "prefect", "chromadb", "sentence-transformers", "torch", "httpx")),
+        *(
+            (library, set())
+            for library in ("pydantic", "structlog", "mistralai", "pyarrow", "prefect", "chromadb", "sentence-transformers", "torch", "openvino", "httpx")
+        ),
     ],
 )
 def test_another_library_invalidates_the_stages_that_call_it(before: dict[str, str], monkeypatch: pytest.MonkeyPatch, library: str, stages: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Questions are embedded together, and get the vectors that the model itself makes of each."""
+"""BERT without torch makes the vectors that the model itself makes of each text; questions are embedded together."""
 
 import signal
 import subprocess
@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from almanac.index.embedding import onnx_bert
+from almanac.index.embedding.bert import Bert, _passes
+from almanac.index.embedding.bert_layers import OnnxLayers
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
-from almanac.index.embedding.onnx_bert import OnnxBert
+from almanac.index.embedding.model_folder import BUNDLED
 from almanac.index.embedding.together import EmbedTogether
 from almanac.schemas.declaration.embed import Embed
 from tests.conftest import ROOT
@@ -31,24 +32,35 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> LocalEmbedder:
     return LocalEmbedder(Embed(model=str(folder), precision="float32"))
 
 
-def _by_the_model_itself(embedder: LocalEmbedder, texts: Sequence[str]) -> Vectors:
-    return embedder._encode(embedder._queries, "encode_query", embedder.info.query_prompt, texts)
+def _by_the_model_itself(embedder: LocalEmbedder, texts: Sequence[str], kind: str = "query") -> Vectors:
+    """Of each text alone, in float32."""
+    prompt = embedder.info.query_prompt if kind == "query" else embedder.info.document_prompt
+    return np.concatenate([embedder._encode(embedder._queries, f"encode_{kind}", prompt, [text]) for text in texts])
 
 
 @given(texts=st.lists(st.text(max_size=200) | st.sampled_from(_ODD), min_size=1, max_size=40))
 @settings(max_examples=60, deadline=None)
 def test_each_text_gets_the_vector_that_the_model_makes_of_it_alone(small: LocalEmbedder, texts: list[str]) -> None:
     assert small._together is not None
-    expected = np.concatenate([_by_the_model_itself(small, [text]) for text in texts])
-    assert np.abs(small.embed_queries(texts) - expected).max() < 1e-5
+    assert np.abs(small.embed_queries(texts) - _by_the_model_itself(small, texts)).max() < 1e-5
+    assert np.abs(small.embed_documents(texts) - _by_the_model_itself(small, texts, "document")).max() < 1e-5
 
 
 @pytest.mark.slow
-def test_the_bundled_model_makes_the_same_vectors_by_onnxruntime() -> None:
-    bundled = LocalEmbedder(Embed(precision="float32"))
+@pytest.mark.parametrize("model", BUNDLED)
+def test_a_bundled_model_makes_the_same_vectors_without_torch(model: str) -> None:
+    bundled = LocalEmbedder(Embed(model=model, precision="float32"))
     texts = [*_ODD, *(f"What does a ticket for {count} children cost?" for count in range(20))]
-    expected = np.concatenate([_by_the_model_itself(bundled, [text]) for text in texts])
-    assert (bundled.embed_queries(texts) * expected).sum(axis=1).min() > 0.999999
+    assert (bundled.embed_queries(texts) * _by_the_model_itself(bundled, texts)).sum(axis=1).min() > 0.999999
+    assert (bundled.embed_documents(texts) * _by_the_model_itself(bundled, texts, "document")).sum(axis=1).min() > 0.999999
+
+
+def test_documents_come_in_their_order_when_threads_share_a_model(small: LocalEmbedder) -> None:
+    texts = [f"{'word ' * (number % 23)}{number}" for number in range(300)]
+    expected = small.embed_documents(texts)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(small.embed_documents, [texts] * 8):
+            assert np.abs(found - expected).max() < 1e-5
 
 
 def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
@@ -57,9 +69,9 @@ def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
 
     folder = save_embedder(tmp_path / "small")
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    assert OnnxBert.of(model) is not None
+    assert Bert.of(model, OnnxLayers) is not None
     model[1] = Pooling(model.get_embedding_dimension(), "cls")
-    assert OnnxBert.of(model) is None
+    assert Bert.of(model, OnnxLayers) is None
 
 
 def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
@@ -96,16 +108,17 @@ def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
     assert together(["good"]).shape == (1, 1)
 
 
-def test_a_question_to_a_bundled_model_needs_no_torch() -> None:
+@pytest.mark.parametrize("call", ["for_queries=True).embed_queries", "for_queries=False).embed_documents"])
+def test_a_bundled_model_needs_no_torch(call: str) -> None:
     asks = "import sys; from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
-    code = f"{asks}; load_embedder(Embed(precision='float32'), for_queries=True).embed_queries(['When do boats leave?']); print('torch' in sys.modules)"
+    code = f"{asks}; load_embedder(Embed(precision='float32'), {call}(['When do boats leave?']); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
 
 @given(lengths=st.lists(st.integers(2, 512), max_size=60))
 def test_passes_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
-    passes = list(onnx_bert._passes(lengths))
+    passes = list(_passes(lengths))
     assert sorted(row for rows in passes for row in rows) == list(range(len(lengths)))
     for rows in passes:
         of_rows = [lengths[row] for row in rows]
