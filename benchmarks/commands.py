@@ -76,7 +76,7 @@ def _processor_s() -> float:
 def _show(rounds: Sequence[dict[str, Cost]]) -> None:
     medians = {name: Cost(*(statistics.median(values) for values in zip(*(one[name] for one in rounds), strict=True))) for name in rounds[0]}
     bare = medians[_BARE]
-    lines = ["| command | seconds | of `import prefect` | processor seconds | of `import prefect` |", "|---|---:|---:|---:|---:|"]
+    lines = ["| command | seconds | of `import prefect` | processor seconds | of its |", "|---|---:|---:|---:|---:|"]
     for name, cost in medians.items():
         seconds, processor_s = cost.seconds / bare.seconds, cost.processor_s / bare.processor_s
         lines.append(f"| {name} | {cost.seconds:.2f} | {seconds:.2f} | {cost.processor_s:.2f} | {processor_s:.2f} |")

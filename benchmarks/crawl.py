@@ -4,7 +4,7 @@
 
 Both sides are whole processes, start-up included, over the same loopback server, turn by turn. Almanac's side does more: it reads
 robots.txt, keeps a journal with validators, and maps every product page to a record. Without `--url` the site is a shop of our own,
-made on the spot. Published are ratios and peaks of resident memory; seconds are this machine's.
+made on the spot. Published are ratios and peaks of resident memory; seconds are this machine's. What is printed is Markdown.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.index import machine
 
 _PER_LISTING = 20
+_NAMES = {"bare": "bare Scrapy", "almanac": "crawl and mapping"}
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
         {"bare": _bare, "almanac": _almanac, "server": _serve}[arguments.side](arguments)
         return
     with _site(arguments) as url:
-        rounds = [{side: _measured(side, url, arguments.match) for side in ("bare", "almanac")} for _ in range(arguments.rounds)]
+        rounds = [{side: _measured(side, url, arguments.match) for side in _NAMES} for _ in range(arguments.rounds)]
     _show(rounds)
 
 
@@ -158,17 +158,14 @@ def _shop(products: int) -> dict[str, bytes]:
 
 
 def _show(rounds: list[dict[str, dict[str, Any]]]) -> None:
-    table = Table(title="Crawl and mapping against a bare Scrapy spider", title_justify="left")
-    for column in ("side", "pages", "records", "seconds (median)", "pages/s", "peak MiB", "ratio of seconds"):
-        table.add_column(column, justify="left" if column == "side" else "right")
-    for side in ("bare", "almanac"):
+    lines = ["| side | pages | records | seconds (median) | pages/s | peak MiB | of bare Scrapy |", "|---|---:|---:|---:|---:|---:|---:|"]
+    for side in _NAMES:
         seconds = statistics.median(one[side]["seconds"] for one in rounds)
         ratio = statistics.median(one[side]["seconds"] / one["bare"]["seconds"] for one in rounds)
         last = rounds[-1][side]
         peak = max(one[side]["mib"] for one in rounds)
-        row = [str(last["pages"]), str(last["records"]), f"{seconds:.2f}", f"{last['pages'] / seconds:.0f}", f"{peak:.0f}", f"{ratio:.2f}"]
-        table.add_row(side, *row)
-    Console().print(table)
+        lines.append(f"| {_NAMES[side]} | {last['pages']:,} | {last['records']:,} | {seconds:.1f} | {last['pages'] / seconds:.0f} | {peak:.0f} | {ratio:.2f} |")
+    sys.stdout.write("\n".join([*lines, "", f"{machine()}."]) + "\n")
 
 
 if __name__ == "__main__":

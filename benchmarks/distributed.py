@@ -46,7 +46,7 @@ def main() -> None:
         for workers in arguments.workers:
             with _cluster(workers) as address:
                 _timed(few, f"warm{workers}", "dask", address)
-                rows[f"{workers} workers"] = _timed(many, f"dask{workers}", "dask", address)
+                rows[f"Dask, {workers} worker{'s' if workers > 1 else ''}"] = _timed(many, f"dask{workers}", "dask", address)
     _show(rows)
 
 
@@ -90,7 +90,7 @@ def _timed(folder: Path, data: str, engine: str, address: str = "") -> dict[str,
 
 def _show(rows: dict[str, dict[str, Any]]) -> None:
     first, *_ = rows.values()
-    sys.stdout.write("| | map, s | embed, s | plain ÷ map | plain ÷ embed | digest |\n|---|---|---|---|---|---|\n")
+    sys.stdout.write("| engine | map, s | embed, s | plain ÷ map | plain ÷ embed | digest |\n|---|---|---|---|---|---|\n")
     for name, row in rows.items():
         shares = " | ".join(f"{first[stage] / row[stage]:.2f}" for stage in ("map", "embed"))
         sys.stdout.write(f"| {name} | {row['map']:.1f} | {row['embed']:.1f} | {shares} | {row['digest'][:12]} |\n")

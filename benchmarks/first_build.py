@@ -79,22 +79,29 @@ def _round(passages: list[str], precisions: list[str]) -> tuple[float, dict[str,
     """Seconds of `encode`, and each whole command, turn by turn: commands before and after it meet the same machine."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        lines = (json.dumps({"id": str(number), "text": text}, ensure_ascii=False) for number, text in enumerate(passages))
-        (folder / "passages.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        ran = {precisions[0]: _command(folder, precisions[0])}
+        texts = {str(number): text for number, text in enumerate(passages)}
+        declared = {precision: declare(folder, precision, texts) for precision in precisions}
+        ran = {precisions[0]: run_almanac(declared[precisions[0]], _data(folder, precisions[0]))}
         command = [sys.executable, "-m", "benchmarks.first_build", "--side", str(folder)]
         bare = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])["seconds"]
-        ran |= {precision: _command(folder, precision) for precision in precisions[1:]}
+        ran |= {precision: run_almanac(declared[precision], _data(folder, precision)) for precision in precisions[1:]}
         return bare, {precision: Built(*timed, _worst_cosine(folder, precision)) for precision, timed in ran.items()}
 
 
-def _command(folder: Path, precision: str) -> tuple[float, dict[str, float]]:
-    """Seconds of `almanac run` in an empty data directory, and of its stages."""
+def declare(folder: Path, precision: str, texts: dict[str, str]) -> Path:
+    """Writes texts by id, and returns a declaration of them as records."""
+    lines = (json.dumps({"id": number, "text": text}, ensure_ascii=False) for number, text in texts.items())
+    (folder / "passages.jsonl").write_text("\n".join(lines), encoding="utf-8")
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
     source = {"name": "passages", "kind": "files", "glob": "passages.jsonl", "yields": "records", "id": "{id}", "fields": fields, "text": "{text}"}
     declared = folder / f"{precision}.yaml"
     declared.write_text(json.dumps({"name": precision, "sources": [source], "clean": "none", "embed": {"precision": precision}}))
-    command = [sys.executable, "-m", "almanac.cli.main", "run", str(declared), "--json", "--data", str(_data(folder, precision))]
+    return declared
+
+
+def run_almanac(declared: Path, data: Path) -> tuple[float, dict[str, float]]:
+    """Seconds of `almanac run`, and of its stages."""
+    command = [sys.executable, "-m", "almanac.cli.main", "run", str(declared), "--json", "--data", str(data)]
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True)
     seconds = time.perf_counter() - start

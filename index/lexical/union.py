@@ -5,8 +5,8 @@ import shutil
 import tempfile
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import tantivy
 
 from almanac.core.durable import write_file
@@ -17,6 +17,7 @@ from almanac.schemas.errors import StorageError
 TantivyHit = tuple[float, tantivy.DocAddress]
 
 _META = "meta.json"
+_DIGITS = 32  # of a chunk id, which is kept as two numbers
 _SINGLE = 1e-6  # relative difference below which a weight is tantivy's own
 
 
@@ -62,9 +63,11 @@ class Union:
 
     def ids_at(self, places: list[tantivy.DocAddress]) -> list[str]:
         """Returns the chunk ids of rows."""
-        high: list[Any] = self._searcher.fast_field_values(ID_HIGH, places)
-        low: list[Any] = self._searcher.fast_field_values(ID_LOW, places)
-        return [_id_of(*pair) for pair in zip(high, low, strict=True)]
+        halves = [self._searcher.fast_field_values(name, places) for name in (ID_HIGH, ID_LOW)]
+        if any(None in half for half in halves):
+            raise ValueError("a row has no id")
+        digits = np.array(halves, dtype=">u8").T.tobytes().hex()
+        return [digits[begin : begin + _DIGITS] for begin in range(0, len(digits), _DIGITS)]
 
     def ids(self) -> list[str]:
         """Returns the chunk id of every row, in no particular order; a duplicate row repeats its id."""
@@ -78,12 +81,6 @@ class Union:
 
     def _term(self, name: str, term: str) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, name, term, "freq")
-
-
-def _id_of(high: int | None, low: int | None) -> str:
-    if high is None or low is None:
-        raise ValueError("a row has no id")
-    return f"{high:016x}{low:016x}"
 
 
 def _open(folders: Sequence[Path]) -> tantivy.Searcher:
