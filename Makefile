@@ -7,7 +7,7 @@ PYTEST := pytest -n 2 --dist loadgroup
 test quick: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick torture hardening eval check wheel format docs lock server clean
+.PHONY: help setup demo test quick torture hardening eval bench check wheel format docs lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ eval: setup ## retrieval quality, reliability of relevance and answers on questi
 	$(BIN)/python -m benchmarks.evaluation $(if $(SETS),--sets $(SETS))
 	$(BIN)/python -m benchmarks.answers $(if $(SETS),--sets $(SETS))
 	$(if $(SETS),$(BIN)/python -m benchmarks.calibration --sets $(SETS))
+
+bench: setup ## an hour: every table of docs/benchmarks.md (SETS="DIR DIR" for those that need questions), and what got worse; writes build/benchmarks.md
+	$(BIN)/python -m benchmarks $(if $(SETS),--sets $(SETS))
 
 check: setup ## what CI checks before the tests: style, types, generated pages
 	$(BIN)/ruff check .
