@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
@@ -218,17 +218,25 @@ class OpenVersion:
         """For each segment, which of its rows are in a set of chunks."""
         return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
 
-    def beside(self, work: Callable[[], _Found]) -> Callable[[], _Found]:
-        """Returns what gives the result of some work. Where the version has several segments, it begins at once in another thread.
+    @contextmanager
+    def beside(self, work: Callable[[], _Found]) -> Iterator[Callable[[], _Found]]:
+        """Context manager with what gives the result of some work. Where the version has several segments, it begins at once in another thread.
 
-        Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others.
+        Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others. The work is over when the block is,
+        also after an error: whoever closes the version then has it closed.
         """
-        if len(self._segments) == 1:
-            return work
         try:
-            return self._threads.submit(work).result
+            doing = self._threads.submit(work) if len(self._segments) > 1 else None
         except RuntimeError:  # another thread has just closed the version, which is opened again where it is needed
-            return work
+            doing = None
+        if doing is None:
+            yield work
+            return
+        try:
+            yield doing.result
+        finally:
+            if not doing.cancel():
+                wait([doing])
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""

@@ -5,6 +5,7 @@ order of their estimates, until even one whose estimate is too low by the mean e
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -51,9 +52,9 @@ class Rows:
 
 
 class Beside(Protocol):
-    """Begins some work in another thread; returns what gives its result."""
+    """Begins some work in another thread; gives what gives its result, and ends when the work has."""
 
-    def __call__(self, work: Callable[[], _Found]) -> Callable[[], _Found]: ...
+    def __call__(self, work: Callable[[], _Found]) -> AbstractContextManager[Callable[[], _Found]]: ...
 
 
 def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> list[tuple[str, float]]:
@@ -77,8 +78,8 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
         compared = listed(segments)
     else:
         segments.sort(key=lambda rows: -rows.count)
-        others = beside(lambda: listed(segments[1::2]))
-        compared = [*listed(segments[::2]), *others()]
+        with beside(lambda: listed(segments[1::2])) as others:
+            compared = [*listed(segments[::2]), *others()]
     _compare_all_that_may_be_near(compared, k)
     limit = _kth_product(compared, k) - _SINGLE_PRECISION
     ids, vectors = [], []

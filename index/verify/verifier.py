@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
+from almanac.index.vectors.quantized import QUANTIZED
 from almanac.index.verify.jobs import CompositionJob, VerifyJob
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import EmbedderInfo, Manifest, Segment, SegmentUse
@@ -174,7 +175,7 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         give_back()  # each check reads all rows
         check_lexical(job.version_dir, table, problems)
         give_back()
-        if any(path.startswith(f"{CHROMA}/") for path in altered):
+        if any(path == QUANTIZED or path.startswith(f"{CHROMA}/") for path in altered):
             return  # opening an altered index may crash this process
         check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, problems)
 

@@ -6,7 +6,7 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal, overload
@@ -363,13 +363,13 @@ class Retriever:
                 told["candidates"] = len(lexical)
             return of_words
 
-        words = self.opened.beside(by_words) if request.mode == "hybrid" else by_words
-        if request.mode != "lexical":
-            with found.step("dense") as told:
-                dense = dict(self.opened.query(required_vector(request.vector), wanted, ids))
-                told["candidates"] = len(dense)
-        if request.mode != "dense":
-            found.trace += words().trace
+        with self.opened.beside(by_words) if request.mode == "hybrid" else nullcontext(by_words) as words:
+            if request.mode != "lexical":
+                with found.step("dense") as told:
+                    dense = dict(self.opened.query(required_vector(request.vector), wanted, ids))
+                    told["candidates"] = len(dense)
+            if request.mode != "dense":
+                found.trace += words().trace
         if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
             with found.step("dense scores of lexical candidates") as told:
                 dense.update(self.opened.cosines(request.vector, missing))

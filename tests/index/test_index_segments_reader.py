@@ -3,6 +3,8 @@
 import os
 import random
 import shutil
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -293,6 +295,23 @@ def test_a_closed_reader_pins_its_segments_again(small: Base) -> None:
     assert reader.query(_vectors()[0], 3) == first
     assert reader.is_in_place
     reader.close()
+
+
+def test_what_runs_beside_a_search_that_fails_is_over_when_it_has_failed(small: Base) -> None:
+    is_begun, may_end, ended = threading.Event(), threading.Event(), []
+
+    def work() -> None:
+        is_begun.set()
+        assert may_end.wait(20)
+        time.sleep(0.1)
+        ended.append(True)
+
+    with OpenVersion(small.index_dir, "v0001") as opened:
+        with pytest.raises(ZeroDivisionError), opened.beside(work):
+            assert is_begun.wait(20)
+            may_end.set()
+            raise ZeroDivisionError
+        assert ended
 
 
 def test_rows_of_many_batches_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
