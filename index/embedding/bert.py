@@ -7,6 +7,7 @@ import json
 import mmap
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,30 +28,30 @@ _MOST_BYTES = 1 << 30  # of layers: what engines read in one piece ends at 2 GiB
 
 _Array = npt.NDArray[np.float32]
 _Weights = Mapping[str, _Array]
-Engine = Callable[["ModelProto"], Layers]
+Engine = Callable[["ModelProto"], Layers]  # makes what computes the layers
+Encode = Callable[[Sequence[str]], _Array]  # texts → unit vectors, float32 (n, dimension), in their order
 
 
 class Bert:
-    """A BERT model with mean pooling. Safe to share among threads.
+    """A BERT model with mean pooling, whose layers an engine computes.
 
     Args:
         tokenizer: Its padding and truncation are set here.
         longest: Word pieces of a text that are read.
-        weights: By their names in transformers. Those of the embeddings are kept, so they may be mapped from a file.
+        weights: By their names in transformers. They are kept, so they should be mapped from a file.
         config: The model's config.json, or what has the same keys.
-        engine: Makes what computes the layers.
     """
 
-    def __init__(self, tokenizer: Tokenizer, longest: int, weights: _Weights, config: Mapping[str, Any], engine: Engine) -> None:
+    def __init__(self, tokenizer: Tokenizer, longest: int, weights: _Weights, config: Mapping[str, Any]) -> None:
         tokenizer.no_padding()
         tokenizer.enable_truncation(longest)
         self._tokenizer = tokenizer
         self._words = weights["embeddings.word_embeddings.weight"]
         self._places = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-        self._layers = engine(layers_graph(weights, config))
+        self._weights, self._config = weights, config
 
     @classmethod
-    def of(cls, model: Any, engine: Engine) -> Self | None:
+    def of(cls, model: Any) -> Self | None:
         """Takes the weights of a sentence-transformers model. None where it is another architecture, lies on a GPU, or is too large."""
         parts = list(model)
         if not _is_usual(parts) or model.truncate_dim is not None:
@@ -59,20 +60,23 @@ class Bert:
         weights = {name: value.detach().numpy() for name, value in bert.state_dict().items()}
         if sum(value.nbytes for name, value in weights.items() if name.startswith("encoder.")) > _MOST_BYTES:
             return None
-        return cls(Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str()), model.max_seq_length, weights, bert.config.to_dict(), engine)
+        return cls(Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str()), model.max_seq_length, weights, bert.config.to_dict())
 
     @classmethod
-    def read(cls, folder: Path, engine: Engine) -> Self:
+    def read(cls, folder: Path) -> Self:
         """Reads a bundled model, each of which is such a BERT. Its embeddings stay in the file, and processes share what they read of them."""
         config, sentences = (json.loads((folder / name).read_text()) for name in ("config.json", "sentence_bert_config.json"))
-        return cls(Tokenizer.from_file(str(folder / TOKENIZER)), sentences["max_seq_length"], _mapped(folder / WEIGHTS), config, engine)
+        return cls(Tokenizer.from_file(str(folder / TOKENIZER)), sentences["max_seq_length"], _mapped(folder / WEIGHTS), config)
 
-    def encode(self, texts: Sequence[str]) -> _Array:
-        """Unit vectors of texts, float32 (n, dimension), in their order. Of a text, what exceeds the model's length is left out."""
+    def encoder(self, engine: Engine) -> Encode:
+        """Returns what encodes texts by an engine. Of a text, what exceeds the model's length is left out. Safe to share among threads."""
+        return partial(self._encoded, engine(layers_graph(self._weights, self._config)))
+
+    def _encoded(self, layers: Layers, texts: Sequence[str]) -> _Array:
         pieces = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(pieces), self._words.shape[1]), dtype=np.float32)
         passes = list(_passes([len(ids) for ids in pieces]))
-        for rows, output in zip(passes, self._layers.outputs(self._pass([pieces[row] for row in rows]) for rows in passes), strict=True):
+        for rows, output in zip(passes, layers.outputs(self._pass([pieces[row] for row in rows]) for rows in passes), strict=True):
             vectors[rows] = _means(output, [len(pieces[row]) for row in rows])
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors

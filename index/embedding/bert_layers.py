@@ -64,15 +64,19 @@ class OpenVinoLayers:
     def outputs(self, passes: Iterable[Pass]) -> Iterator[_Array]:
         idle = [self._layers.create_infer_request() for _ in range(self._at_once)]
         running: deque[tuple[Any, Pass]] = deque()  # with what it reads, which is not copied
-        for one in passes:
-            if not idle:
-                yield _output(running[0][0])
-                idle.append(running.popleft()[0])
-            request = idle.pop()
-            request.start_async(one._asdict(), share_inputs=True)
-            running.append((request, one))
-        for request, _ in running:
-            yield _output(request)
+        try:
+            for one in passes:
+                if not idle:
+                    yield _output(running[0][0])
+                    idle.append(running.popleft()[0])
+                request = idle.pop()
+                request.start_async(one._asdict(), share_inputs=True)
+                running.append((request, one))
+            for request, _ in running:
+                yield _output(request)
+        finally:  # whoever stops halfway must not free what is still read
+            for request, _ in running:
+                request.wait()
 
 
 def _output(request: Any) -> _Array:

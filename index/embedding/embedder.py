@@ -21,7 +21,7 @@ from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
-    from almanac.index.embedding.bert import Bert, Engine
+    from almanac.index.embedding.bert import Bert, Encode
 
 __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
 
@@ -57,7 +57,7 @@ class RemoteEmbedder(Embedder, Protocol):
 
 
 def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: bool = False) -> Embedder:
-    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one `for_queries` less than one.
+    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one half a second to two.
 
     `for_queries` gives vectors that differ by some 1e-7 at most: for questions, and for sentences that are compared with them and not kept.
     An API's declared rate limits are shared by all processes with the same `data`; None stands for the data directory that the environment determines.
@@ -96,10 +96,10 @@ class LocalEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            bert = self._asked if self._for_queries else self._written
-            model = self._documents if bert is None else None
-        if bert is not None:
-            return self._encode_alike(bert.encode, self._info.document_prompt, texts)
+            encode = self._asked if self._for_queries else self._written
+            model = self._documents if encode is None else None
+        if encode is not None:
+            return self._encode_alike(encode, self._info.document_prompt, texts)
         return self._encode(model, "encode_document", self._info.document_prompt, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
@@ -110,29 +110,29 @@ class LocalEmbedder:
         return self._encode(self._queries, "encode_query", self._info.query_prompt, texts)
 
     @cached_property
-    def _written(self) -> "Bert | None":
-        """The model of documents; None for another architecture, or on a GPU."""
-        from almanac.index.embedding.bert_layers import OpenVinoLayers
+    def _bert(self) -> "Bert | None":
+        """The model where it can be computed without torch; None for another architecture, or on a GPU."""
+        from almanac.index.embedding.bert import Bert
 
-        return self._bert(partial(OpenVinoLayers, is_half=self._is_half))
+        return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path) if self._is_without_torch else Bert.of(self._queries)
 
     @cached_property
-    def _asked(self) -> "Bert | None":
-        """The model of queries, of which one is computed sooner; None as above."""
+    def _written(self) -> "Encode | None":
+        """Encodes documents."""
+        from almanac.index.embedding.bert_layers import OpenVinoLayers
+
+        return None if self._bert is None else self._bert.encoder(partial(OpenVinoLayers, is_half=self._is_half))
+
+    @cached_property
+    def _asked(self) -> "Encode | None":
+        """Encodes queries, of which one is encoded sooner."""
         from almanac.index.embedding.bert_layers import OnnxLayers
 
-        return self._bert(OnnxLayers)
+        return None if self._bert is None else self._bert.encoder(OnnxLayers)
 
     @cached_property
     def _together(self) -> EmbedTogether | None:
-        return EmbedTogether(self._asked.encode) if self._asked is not None else None
-
-    def _bert(self, engine: "Engine") -> "Bert | None":
-        from almanac.index.embedding.bert import Bert
-
-        if self._is_without_torch:
-            return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path, engine)
-        return Bert.of(self._queries, engine)
+        return EmbedTogether(self._asked) if self._asked is not None else None
 
     @cached_property
     def _documents(self) -> Any:

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from almanac.index.embedding.bert import Bert, _passes
-from almanac.index.embedding.bert_layers import OnnxLayers
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.index.embedding.model_folder import BUNDLED
 from almanac.index.embedding.together import EmbedTogether
@@ -69,9 +68,9 @@ def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
 
     folder = save_embedder(tmp_path / "small")
     model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
-    assert Bert.of(model, OnnxLayers) is not None
+    assert Bert.of(model) is not None
     model[1] = Pooling(model.get_embedding_dimension(), "cls")
-    assert Bert.of(model, OnnxLayers) is None
+    assert Bert.of(model) is None
 
 
 def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
