@@ -91,7 +91,7 @@ def test_signals_interrupt_once_and_as_they_were_set_up() -> None:
         with interrupted_by_signals():
             signal.raise_signal(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
-                os.kill(os.getpid(), signal.SIGTERM)
+                signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)  # a service manager that sends it twice does not break what the first one set off
         assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)] == [signal.SIG_DFL, signal.SIG_IGN]
     finally:
