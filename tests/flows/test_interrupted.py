@@ -1,7 +1,6 @@
 """SIGTERM of a service manager, SIGHUP of a closed terminal: a command ends as by Ctrl-C, in every phase, with a report and without its children."""
 
 import json
-import os
 import signal
 import time
 from typing import TYPE_CHECKING
