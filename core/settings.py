@@ -4,9 +4,12 @@ This is the only module that reads the process environment, apart from `${VAR}` 
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
+from typing import cast
 
 from almanac.core.durable import make_folder
 from almanac.core.overlays import SUFFIXES, base_of
@@ -264,7 +267,12 @@ def mistral_api_key() -> str | None:
 
 
 def quiet_engines() -> None:
-    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, Great Expectations, Prefect). Call it before importing any of them."""
+    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, OpenVINO, Great Expectations, Prefect).
+
+    Call it before importing any of them.
+    """
     os.environ.update(_QUIET_ENGINES)
+    # OpenVINO tells a server of each import; no variable stops that, but it does without where this module cannot be imported.
+    sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     for name in [n for n in os.environ if n.startswith("GX_CLOUD_")]:
         del os.environ[name]

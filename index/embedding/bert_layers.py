@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.settings import quiet_engines
+
 if TYPE_CHECKING:
     from onnx import ModelProto
 
@@ -49,6 +51,7 @@ class OpenVinoLayers:
     """By OpenVINO, in bfloat16 or float32: some passes at once, each on one core or a few, while the next ones are prepared."""
 
     def __init__(self, graph: "ModelProto", *, is_half: bool) -> None:
+        quiet_engines()
         import openvino  # type: ignore[import-untyped]  # ships no types
 
         core = openvino.Core()

@@ -115,6 +115,13 @@ def test_a_bundled_model_needs_no_torch(call: str) -> None:
     assert done.stdout.strip() == "False"
 
 
+def test_openvino_tells_nobody_that_it_was_imported() -> None:
+    asks = "import sys; from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
+    code = f"{asks}; load_embedder(Embed()).embed_documents(['Boats leave at noon.']); print('openvino' in sys.modules, sys.modules['openvino_telemetry'])"
+    done = subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "True None"
+
+
 @given(lengths=st.lists(st.integers(2, 512), max_size=60))
 def test_passes_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
     passes = list(_passes(lengths))
