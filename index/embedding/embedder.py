@@ -78,12 +78,9 @@ class LocalEmbedder:
         self._info = describe_embedder(self._embed)
         self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
         self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
-        self._is_without_torch = self._embed.model in BUNDLED and not has_gpu()
-        self._for_queries = for_queries and self._is_without_torch
+        self._for_queries = for_queries
         _spare_cores()
-        if self._for_queries:
-            _ = self._asked
-        elif self._written is None:
+        if self._encoder is None:
             _ = self._documents
 
     @property
@@ -96,7 +93,7 @@ class LocalEmbedder:
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         with self._lock:
-            encode = self._asked if self._for_queries else self._written
+            encode = self._encoder
             model = self._documents if encode is None else None
         if encode is not None:
             return self._encode_alike(encode, self._info.document_prompt, texts)
@@ -114,7 +111,15 @@ class LocalEmbedder:
         """The model where it can be computed without torch; None for another architecture, or on a GPU."""
         from almanac.index.embedding.bert import Bert
 
-        return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path) if self._is_without_torch else Bert.of(self._queries)
+        if has_gpu():
+            return None
+        is_bundled = self._embed.model in BUNDLED
+        return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path) if is_bundled else Bert.of(self._queries)
+
+    @property
+    def _encoder(self) -> "Encode | None":
+        """Encodes documents: that of queries for what is compared with queries and not kept."""
+        return self._asked if self._for_queries else self._written
 
     @cached_property
     def _written(self) -> "Encode | None":
