@@ -2,12 +2,14 @@
 
     python -m benchmarks [--sets DIR [DIR ...]] [--only NAME [NAME ...]] [--out FILE]
 
-Without `--sets` (folders with corpus.jsonl, queries.jsonl and qrels.tsv), programs that ask questions of them are left out, and passages are the project's own
-documentation. What the programs print is written to `--out` with machine and date, and the comparison after it. Only ratios and qualities are compared, not
-seconds: a row is worse where it differs by more than the noise that its program has on a busy machine.
+Without `--sets` (folders with corpus.jsonl, queries.jsonl and qrels.tsv; one with spans.jsonl for chunkers), programs that ask questions of them are left out,
+and passages are the project's own documentation. What the programs print is written to `--out` with machine and date, and the comparison after it. Ratios,
+qualities and the server's processor time are compared, not seconds: a row is worse where it differs by more than the noise of a busy machine.
 """
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,8 +20,9 @@ from typing import NamedTuple
 
 from almanac.core.settings import installation
 from benchmarks.first_build import machine
-from benchmarks.tables import Table, Watched, tables_in, worse_rows
+from benchmarks.tables import Table, Watched, rows_of_both, tables_in, worse_rows
 
+_CHUNKERS = "recursive:400:200:tokens recursive:250:0:tokens words:250:0:tokens semantic:200:0:tokens"
 _LIMIT_S = 1200  # of one program
 _QUALITY = 0.005  # of nDCG and recall: questions are the same, vectors differ by processors
 _TIME = 0.15  # of ratios of times in one run
@@ -47,13 +50,23 @@ _PROGRAMS = (
     Program("index", "", ("work",), (Watched("of the full build", _TIME),)),
     Program("scale", "--chunks 100000 --rounds 5", ("chunks", "step"), (Watched("of one process", _TIME), Watched("disk, of the full one", 0.02))),
     Program("precision", "--sets {sets}", ("set", "embedder"), (Watched("bfloat16", _QUALITY, more=True),)),
+    Program(
+        "chunking",
+        f"--set {{spans}} --by {_CHUNKERS} --mode dense",
+        ("cut by", "search"),
+        (Watched("recall", 0.01, more=True), Watched("IoU", 0.05, more=True)),
+    ),
+    Program("answers", "--sets {sets}", ("questions", "embedder"), (Watched("right", 0.05, more=True),)),
     Program("evaluation", "--sets {sets}", ("embedder", "set", "search"), (Watched("nDCG@10", _QUALITY, more=True),)),
 )
 
 
 def main() -> None:
     arguments = _arguments()
-    chosen = [one for one in _PROGRAMS if (not arguments.only or one.name in arguments.only) and (arguments.sets or "{sets}" not in one.arguments)]
+    filled = _filled(arguments.sets)
+    chosen = [
+        one for one in _PROGRAMS if (not arguments.only or one.name in arguments.only) and all(filled.get(word, [word]) for word in one.arguments.split())
+    ]
     documented = tables_in((installation() / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
     report = [f"# Benchmarks of {datetime.now(UTC):%d %B %Y}", "", machine()]
     found: list[str] = []
@@ -61,7 +74,7 @@ def main() -> None:
     for number, program in enumerate(chosen, 1):
         sys.stderr.write(f"{number} of {len(chosen)}: {program.name} {program.arguments}\n")
         begin = time.monotonic()
-        text, is_done = _run(program, arguments.sets)
+        text, is_done = _run(program, filled)
         failed += [] if is_done else [program.name]
         report += ["", f"## {program.name} {program.arguments}".rstrip(), "", text, "", f"{time.monotonic() - begin:.0f} s."]
         found += _worse(program, tables_in(text), documented) if is_done else []
@@ -82,23 +95,30 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(program: Program, sets: Sequence[Path]) -> tuple[str, bool]:
-    """What the program printed, or why it failed."""
+def _filled(sets: Sequence[Path]) -> dict[str, list[Path]]:
+    """What stands for the names in arguments."""
     passages = [folder / "corpus.jsonl" for folder in sets] or sorted((installation() / "docs").rglob("*.md"))
-    filled = {"{passages}": passages, "{sets}": sets}
+    return {"{passages}": passages, "{sets}": list(sets), "{spans}": [folder for folder in sets if (folder / "spans.jsonl").is_file()][:1]}
+
+
+def _run(program: Program, filled: dict[str, list[Path]]) -> tuple[str, bool]:
+    """What the program printed, or why it failed."""
     words = [str(value) for word in program.arguments.split() for value in filled.get(word, [word])]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", f"benchmarks.{program.name}", *words], cwd=installation(), capture_output=True, text=True, timeout=_LIMIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"Not done after {_LIMIT_S} s.", False
-    tail = "\n".join(done.stderr.splitlines()[-5:])
-    return (done.stdout.strip(), True) if done.returncode == 0 else (f"Ended with {done.returncode}:\n\n```\n{tail}\n```", False)
+    command = [sys.executable, "-m", f"benchmarks.{program.name}", *words]
+    with subprocess.Popen(command, cwd=installation(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            out, errors = process.communicate(timeout=_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with the servers and commands that it has started
+            return f"Not done after {_LIMIT_S} s.", False
+    tail = "\n".join(errors.splitlines()[-5:])
+    return (out.strip(), True) if process.returncode == 0 else (f"Ended with {process.returncode}:\n\n```\n{tail}\n```", False)
 
 
 def _worse(program: Program, now: Sequence[Table], documented: Sequence[Table]) -> Iterator[str]:
     for watched in program.watched:
+        if not rows_of_both(now, documented, program.keys, watched.column):
+            yield f"- {program.name}: no row of {watched.column} is in the documentation, so that none was compared"
         for row, before, after in worse_rows(now, documented, program.keys, watched):
             yield f"- {program.name}, {row}: {watched.column} {after:g}, was {before:g}"
 

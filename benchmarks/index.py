@@ -186,11 +186,11 @@ def _cpu_seconds() -> float:
 
 def _show(chunks: int, measured: dict[str, dict[str, Any]]) -> None:
     full = measured["full build"]
-    lines = ["| work | seconds | of the full build | processor seconds | peak MiB |", "|---|---|---|---|---|"]
+    lines = ["| work | seconds | of the full build | processor seconds | peak MiB | of it |", "|---|---:|---:|---:|---:|---|"]
     for step, found in measured.items():
         share = f"{found['seconds'] / full['seconds']:.1%}" if step in _STEPS[:2] else ""
         parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in found["parts"].items()) if step in _STEPS[:2] else ""
-        lines.append(f"| {step}{f' ({parts})' if parts else ''} | {found['seconds']:.2f} | {share} | {found['cpu']:.2f} | {found['mib']:.0f} |")
+        lines.append(f"| {step} | {found['seconds']:.2f} | {share} | {found['cpu']:.2f} | {found['mib']:.0f} | {parts} |")
     names = ("chromadb", "pyarrow", "numpy")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
     lines += ["", f"{chunks:,} chunks of 1 KB, {_INFO.dimension} dimensions. Python {platform.python_version()}, {versions}; {machine()}."]

@@ -272,8 +272,9 @@ def _show(measured: dict[int, dict[str, list[dict[str, Any]]]], rounds: int) -> 
             lines += [_line(chunks, step, one["seconds"], base, one["disk"] / full["disk"], one, f"{one['segments']} segments") for one in found[step]]
         seconds, disk = (float(np.mean([one[key] for one in refreshes])) for key in ("seconds", "disk"))
         peak = {key: max(one[key] for one in refreshes) for key in ("anonymous_mib", "mapped_mib")}
-        merges = f"{sum(one['merged'] > 0 for one in refreshes)} merges, {refreshes[-1]['segments']} segments, {refreshes[-1]['deleted']:,} deleted at the end"
-        lines.append(_line(chunks, f"1 % changed, mean of {rounds}", seconds, base, disk / full["disk"], peak, merges))
+        merged, last = sum(one["merged"] > 0 for one in refreshes), refreshes[-1]
+        merges = f"{rounds} rounds, {merged} merges, {last['segments']} segments, {last['deleted']:,} deleted at the end"
+        lines.append(_line(chunks, "1 % changed, mean", seconds, base, disk / full["disk"], peak, merges))
         for when, one in zip(("full build", "the refreshes"), found["read"], strict=True):
             told = f"first answer {one['first_s']} s, hybrid p50 {one['p50_ms']} ms, p99 {one['p99_ms']} ms"
             lines.append(f"| {chunks:,} | reader after {when} | | | | {_memory(one['memory_at_end'])} | {told} |")

@@ -45,6 +45,11 @@ def worse_rows(now: Sequence[Table], before: Sequence[Table], keys: Sequence[str
             yield ", ".join(key), old[key], after
 
 
+def rows_of_both(now: Sequence[Table], before: Sequence[Table], keys: Sequence[str], column: str) -> int:
+    """Returns how many rows have a number in this column on both sides."""
+    return len(dict(_numbers(now, keys, column)).keys() & dict(_numbers(before, keys, column)).keys())
+
+
 def _numbers(tables: Sequence[Table], keys: Sequence[str], column: str) -> Iterator[tuple[tuple[str, ...], float]]:
     for columns, rows in tables:
         if not {*keys, column} <= set(columns):

@@ -3,6 +3,7 @@
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -79,7 +80,8 @@ class OpenVinoLayers:
                 yield _output(request)
         finally:  # whoever stops halfway must not free what is still read
             for request, _ in running:
-                request.wait()
+                with suppress(Exception):
+                    request.wait()
 
 
 def _output(request: Any) -> _Array:

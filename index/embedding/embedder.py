@@ -113,8 +113,12 @@ class LocalEmbedder:
 
         if has_gpu():
             return None
-        is_bundled = self._embed.model in BUNDLED
-        return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path) if is_bundled else Bert.of(self._queries)
+        if self._embed.model in BUNDLED:
+            return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path)
+        bert = Bert.of(self._queries)
+        if bert is None and self._is_half:
+            del self._queries  # a run that asks nothing needs that of documents alone
+        return bert
 
     @property
     def _encoder(self) -> "Encode | None":

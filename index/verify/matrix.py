@@ -1,5 +1,6 @@
 """Verification of a version's `vectors.npy` against the vector store, and of `vectors.faiss` against it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -27,7 +28,7 @@ class KeptVectors(Protocol):
 
 
 def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, problems: ProblemCollector) -> None:
-    """Compares rows of the matrix with the stored vectors of their keys, and all rows with what was quantised of them.
+    """Compares rows of the matrix with the stored vectors of their keys.
 
     Args:
         version_dir: Directory of the version.
@@ -57,17 +58,19 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
         for (_, chunk_id, _), cosine in zip(compared, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
                 problems.add("vector_altered", f"{MATRIX}: {chunk_id}", round(cosine, 6), 1.0)
-    _check_quantized(version_dir, matrix, problems)
 
 
-def _check_quantized(version_dir: Path, matrix: Vectors, problems: ProblemCollector) -> None:
-    if not has_quantized(len(matrix)):
+def check_quantized(version_dir: Path, rows: int, dimension: int, problems: ProblemCollector) -> None:
+    """Compares what was quantised with all rows of the matrix, where that can be read; `check_matrix` tells where not."""
+    if not has_quantized(rows):
         return
-    try:
-        if not Quantized(version_dir, *matrix.shape).is_of(matrix):
-            problems.add("vector_altered", QUANTIZED, "other vectors", f"those of {MATRIX}")
-    except DamagedVersion as error:
-        problems.add("unreadable", QUANTIZED, error.message)
+    with suppress(DamagedVersion):
+        matrix = open_matrix(version_dir, rows, dimension)
+        try:
+            if not Quantized(version_dir, rows, dimension).is_of(matrix):
+                problems.add("vector_altered", QUANTIZED, "other vectors", f"those of {MATRIX}")
+        except DamagedVersion as error:
+            problems.add("unreadable", QUANTIZED, error.message)
 
 
 def cosines_of(ours: npt.NDArray[np.floating], theirs: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -169,14 +169,18 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
         from almanac.index.verify.mapped_rows import check_mapped_rows
+        from almanac.index.verify.matrix import check_quantized
         from almanac.index.verify.rows import check_rows
 
         check_mapped_rows(job.version_dir, table, rows, problems)
         give_back()  # each check reads all rows
         check_lexical(job.version_dir, table, problems)
         give_back()
-        if any(path == QUANTIZED or path.startswith(f"{CHROMA}/") for path in altered):
-            return  # opening an altered index may crash this process
+        # Opening an altered index may crash this process.
+        if QUANTIZED not in altered:
+            check_quantized(job.version_dir, table.num_rows, job.embedder.dimension, problems)
+        if any(path.startswith(f"{CHROMA}/") for path in altered):
+            return
         check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, problems)
 
 
