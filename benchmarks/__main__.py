@@ -80,7 +80,7 @@ def main() -> None:
         found += _worse(program, tables_in(text), documented) if is_done else []
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text("\n".join([*report, ""]), encoding="utf-8")
-    verdict = ["## Worse than in docs/benchmarks.md", "", *(found or ["Nothing that is there, too."])]
+    verdict = ["## Worse than in docs/benchmarks.md", "", *(found or ["No row."])]
     verdict += ["", f"Failed: {', '.join(failed)}."] if failed else []
     arguments.out.write_text("\n".join([*report, "", *verdict, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*verdict, "", f"All tables: {arguments.out}", ""]))
