@@ -167,7 +167,7 @@ def test_while_the_store_is_away_there_is_what_the_cache_has(machine: Machines, 
             _publish(writer, "v0002", "two")
             _until(lambda: late.version == reader.version == "v0002")
         wire.cut()
-        shutil.rmtree(cache.index("kb") / "segments")
+        shutil.rmtree(cache.index("kb") / "segments", ignore_errors=True)  # the one that follows may be clearing away what no version names
         with pytest.raises(StoreAway):  # half a version is none
             StoreReader(cache, "kb").begin()
     with pytest.raises(StoreAway):
