@@ -116,7 +116,7 @@ class LocalEmbedder:
         if self._embed.model in BUNDLED:
             return Bert.read(find_model(self._embed, reading=[WEIGHTS, TOKENIZER]).path)
         bert = Bert.of(self._queries)
-        if bert is None and self._is_half:
+        if bert is None and self._is_half and not self._for_queries:
             del self._queries  # a run that asks nothing needs that of documents alone
         return bert
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from almanac.index.embedding import embedder as subject
 from almanac.index.embedding.bert import Bert, _passes
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.index.embedding.model_folder import BUNDLED
@@ -71,6 +72,23 @@ def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
     assert Bert.of(model) is not None
     model[1] = Pooling(model.get_embedding_dimension(), "cls")
     assert Bert.of(model) is None
+
+
+def test_documents_of_another_architecture_keep_no_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    model = SentenceTransformer(str(save_embedder(tmp_path / "small")), device="cpu", local_files_only=True)
+    model[1] = Pooling(model.get_embedding_dimension(), "cls")
+    model.save(str(tmp_path / "other"))
+    monkeypatch.setattr(subject, "has_bfloat16", lambda: True)
+    embed = Embed(model=str(tmp_path / "other"), precision="bfloat16")
+    written = LocalEmbedder(embed)
+    assert written.embed_documents(["Boats leave at noon."]).shape == (1, written.info.dimension)
+    assert "_queries" not in vars(written)
+    asked = LocalEmbedder(embed, for_queries=True)
+    assert "_queries" in vars(asked)
+    assert np.array_equal(written.embed_queries(["When?"]), asked.embed_queries(["When?"]))
 
 
 def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
