@@ -2,9 +2,9 @@
 
     python -m benchmarks [--sets DIR [DIR ...]] [--only NAME [NAME ...]] [--out FILE]
 
-Without `--sets` (folders with corpus.jsonl, queries.jsonl and qrels.tsv; one with spans.jsonl for chunkers), programs that ask questions of them are left out,
-and passages are the project's own documentation. What the programs print is written to `--out` with machine and date, and the comparison after it. Ratios,
-qualities and the server's processor time are compared, not seconds: a row is worse where it differs by more than the noise of a busy machine.
+Without `--sets` (folders with corpus.jsonl, queries.jsonl and qrels.tsv; one with spans.jsonl for chunkers), programs that need their texts or questions are
+left out, and named. What the programs print is written to `--out` with machine and date, and the comparison after it. Ratios, qualities and the server's
+processor time are compared, not seconds: a row is worse where it differs by more than the noise of a busy machine.
 """
 
 import argparse
@@ -64,9 +64,8 @@ _PROGRAMS = (
 def main() -> None:
     arguments = _arguments()
     filled = _filled(arguments.sets)
-    chosen = [
-        one for one in _PROGRAMS if (not arguments.only or one.name in arguments.only) and all(filled.get(word, [word]) for word in one.arguments.split())
-    ]
+    named = [one for one in _PROGRAMS if not arguments.only or one.name in arguments.only]
+    chosen = [one for one in named if all(filled.get(word, [word]) for word in one.arguments.split())]
     documented = tables_in((installation() / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
     report = [f"# Benchmarks of {datetime.now(UTC):%d %B %Y}", "", machine()]
     found: list[str] = []
@@ -82,6 +81,8 @@ def main() -> None:
         arguments.out.write_text("\n".join([*report, ""]), encoding="utf-8")
     verdict = ["## Worse than in docs/benchmarks.md", "", *(found or ["No row."])]
     verdict += ["", f"Failed: {', '.join(failed)}."] if failed else []
+    left_out = [one.name for one in named if one not in chosen]
+    verdict += ["", f"Left out, for want of --sets: {', '.join(left_out)}."] if left_out else []
     arguments.out.write_text("\n".join([*report, "", *verdict, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*verdict, "", f"All tables: {arguments.out}", ""]))
     sys.exit(bool(failed))
@@ -97,8 +98,11 @@ def _arguments() -> argparse.Namespace:
 
 def _filled(sets: Sequence[Path]) -> dict[str, list[Path]]:
     """What stands for the names in arguments."""
-    passages = [folder / "corpus.jsonl" for folder in sets] or sorted((installation() / "docs").rglob("*.md"))
-    return {"{passages}": passages, "{sets}": list(sets), "{spans}": [folder for folder in sets if (folder / "spans.jsonl").is_file()][:1]}
+    return {
+        "{passages}": [folder / "corpus.jsonl" for folder in sets],
+        "{sets}": list(sets),
+        "{spans}": [folder for folder in sets if (folder / "spans.jsonl").is_file()][:1],
+    }
 
 
 def _run(program: Program, filled: dict[str, list[Path]]) -> tuple[str, bool]:
