@@ -124,3 +124,8 @@ def process_start(pid: int) -> str | None:
     except OSError:
         return "alive"
     return None if fields[0] == "Z" else fields[19]
+
+
+def how_it_ended(code: int) -> str:
+    """How a child ended, by its return code: `exit code 1`, or `signal SIGSEGV`."""
+    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -6,6 +6,7 @@ as its parent has them, patched ones as well.
 """
 
 import ctypes
+import faulthandler
 import gc
 import json
 import logging
@@ -112,6 +113,7 @@ def _become(arguments: list[str], streams: tuple[int, ...]) -> NoReturn:
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(one, signal.default_int_handler if one is signal.SIGINT else signal.SIG_DFL)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        faulthandler.enable(2)  # pytest's has a descriptor that is closed by now
         sys.argv = list(arguments)
         logging.root.handlers.clear()
         sys.modules.pop("twisted.internet.reactor", None)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Self
 
-from almanac.core.lifetime import job_of_parent, tell_job
+from almanac.core.lifetime import how_it_ended, job_of_parent, tell_job
 from almanac.schemas import errors
 from almanac.schemas.errors import AlmanacError, OperationalError, StorageError
 
@@ -129,7 +129,7 @@ class _Child:
             hint = "the disk is full or failing: free space or mend it, then run again"
             raise StorageError(f"{module} ended with signal SIGBUS", where=module, hint=hint)
         elif code != 0:
-            raise OperationalError(f"{module} ended with {_how(code)}: {self._tail() or 'nothing on stderr'}", where=module, hint="run again")
+            raise OperationalError(f"{module} ended with {how_it_ended(code)}: {self._tail() or 'nothing on stderr'}", where=module, hint="run again")
 
     def _converse(self, job: str, on_message: Callable[[Message], None]) -> tuple[Message | None, int]:
         """Sends the job and passes on messages; returns the error that the child told and the code with which it ended."""
@@ -210,7 +210,3 @@ def do_job(work: Callable[[str, Callable[[Message], None]], None], job: str, pip
 def _revive(error: Message) -> AlmanacError:
     classes = {cls("").kind: cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, AlmanacError)}
     return classes.get(error["kind"], OperationalError)(error["message"], where=error["where"], hint=error["hint"])
-
-
-def _how(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
-from almanac.core.lifetime import tell_job
+from almanac.core.lifetime import how_it_ended, tell_job
 from almanac.core.progress import OnProgress, ignore
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.declaration.credentials import REVEALED
@@ -36,8 +36,10 @@ from almanac.spiders.store.raw import RawStore
 
 # Time beyond `limits.seconds` that a crawl has for responses under way.
 GRACE_S = 90
+_CRASH, _MODULES = "Fatal Python error", "Extension modules:"  # as faulthandler says it
 _PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
+_LINES = 80  # of stderr that are kept: a crash tells each thread's
 _HEARTBEAT_S = 1.0
 _NONE = PreviousCrawls()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
@@ -117,7 +119,8 @@ class RunningCrawl:
     def __init__(self, source: SiteSource, raw: RawStore, job: Job) -> None:
         self._source, self._raw, self._job = source, raw, job
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _PROCESS],  # -P: no file in the current folder shadows a library
+            # -P: no file in the current folder shadows a library. faulthandler: a crash in one of them says where.
+            [sys.executable, "-P", "-X", "faulthandler", "-m", _PROCESS],
             stdin=subprocess.PIPE,  # closes when this process dies, which ends the crawl
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -126,7 +129,7 @@ class RunningCrawl:
             start_new_session=True,
         )
         self._said: SimpleQueue[str | None] = SimpleQueue()
-        self._errors: deque[str] = deque(maxlen=20)
+        self._errors: deque[str] = deque(maxlen=_LINES)
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_progress, self._read_errors)]
         self._overtime = threading.Timer(source.limits.seconds + GRACE_S, os.killpg, (self._process.pid, signal.SIGKILL))
         self._overtime.daemon = True
@@ -253,8 +256,14 @@ def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, err
     try:
         return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
-        finding = f"the crawl's process ended with code {code} and left no stats; its stderr: {errors[-1500:] or 'nothing'}"
+        finding = f"the crawl's process ended with {how_it_ended(code)} and left no stats; its stderr: {_telling(errors) or 'nothing'}"
         raise OperationalError(finding, where=where, hint="run it again") from error
+
+
+def _telling(errors: str) -> str:
+    """The end of what a process said; of a crash, where it happened, without the other threads and the list of modules that faulthandler ends with."""
+    crash, at, place = errors.partition("Current thread ")
+    return f"{crash[crash.find(_CRASH) :].splitlines()[0]}\n{at}{place.partition(_MODULES)[0].strip()}"[:1500] if at and _CRASH in crash else errors[-1500:]
 
 
 def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:

@@ -290,6 +290,21 @@ def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: 
         crawled(loopback_site, tmp_path)
 
 
+def test_a_crash_of_a_library_says_where(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loopback_site.page("/", "x", delay_s=30)
+    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
+
+    def crash(_done: int, _seen: int) -> None:
+        for crawls in _crawls_of(os.getpid()) if loopback_site.asked else ():
+            os.kill(crawls, signal.SIGSEGV)
+
+    with pytest.raises(
+        OperationalError, match=r"(?s)ended with signal SIGSEGV and left no stats; its stderr: Fatal Python error: .*crawl_process\.py"
+    ) as crashed:
+        crawl_site(source(loopback_site), RawStore(tmp_path), "r1", on_page=crash)
+    assert "Extension modules" not in str(crashed.value)
+
+
 def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
     loopback_site.page("/", links(*(f"/{n}" for n in range(50))))
