@@ -1,11 +1,11 @@
-"""Seconds of mapping and embedding: the plain run, one Dask worker of one thread, and two.
+"""Seconds of mapping, cutting and embedding: the plain run, one Dask worker of one thread, and two.
 
     python -m benchmarks.distributed [--pages 600] [--paragraphs 12] [--workers 1 2]
 
 Needs as many idle cores as workers, and one for the run and the scheduler: on a busy machine the ratio says nothing. For each number of workers a scheduler
 and workers are started on loopback, and a small knowledge base is run on them first, so that imports and loading of the model are not timed. Then pages made
-by a seed are run, from an empty data directory, with the bundled model in one thread. What is printed is the run's own seconds for `map` and `embed`, and
-the digest, which has to be the same for all. Published are ratios.
+by a seed are run, from an empty data directory, with the bundled model in one thread. What is printed is the run's own seconds for `map`, `chunk` and
+`embed`, and the digest, which has to be the same for all. Published are ratios.
 """
 
 import argparse
@@ -29,6 +29,7 @@ chunk: {by: paragraphs, size: 600, overlap: 0}
 run: {engine: ENGINE}
 """
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_STAGES = {"map": "map", "chunk": "cut", "embed": "embed"}  # as the report names them
 _SYLLABLES = ("ka", "lo", "mi", "ne", "pu", "ra", "si", "to", "ve", "zu")
 
 
@@ -90,10 +91,11 @@ def _timed(folder: Path, data: str, engine: str, address: str = "") -> dict[str,
 
 def _show(rows: dict[str, dict[str, Any]]) -> None:
     first, *_ = rows.values()
-    sys.stdout.write("| engine | map, s | embed, s | plain ÷ map | plain ÷ embed | digest |\n|---|---|---|---|---|---|\n")
+    columns = [*(f"{name}, s" for name in _STAGES.values()), *(f"plain ÷ {name}" for name in _STAGES.values())]
+    sys.stdout.write(f"| engine | {' | '.join(columns)} | digest |\n|{'---|' * (len(columns) + 2)}\n")
     for name, row in rows.items():
-        shares = " | ".join(f"{first[stage] / row[stage]:.2f}" for stage in ("map", "embed"))
-        sys.stdout.write(f"| {name} | {row['map']:.1f} | {row['embed']:.1f} | {shares} | {row['digest'][:12]} |\n")
+        seconds, shares = (f"{row[stage]:.1f}" for stage in _STAGES), (f"{first[stage] / row[stage]:.2f}" for stage in _STAGES)
+        sys.stdout.write(f"| {name} | {' | '.join([*seconds, *shares])} | {row['digest'][:12]} |\n")
     if len({row["digest"] for row in rows.values()}) != 1:
         sys.exit("the digests differ")
 

@@ -163,6 +163,15 @@ def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
     return lengths
 
 
+def column_bytes(path: Path, column: str) -> int:
+    """Returns how many bytes a column of texts takes, about, without reading it. Raises as `read_table`."""
+    try:
+        groups = pq.read_metadata(path).to_dict()["row_groups"]
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
+    return sum(int(one["total_uncompressed_size"]) for group in groups for one in group["columns"] if one["path_in_schema"] == column)
+
+
 def damaged_table(path: Path, error: Exception) -> AlmanacError:
     """Returns the error for an unreadable table: StorageError where the operating system failed, DamagedVersion where the table is missing or damaged."""
     if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):

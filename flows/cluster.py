@@ -25,6 +25,7 @@ from prefect.utilities.engine import collect_task_run_inputs_sync
 from almanac.core.settings import dask_cluster
 from almanac.flows.pipeline.embed import embed_batches
 from almanac.flows.pipeline.fan_out import DEATHS, FanOut, Span, Unfinished, span_name
+from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of
@@ -39,9 +40,9 @@ _LOOK_S = 0.02  # between two looks at what has finished
 _READ_S = 1.0  # for a result, which is small
 _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
-_WANTS = {embed_batches: "GPU"}  # the resource that workers declare where they have it: dask worker --resources GPU=1
+_GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TASKS = {map_batches: "map batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
+_TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
 @contextmanager
@@ -92,7 +93,7 @@ class _Cluster:
         """As FanOut says."""
         if not spans:
             return
-        wanted = abilities(run.embed)
+        wanted, wants = abilities(run.embed), _resource_for(step, run)
         with self._as_operational():
             self._connect(run.embed, wanted, run.staging)
         waiting, running = [(span, DEATHS) for span in reversed(spans)], dict[Any, _Given]()
@@ -116,9 +117,9 @@ class _Cluster:
                         continue
                     yield result
                 with self._as_operational():
-                    free = self._places(step) - len(running)
+                    free = self._places(wants) - len(running)
                     for span, deaths in [waiting.pop() for _ in range(min(free, len(waiting)))]:
-                        given = self._give(step, run, batches, span, wanted, deaths)
+                        given = self._give(step, run, batches, span, wanted, deaths, wants)
                         running[given.future] = given
                 if not finished:
                     time.sleep(_LOOK_S)
@@ -167,17 +168,16 @@ class _Cluster:
             raise OperationalError(f"the Dask cluster has had no worker for {_WORKERS_S} s", where=self._address, hint=hint)
         return self._workers
 
-    def _places(self, step: Callable[..., Any]) -> int:
-        """How many spans workers can be at: as many as they have threads or, where some declare what the step wants, as many as they have of that."""
+    def _places(self, wants: str) -> int:
+        """How many spans workers can be at: as many as they have threads or, where some declare the resource that is wanted, as many as they have of it."""
         if time.monotonic() - self._looked_at > _LOOK_AGAIN_S:
             self._look()
         workers = self._workers.values()
-        return int(sum(worker["resources"].get(_WANTS.get(step), 0) for worker in workers)) or sum(worker["nthreads"] for worker in workers)
+        return int(sum(worker["resources"].get(wants, 0) for worker in workers)) or sum(worker["nthreads"] for worker in workers)
 
-    def _give(self, step: Callable[..., Any], run: Run, batches: Any, span: Span, wanted: Abilities, deaths: int) -> "_Given":
+    def _give(self, step: Callable[..., Any], run: Run, batches: Any, span: Span, wanted: Abilities, deaths: int, wants: str) -> "_Given":
         from dask.base import annotate
 
-        wants = _WANTS.get(step)
         is_declared = any(worker["resources"].get(wants) for worker in self._workers.values())
         with annotate(almanac_deaths=deaths), annotate(resources={wants: 1}) if is_declared else nullcontext():
             work = _Work(step, (run, batches, *span, wanted))
@@ -229,6 +229,11 @@ class _Cluster:
     def _lost(self, error: BaseException) -> OperationalError:
         told = next(iter(str(error).splitlines()), "") or type(error).__name__
         return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=f"look after the scheduler, or start another; {_AGAIN}")
+
+
+def _resource_for(step: Callable[..., Any], run: Run) -> str:
+    """The resource that a step wants where workers declare it: a GPU for what embeds, which documents cut by topic are, too; else none."""
+    return _GPU if step is embed_batches or (step is cut_batches and run.declaration.chunk.by == "semantic") else ""
 
 
 class _KilledError(Exception):

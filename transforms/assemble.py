@@ -1,7 +1,6 @@
 """Writes the tables of a run: chunks of unchanged items are copied from the live version, the others are cut anew. Works in batches of bounded memory."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow.compute as pc
 
 from almanac.core.digests import DigestSet, SortedDigests, digests_of
 from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, Batches, TableWriter, chunks_table, item_of, items_table, read_batches
-from almanac.schemas.items import ChunkRow, Item
+from almanac.schemas.items import Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import item_keys
 
@@ -52,11 +51,23 @@ def split_items(items: Path, first_seen: pa.LargeStringArray, without: Collectio
     return into_records.rows, into_documents.rows
 
 
-def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchanged: DigestSet | None = None, live: Batches | None = None) -> int:
-    """Writes the chunks of all items in `tables` and returns how many there are.
+def items_to_cut(table: Path, unchanged: DigestSet | None = None) -> Iterator[pa.Table]:
+    """Yields the items of a table in batches, without those that are `unchanged`: their keys, as `item_keys` gives them."""
+    for batch in read_batches(table, rows=_BATCH):
+        yield batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if unchanged is not None and len(unchanged) else batch
+
+
+def cut_items(items: pa.Table, chunker: Chunker) -> pa.Table:
+    """The chunks of items, in their order."""
+    return chunks_table(row for item in map(item_of, items.to_pylist()) for row in chunker.rows(item))
+
+
+def write_chunks(path: Path, cut: Iterable[pa.Table], *, unchanged: DigestSet | None = None, live: Batches | None = None) -> int:
+    """Writes the chunks of a run and returns how many there are.
 
     Args:
-        unchanged: keys of items whose chunks are copied from `live`, as `item_keys` gives them; pass none if the chunker has changed.
+        cut: chunks that are cut anew, in the order of their items.
+        unchanged: keys of items whose chunks are copied from `live`, as `item_keys` gives them.
         live: reads the live version's chunks; a chunk that it already has keeps its `fetched_at`, even if its document changed around it.
     """
     unchanged = unchanged or DigestSet(item_keys(ITEM_SCHEMA.empty_table()))
@@ -65,11 +76,8 @@ def write_chunks(path: Path, tables: Iterable[Path], chunker: Chunker, *, unchan
         if live is not None and len(unchanged):
             for batch in live(CHUNK_SCHEMA.names):
                 writer.write(batch.filter(pa.array(unchanged.has(item_keys(batch)))))
-        for table in tables:
-            for batch in read_batches(table, rows=_BATCH):
-                fresh = batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if len(unchanged) else batch
-                rows = [row for item in map(item_of, fresh.to_pylist()) for row in chunker.rows(item)]
-                writer.write(chunks_table(rows if since is None else since.keep(rows)))
+        for chunks in cut:
+            writer.write(chunks if since is None else since.keep(chunks))
     return writer.rows
 
 
@@ -84,12 +92,17 @@ class FirstSeen:
             other = batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if len(unchanged) else batch
             ids.append(digests_of(other.column("chunk_id"), _ID))
             times.append(np.array([numbers.setdefault(time, len(numbers)) for time in other.column("fetched_at").to_pylist()], dtype=np.int32))
-        self._ids, self._times, self._texts = SortedDigests(np.concatenate(ids)), np.concatenate(times), list(numbers)
+        self._ids, self._times, self._texts = SortedDigests(np.concatenate(ids)), np.concatenate(times), pa.array(numbers, pa.string())
 
-    def keep(self, chunks: Sequence[ChunkRow]) -> list[ChunkRow]:
+    def keep(self, chunks: pa.Table) -> pa.Table:
         """The chunks, with the live one's `fetched_at` where there is one."""
-        rows = self._ids.find(digests_of([chunk.chunk_id for chunk in chunks], _ID)).tolist()
-        return [chunk if row < 0 else replace(chunk, fetched_at=self._texts[self._times[row]]) for chunk, row in zip(chunks, rows, strict=True)]
+        rows = self._ids.find(digests_of(chunks.column("chunk_id"), _ID))
+        is_known = rows >= 0
+        if not is_known.any():
+            return chunks
+        since = self._texts.take(pa.array(np.where(is_known, self._times[rows], 0)))
+        times = pc.if_else(pa.array(is_known), since, chunks.column("fetched_at"))
+        return chunks.set_column(CHUNK_SCHEMA.get_field_index("fetched_at"), CHUNK_SCHEMA.field("fetched_at"), times)
 
 
 def _kept(items: Path, without: Collection[int]) -> Iterator[pa.Table]:

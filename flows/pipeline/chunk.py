@@ -1,50 +1,66 @@
 """Step: documents cut into chunks. What the live version cut the same way is copied from it."""
 
-from functools import partial
+from collections.abc import Iterable, Iterator
 
+import pyarrow as pa
 import structlog
 
+from almanac.core.digests import DigestSet
 from almanac.core.durable import move, remove
-from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, batches_of
-from almanac.flows.pipeline.compare import unchanged_items
+from almanac.core.progress import OnProgress, ignore
+from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, batches_of, rows_in
+from almanac.flows.pipeline.compare import copied_items
 from almanac.flows.pipeline.earlier_runs import read_report
-from almanac.flows.pipeline.handles import Comparison, Live, Tables
+from almanac.flows.pipeline.handles import Comparison, ItemBatches, Live, Tables
+from almanac.flows.pipeline.item_batches import chunker_with, parts_folder, read_parts
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import STATE
 from almanac.index.build.digest import digest_of
-from almanac.index.embedding.tokens import count_truncated_chunks, max_tokens, token_spans
+from almanac.index.embedding.tokens import count_truncated_chunks, max_tokens
 from almanac.schemas.errors import DamagedVersion
-from almanac.transforms.assemble import write_chunks
+from almanac.transforms.assemble import cut_items, items_to_cut, write_chunks
 from almanac.transforms.chunking.chunker import Chunker
 
 _ROWS = 2000  # in a row group of copied chunks
 log = structlog.get_logger("almanac.chunk")
 
 
-def chunk(run: Run, comparison: Comparison, live: Live | None) -> Tables:
+def chunk(run: Run, comparison: Comparison, live: Live | None, on_item: OnProgress = ignore, batches: ItemBatches | None = None) -> Tables:
     """Cuts the documents that are new or changed, and takes the chunks of the others from the live version where it was cut in the same way.
 
-    Then puts all tables of the run into their place.
+    Chunks of `batches` that are cut already are read from their parts. Then puts all tables of the run into their place.
     """
-    declared, table = run.declaration, run.staging / CHUNKS
-    chunker = Chunker(
-        declared.chunk, declared.language, embed=lambda texts: run.model().embed_documents(texts), token_spans=partial(token_spans, declared.embed)
-    )
+    table, chunker = run.staging / CHUNKS, chunker_with(run, run.model)
     before = live if comparison.live_items is not None else None
-    is_cut_alike = live is not None and live.manifest.fingerprints.get("chunker") == run.stages["chunker"] and not run.scope.full
-    unchanged = unchanged_items(comparison) if is_cut_alike else None
-    tables = (comparison.records, comparison.documents)
+    copied = copied_items(run, comparison, live)
     try:
-        total = write_chunks(table, tables, chunker, unchanged=unchanged, live=_chunks_of(before))
+        parts = None if batches is None else read_parts(run, batches, chunker)
+        total = write_chunks(table, _cut(comparison, chunker, copied, on_item, parts), unchanged=copied, live=_chunks_of(before))
     except DamagedVersion as error:
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
-        before, total = None, write_chunks(table, tables, chunker)
+        before, total = None, write_chunks(table, _cut(comparison, chunker, None, on_item))
     truncated = _count_truncated(run, before)
     digest = digest_of(batches_of(table), run.embedder.fingerprint, scratch=run.staging)
     if not run.is_plan:
         _keep_tables(run)
+    if parts_folder(run).is_dir():
+        remove(parts_folder(run))
     records, documents, chunks = (run.tables / name for name in (RECORDS, DOCUMENTS, CHUNKS))
     return Tables(records, documents, chunks, total, truncated, digest)
+
+
+def _cut(
+    comparison: Comparison, chunker: Chunker, copied: DigestSet | None, on_item: OnProgress, parts: Iterable[pa.Table] | None = None
+) -> Iterator[pa.Table]:
+    """The chunks of all items that are not copied: of records, then of documents, which `parts` may have already."""
+    every = rows_in(comparison.records) + rows_in(comparison.documents)
+    done = 0 if copied is None else len(copied)
+    for table in (comparison.records, *([comparison.documents] if parts is None else [])):
+        for items in items_to_cut(table, copied):
+            yield cut_items(items, chunker)
+            done += items.num_rows
+            on_item(done, every)
+    yield from parts or ()
 
 
 def _keep_tables(run: Run) -> None:

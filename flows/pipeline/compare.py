@@ -86,6 +86,12 @@ def unchanged_items(comparison: Comparison) -> DigestSet | None:
     return DigestSet(as_digests(column.to_pylist(), column.type.byte_width))
 
 
+def copied_items(run: Run, comparison: Comparison, live: Live | None) -> DigestSet | None:
+    """The keys of the items whose chunks are those of the live version: of the unchanged ones, where it was cut in the same way. None where there are none."""
+    is_cut_alike = live is not None and live.manifest.fingerprints.get("chunker") == run.stages["chunker"] and not run.scope.full
+    return unchanged_items(comparison) if is_cut_alike else None
+
+
 def _write_keys(path: Path, keys: DigestSet) -> Path | None:
     if not len(keys):
         return None

@@ -46,9 +46,9 @@ def _notes(what: str, number: int) -> str:
 def spans_of(run: Run, batches: int) -> Iterator[Span]:
     """The batches of each task, first and last, from 1 on: one, or as many as keep a run below 200 tasks.
 
-    Where workers do so, a third of these tasks map pages, a third embed, and a third make segments.
+    Where workers do so, a quarter of these tasks map pages, a quarter cut documents, a quarter embed, and a quarter make segments.
     """
-    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 3)
+    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 4)
     size = max(1, -(-batches // max(1, tasks)))
     yield from ((first + 1, min(first + size, batches)) for first in range(0, batches, size))
 

@@ -3,7 +3,8 @@
 acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts · embed_texts → Embedded ·
 build → Built · verify → Verified · measure → Measured
 
-Where workers map pages: acquire → Pages · stage_pages → PageBatches · map_batches → MappedBatches · map_pages → Items
+Where pages or documents are shared out: acquire → Pages · stage_pages → PageBatches · map_batches → MappedBatches · map_pages → Items ·
+compare → Comparison · stage_items → ItemBatches · cut_batches → CutBatches · chunk → Tables
 
 Each is frozen and pickles to a few kilobytes, however large the knowledge base is. Prefect recognizes a handle by its identity when it is passed to another
 task; from this it draws the edges of a run's graph.
@@ -94,7 +95,7 @@ class Pages:
 
 @dataclass(frozen=True)
 class PageBatches:
-    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where workers map them.
+    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where several processes map them.
 
     `listed` are tables of all pages that may yield items, by source, where listing pages had to be read to find them.
     """
@@ -189,6 +190,22 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class ItemBatches:
+    """Documents that are to be cut: `items` rows, a row group for each of `count` batches. Only where several processes cut them."""
+
+    table: Path
+    items: int
+    count: int
+
+
+@dataclass(frozen=True)
+class CutBatches:
+    """Batches of which each has its part now, of so many documents."""
+
+    items: int
+
+
+@dataclass(frozen=True)
 class Tables:
     """The run's tables in their place, and how many chunks there are. `digest` identifies the chunks and their embedder."""
 
@@ -273,4 +290,21 @@ class Measured:
         return None if self.live is None else Recall.model_validate_json(self.live.read_bytes())
 
 
-HANDLES = (Pages, PageBatches, MappedBatches, Items, Validated, Comparison, Tables, Texts, Embedded, PlannedSegments, MadeSegments, Built, Verified, Measured)
+HANDLES = (
+    Pages,
+    PageBatches,
+    MappedBatches,
+    Items,
+    Validated,
+    Comparison,
+    ItemBatches,
+    CutBatches,
+    Tables,
+    Texts,
+    Embedded,
+    PlannedSegments,
+    MadeSegments,
+    Built,
+    Verified,
+    Measured,
+)

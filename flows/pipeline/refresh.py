@@ -237,7 +237,7 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: 
         validated = ledger.note(do(quarantine_refused, run, items, surveyed.validated, surveyed.tables, embedded))
         ledger.forget(Comparison)
         require_records(run, surveyed.pages, items, validated, hint="rejects.jsonl says why")
-        comparison, tables = cut(run, do, items, validated, surveyed.live, ledger)
+        comparison, tables = cut(run, do, items, validated, surveyed.live, ledger, conduct.fan_out)
         ledger.note(embedded_counts(run, tables, texts, embedded))
         verdict = ledger.note(judge_run(run, surveyed.pages, validated, comparison))
     return replace(surveyed, validated=validated, comparison=comparison, tables=tables, verdict=verdict), texts, embedded

@@ -8,18 +8,19 @@ from typing import Any
 import pyarrow as pa
 import structlog
 
-from almanac.core.progress import OnProgress, Show, silent
+from almanac.core.progress import OnProgress, Show, ignore, silent
 from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.batch_processes import do_here
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
 from almanac.flows.pipeline.fan_out import FanOut, spans_of
-from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, PageBatches, Pages, Tables, Validated
+from almanac.flows.pipeline.handles import Comparison, ItemBatches, Items, Live, Measured, PageBatches, Pages, Tables, Validated
+from almanac.flows.pipeline.item_batches import cut_batches, is_much_to_cut, stage_items, uncut
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import map_pages
-from almanac.flows.pipeline.mapping_processes import map_here
 from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, stage_pages, unmapped
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
@@ -87,8 +88,8 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
         ledger.note(comparison)
     else:
         items, validated = _find_items(run, do, pages, ledger, show, fan_out)
-        with ledger.stage("chunk", run.kb):
-            comparison, tables = cut(run, do, items, validated, live, ledger)
+        with ledger.stage("chunk", run.kb), show("chunk") as on_item:
+            comparison, tables = cut(run, do, items, validated, live, ledger, fan_out, on_item)
     ledger.note(ChunkCounts(total=tables.total, truncated=tables.truncated))
     verdict = ledger.note(judge_run(run, pages, validated, comparison))
     return Survey(live, pages, items, validated, comparison, tables, verdict)
@@ -114,7 +115,7 @@ def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show
 def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
         is_shared = fan_out is not None or is_worth_sharing(run, pages)
-        batches = _map_in_batches(run, do, pages, fan_out or map_here, on_page) if is_shared else None
+        batches = _map_in_batches(run, do, pages, fan_out or do_here, on_page) if is_shared else None
         items = ledger.note(do(map_pages, run, pages, on_page, batches))
     if not items.is_whole:
         ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
@@ -133,11 +134,24 @@ def _map_in_batches(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut,
     return batches
 
 
-def cut(run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger) -> tuple[Comparison, Tables]:
-    """Compares the valid items with the live version, and cuts them into chunks."""
+def cut(
+    run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger, fan_out: FanOut | None, on_item: OnProgress = ignore
+) -> tuple[Comparison, Tables]:
+    """Compares the valid items with the live version, and cuts them into chunks. With `fan_out`, workers of a cluster cut where there is much to cut."""
     comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
-    tables: Tables = do(chunk, run, comparison, live)
+    is_shared = is_much_to_cut(run, comparison, live, by_workers=fan_out is not None)
+    batches = _cut_in_batches(run, do, comparison, live, fan_out or do_here, on_item) if is_shared else None
+    tables: Tables = do(chunk, run, comparison, live, on_item, batches)
     return comparison, tables
+
+
+def _cut_in_batches(run: Run, do: Do, comparison: Comparison, live: Live | None, fan_out: FanOut, on_item: OnProgress) -> ItemBatches:
+    batches: ItemBatches = do(stage_items, run, comparison, live)
+    done = 0
+    for part in fan_out(cut_batches, run, batches, list(spans_of(run, batches.count)), partial(uncut, run, batches)):
+        done += part.items
+        on_item(done, batches.items)
+    return batches
 
 
 def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparison: Comparison, measured: Measured | None = None) -> Verdict:

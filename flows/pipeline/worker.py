@@ -15,7 +15,7 @@ from typing import Any
 
 from almanac.core.code_fingerprint import code_fingerprint
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.fingerprints import CLEANING, MAPPING
+from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import require_precision
 from almanac.schemas.declaration.embed import Embed
@@ -23,7 +23,7 @@ from almanac.schemas.errors import AlmanacError, UsageError
 
 # What mapping imports is part of its fingerprint. These compute vectors, or carry batches from one process to another.
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "openvino", "numpy", "pyarrow", "pydantic", "prefect", "dask", "distributed", "cloudpickle")
-_BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.embed", "flows.pipeline.segments")
+_BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.item_batches", "flows.pipeline.embed", "flows.pipeline.segments")
 SEES = "sees"
 SAME = "install the same Almanac with its requirements.lock, and the same models, on every worker, and start the worker again"
 Abilities = dict[str, str]  # what a process has → its version or fingerprint
@@ -42,6 +42,7 @@ def _code() -> Abilities:
         **{name: metadata.version(name).partition("+")[0] for name in _LIBRARIES},  # torch's builds for processors and for GPUs are one version
         "mapping": code_fingerprint(*MAPPING),
         "cleaning": code_fingerprint(*CLEANING),
+        "chunking": code_fingerprint(*CHUNKING),
         "batches": code_fingerprint(*_BATCHES),
     }
 

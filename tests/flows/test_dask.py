@@ -18,16 +18,23 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow.parquet as pq
 import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.cluster import fan_out_of
+from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.chunk import chunk
+from almanac.flows.pipeline.compare import compare
+from almanac.flows.pipeline.handles import Comparison
+from almanac.flows.pipeline.item_batches import cut_batches, stage_items, uncut
 from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.page_batches import map_batches, parts_folder, stage_pages
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.validate import validate
 from almanac.flows.pipeline.worker import abilities
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.store import read_manifest
@@ -303,6 +310,82 @@ def test_a_batch_is_mapped_once_also_by_a_later_run(declared: Path, tmp_path: Pa
     assert len(later.items() & every.items()) >= len(every) - 2
     assert len(later) <= len(every)
     assert not map_all(full=True).keys() & later.keys(), "what is to be mapped anew is"
+
+
+@pytest.fixture
+def _much_to_cut() -> Iterator[None]:
+    """Documents are cut by others, twenty at a time, however few they are."""
+    with patch("almanac.flows.pipeline.item_batches._WORTH_SHARING", 1), patch("almanac.flows.pipeline.item_batches._ITEMS", 20):
+        yield
+
+
+@pytest.mark.usefixtures("_much_to_cut")
+def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    cluster.add_worker()
+    cluster.add_worker()
+    with patch("almanac.flows.pipeline.chunk.cut_items", side_effect=AssertionError("cut by workers")):
+        first = _run(declared, tmp_path / "dask", cluster)
+        for number in (3, 149):  # what stays the same is copied, what is new or changed is cut
+            (tmp_path / "notes" / f"{number:03}.txt").write_text(f"Note {number} is another one now.\n\nIt says so twice.")
+        second = _run(declared, tmp_path / "dask", cluster)
+    assert not (DataDir(tmp_path / "dask").processed("many") / "cut").exists()
+    plain = _run(declared, tmp_path / "plain")
+    assert (first["chunks"]["total"], second["chunks"]["total"]) == (1500, plain["chunks"]["total"])
+    manifests = [read_manifest(DataDir(tmp_path / name).index("many"), version) for name, version in (("dask", "v0002"), ("plain", "v0001"))]
+    assert manifests[0].digest == manifests[1].digest
+    assert manifests[0].fingerprints == manifests[1].fingerprints
+
+
+def test_documents_cut_by_topic_are_cut_by_who_has_the_model(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+    """Which asks the embedder, however little there is to cut."""
+    declared.write_text(_DECLARATION.replace("by: paragraphs, size: 60, overlap: 0", "by: semantic, size: 200"))
+    _write_notes(tmp_path, 12)
+    with_gpu = cluster.add_worker("--resources", "GPU=1")
+    cluster.add_worker()
+    with patch("almanac.flows.pipeline.chunk.cut_items", side_effect=AssertionError("cut by workers")):
+        _run(declared, tmp_path / "dask", cluster)
+    assert {worker for _, worker in cluster.embedded()} == {with_gpu}
+    _run(declared, tmp_path / "plain")
+    assert _content(tmp_path / "dask") == _content(tmp_path / "plain")
+
+
+@pytest.mark.usefixtures("_much_to_cut")
+def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_lost(declared: Path, tmp_path: Path) -> None:
+    declaration = load_declaration(str(declared), "")
+    [source] = declaration.sources
+
+    def compared(*, full: bool = False) -> tuple[Run, Comparison]:
+        run = Run(declaration, DataDir(tmp_path / "data"), Scope(full=full))
+        items = map_pages(run, (acquire(run, source, None),))
+        return run, compare(run, items, validate(run, items), None)
+
+    def cut_all(last: int | None = None, *, full: bool = False) -> dict[str, int]:
+        run, comparison = compared(full=full)
+        batches = stage_items(run, comparison, None)
+        cut = cut_batches(run, batches, 1, last or batches.count, abilities(declaration.embed))
+        assert max(len(pickle.dumps(handle)) for handle in (run, batches, cut)) < 64 << 10
+        return {path.name: path.stat().st_ino for path in item_batches.parts_folder(run).glob("*.parquet")}
+
+    first, every = cut_all(3), cut_all()
+    assert len(first) == 3
+    assert len(every) == 8
+    assert every.items() > first.items()
+    assert cut_all() == every
+    assert not cut_all(full=True).keys() & every.keys(), "what is to be cut anew is"
+
+    run, comparison = compared()
+    batches = stage_items(run, comparison, None)
+    cut_batches(run, batches, 1, batches.count, {})
+    lost, damaged = sorted(item_batches.parts_folder(run).glob("*.parquet"))[:2]
+    assert uncut(run, batches, 1, batches.count).name.startswith("batch 8 of 8 of the documents to cut: 10, the first")
+    lost.unlink()
+    damaged.write_bytes(b"PAR1")
+    tables = {}
+    for name, given in (("parts", batches), ("plain", None)):
+        run, comparison = (run, comparison) if given else compared()
+        tables[name] = pq.read_table(chunk(run, comparison, None, batches=given).chunks).drop_columns("fetched_at")
+    assert tables["parts"].equals(tables["plain"])
+    assert tables["plain"].num_rows == 1500
 
 
 @pytest.mark.usefixtures("declared")

@@ -56,7 +56,14 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
     assert reports["copies"] == reports["shared"]
     assert [report["outcome"] for report in reports["copies"]] == ["published_with_rejects"] * 2
     assert len(json.dumps(reports["copies"][1]["recall"]["missed"])) > _LARGEST, "what a handle must not hold"
-    of_workers = {"PageBatches", "MappedBatches", "PlannedSegments", "MadeSegments"}  # only where there are workers, see test_dask.py
+    of_workers = {
+        "PageBatches",
+        "MappedBatches",
+        "ItemBatches",
+        "CutBatches",
+        "PlannedSegments",
+        "MadeSegments",
+    }  # only where there are workers, see test_dask.py
     assert sizes.keys() == {"Run", "Live", *(handle.__name__ for handle in HANDLES)} - of_workers
     assert {name: size for name, size in sizes.items() if size >= _LARGEST} == {}
 

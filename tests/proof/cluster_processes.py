@@ -20,7 +20,7 @@ from tests.flows.dask_worker import noting, work
 from tests.index.conftest import HashEmbedder
 from tests.index.making import without_children
 
-CHECKPOINT = 50  # texts
+CHECKPOINT, ITEMS = 50, 25  # texts of a checkpoint, documents that are cut together
 _ENGINES = ["tests.proof.cluster_processes", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler", "prefect_dask.task_runners", "chromadb", "boto3"]
 
 
@@ -61,6 +61,8 @@ def _write(declared: str, url: str, report: str) -> None:
         without_children(),
         patch("almanac.flows.cluster._CONNECT_S", 2),
         patch("almanac.flows.pipeline.embed.CHECKPOINT", CHECKPOINT),
+        patch("almanac.flows.pipeline.item_batches._WORTH_SHARING", 1),
+        patch("almanac.flows.pipeline.item_batches._ITEMS", ITEMS),
         patch("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder()),
     ):
         declaration = load_declaration(declared, "")

@@ -11,7 +11,7 @@ import pytest
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, batches_of
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.items import Item
-from almanac.transforms.assemble import split_items, write_chunks, write_items
+from almanac.transforms.assemble import cut_items, items_to_cut, split_items, write_chunks, write_items
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import Briefs, compare_items
 
@@ -34,7 +34,9 @@ def _assemble(folder: Path, items: Iterable[Item], live: Path | None = None, *, 
     compared = compare_items(Briefs.read(batches_of(folder / "items.parquet")), before)
     tables = (folder / RECORDS, folder / DOCUMENTS)
     split_items(folder / "items.parquet", compared.first_seen, (), *tables)
-    write_chunks(folder / CHUNKS, tables, _CHUNKER, unchanged=compared.unchanged if copied else None, live=batches_of(live / CHUNKS) if live else None)
+    unchanged = compared.unchanged if copied else None
+    cut = (cut_items(fresh, _CHUNKER) for table in tables for fresh in items_to_cut(table, unchanged))
+    write_chunks(folder / CHUNKS, cut, unchanged=unchanged, live=batches_of(live / CHUNKS) if live else None)
     rows: list[dict[str, Any]] = pq.read_table(folder / CHUNKS).to_pylist()
     return sorted(rows, key=lambda row: str(row["chunk_id"]))
 

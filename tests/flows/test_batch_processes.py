@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from lxml import etree
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import read_table
-from almanac.flows.pipeline import mapping_processes
+from almanac.flows.pipeline import batch_processes
+from almanac.flows.pipeline.batch_processes import do_here
 from almanac.flows.pipeline.fan_out import Unfinished
-from almanac.flows.pipeline.mapping_processes import map_here
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import survey
@@ -32,7 +33,8 @@ _SPANS = [(n, n) for n in range(1, 21)]
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work is shared with two children at once, however little there is. They find the steps of these tests."""
-    for name, value in {"page_batches._WORTH_SHARING": 1, "mapping_processes._WORTH_S": 0.0, "mapping_processes._processes": lambda: 3}.items():
+    worth = {"page_batches._WORTH_SHARING": 1, "item_batches._WORTH_SHARING": 1, "item_batches._ITEMS": 10}
+    for name, value in {**worth, "batch_processes._WORTH_S": 0.0, "batch_processes._processes": lambda: 3}.items():
         monkeypatch.setattr(f"almanac.flows.pipeline.{name}", value)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
@@ -63,11 +65,11 @@ def _mapped(folder: Path, what: dict[str, Any] | None = None) -> Iterator[tuple[
     """Batch and process of each result."""
     if what is not None:
         (folder / "what.json").write_text(json.dumps(what))
-    return map_here(_do, None, folder, _SPANS, lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size))  # type: ignore[arg-type]
+    return do_here(_do, None, folder, _SPANS, lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size))  # type: ignore[arg-type]
 
 
 def _children() -> list[int]:
-    return [child for child in children_of(os.getpid()) if "mapping_processes" in command_line(child)]
+    return [child for child in children_of(os.getpid()) if "batch_processes" in command_line(child)]
 
 
 def test_each_batch_is_done_once_here_and_by_children(tmp_path: Path) -> None:
@@ -89,15 +91,15 @@ def test_a_child_that_dies_is_replaced_and_its_batch_done_again(tmp_path: Path, 
 def test_a_batch_is_done_here_where_no_child_is_to_be_had_after_one_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
-    class Few(mapping_processes._Child):
+    class Few(batch_processes._Child):
         def __init__(self) -> None:
             started.append(1)
             if len(started) > 2:
                 raise OSError("no more processes")
             super().__init__()
 
-    monkeypatch.setattr(mapping_processes, "_Child", Few)
-    monkeypatch.setattr(mapping_processes, "_processes", lambda: 2)
+    monkeypatch.setattr(batch_processes, "_Child", Few)
+    monkeypatch.setattr(batch_processes, "_processes", lambda: 2)
     (tmp_path / "2.done").write_text("")  # the batch of this process need not wait for the one that is done last
     done = dict(_mapped(tmp_path, {"batch": 7, "does": "dies", "deaths": 2}))
     assert sorted(done) == [first for first, _ in _SPANS]
@@ -152,15 +154,19 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(100)))
     (tmp_path / "many.yaml").write_text(_DECLARATION)
 
-    def items(data: str) -> list[dict[str, Any]]:
-        found = survey(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data)))
-        assert found.items is not None
-        return [{name: value for name, value in item.items() if not name.endswith("_at")} for item in read_table(found.items.table).to_pylist()]
+    def found(data: str) -> tuple[pa.Table, pa.Table]:
+        """Items and chunks, without their times."""
+        surveyed = survey(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data)))
+        assert surveyed.items is not None
+        items, chunks = (read_table(table).drop_columns("fetched_at") for table in (surveyed.items.table, surveyed.tables.chunks))
+        return items, chunks
 
-    shared = items("shared")
-    with patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False):
-        assert shared == items("plain")
-    assert len(shared) == 200
+    shared = found("shared")
+    with patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False), patch("almanac.flows.pipeline.survey.is_much_to_cut", return_value=False):
+        plain = found("plain")
+    assert [one.equals(other) for one, other in zip(shared, plain, strict=True)] == [True, True]
+    assert shared[0].num_rows == 200
+    assert shared[1].num_rows > 200
 
 
 def test_a_plan_of_many_pages_leaves_the_data_directory_as_it_is(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Batches of pages mapped on all cores of this machine: by this process, and by children once it turns out that there is enough to do for them.
+"""Batches done on all cores of this machine: by this process, and by children once it turns out that there is enough to do for them.
 
-A child costs a second or two before its first page, on a core that is idle meanwhile. This process therefore begins by itself, and is one of those that map.
+A child costs a second or two before its first batch, on a core that is idle meanwhile. This process therefore begins by itself, and is one of those that work.
 """
 
 import logging
@@ -29,15 +29,15 @@ from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.spiders.reading.bounded import close_reader
 
-log = structlog.get_logger("almanac.map")
-_MODULE = "almanac.flows.pipeline.mapping_processes"
+log = structlog.get_logger("almanac.batches")
+_MODULE = "almanac.flows.pipeline.batch_processes"
 _WORTH_S = 6.0  # of work that is left, from which on children are started
 _MOST_CHILDREN = 7
 _NEEDS = 500 << 20  # bytes that have to be free for each of them; it takes some 250 MB
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
+def do_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
     """As FanOut says, in processes of this machine, whose code is that of the run."""
     shared = _Shared(step, run, batches, spans, unfinished)
     try:
@@ -57,7 +57,7 @@ def map_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[S
 
 
 def _processes() -> int:
-    """How many may map: as many as there are cores that a container may use, and room for."""
+    """How many may work: as many as there are cores that a container may use, and room for."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _said("cpu.max").partition(" ")
     if quota.isdigit() and period.strip().isdigit():
@@ -107,7 +107,7 @@ class _Shared:
 
     def start(self, children: int) -> None:
         for _ in range(children):
-            thread = Thread(target=self._have_mapped, daemon=True, name="almanac-mapping")
+            thread = Thread(target=self._have_done, daemon=True, name="almanac-batches")
             self._threads.append(thread)
             thread.start()
 
@@ -132,7 +132,7 @@ class _Shared:
         for child in tuple(self._children):
             child.kill()
 
-    def _have_mapped(self) -> None:
+    def _have_done(self) -> None:
         """In a thread: has a child do one span after the other, and another child where one died. A child ends with its thread."""
         child: _Child | None = None
         try:
@@ -169,7 +169,7 @@ class _Shared:
         except (EOFError, OSError) as error:
             how = str(error) if child is None else self._end(child)
             if self._open:
-                log.warning("a process that was to map pages did not start; the others go on", reason=how)
+                log.warning("a process that was to share the work did not start; the others go on", reason=how)
             return None
         return child
 
@@ -179,7 +179,7 @@ class _Shared:
 
 
 class _Child:
-    """A child process that maps."""
+    """A child process that does batches."""
 
     def __init__(self) -> None:
         self._pipe, theirs = Pipe()
@@ -189,7 +189,7 @@ class _Child:
         theirs.close()
 
     def wait(self) -> None:
-        """Until it has imported what mapping needs. Raises EOFError or OSError where it ends instead."""
+        """Until it has imported what batches need. Raises EOFError or OSError where it ends instead."""
         self._pipe.recv()
 
     def do(self, *call: Any) -> tuple[bool, Any]:
