@@ -42,6 +42,8 @@ _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
+# A task costs a tenth of a second in Prefect. Of batches that hardly take longer, many are given out at once, fewer and fewer, so that workers end together.
+_SHORT, _TURNS, _FEW = (map_batches, cut_batches), 2, 3
 _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
@@ -117,8 +119,10 @@ class _Cluster:
                         continue
                     yield result
                 with self._as_operational():
-                    free = self._places(wants) - len(running)
-                    for span, deaths in [waiting.pop() for _ in range(min(free, len(waiting)))]:
+                    places = self._places(wants)
+                    at_once = max(_FEW, len(waiting) // (_TURNS * max(places, 1))) if step in _SHORT else 1
+                    while waiting and len(running) < places:
+                        span, deaths = _taken(waiting, at_once)
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
                         running[given.future] = given
                 if not finished:
@@ -229,6 +233,16 @@ class _Cluster:
     def _lost(self, error: BaseException) -> OperationalError:
         told = next(iter(str(error).splitlines()), "") or type(error).__name__
         return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=f"look after the scheduler, or start another; {_AGAIN}")
+
+
+def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:
+    """Takes the next span, and as many of those that follow it as may be given out as one; none is joined to one at which workers died."""
+    (first, last), deaths = waiting.pop()
+    for _ in range(most - 1):
+        if not waiting or (waiting[-1][0][0], waiting[-1][1], DEATHS) != (last + 1, deaths, deaths):
+            break
+        (_, last), _ = waiting.pop()
+    return (first, last), deaths
 
 
 def _resource_for(step: Callable[..., Any], run: Run) -> str:

@@ -29,7 +29,7 @@ from almanac.transforms.chunking.chunker import Chunker
 
 log = structlog.get_logger("almanac.chunk")
 _ITEMS, _BYTES = 500, 2_000_000  # of texts, at most in a batch: a second of work
-_WORTH_SHARING = 8_000_000  # bytes of texts: some three seconds of work
+_WORTH_SHARING = 16_000_000  # bytes of texts: one second of work by paragraphs, many by tokens or topics
 _TIME, _PART = "fetched_at", "part"
 _SCHEMA = ITEM_SCHEMA.append(pa.field(_PART, pa.string()))
 
