@@ -301,6 +301,16 @@ class OpenVersion:
             self._remembered.update((one, row) for one, row in zip(ids, rows.tolist(), strict=True) if row != _MISSING)
         return found
 
+    def _ids_of(self, rows: RowNumbers) -> list[str]:
+        """Chunk ids of rows, in their order."""
+        found = np.empty(len(rows), dtype=object)
+        places = self._segment_of(rows)
+        with self._damage_as_error():
+            for part in np.unique(places).tolist():
+                found[places == part] = self._segments[part].rows.ids(rows[places == part] - self._spans[part][0])
+        ids: list[str] = found.tolist()
+        return ids
+
     def _looked_up(self, chunk_ids: Sequence[str]) -> RowNumbers:
         wanted = _as_bytes(chunk_ids)
         found = np.full(len(wanted), _MISSING, dtype=np.int64)
@@ -450,7 +460,7 @@ class OpenVersion:
     @cached_property
     def _lexical(self) -> "LexicalIndex":
         from almanac.index.lexical.part import LexicalPart
-        from almanac.index.lexical.reader import LexicalIndex
+        from almanac.index.lexical.reader import LexicalIndex, TableRows
 
         with self._lock:
             lexical = []
@@ -458,7 +468,7 @@ class OpenVersion:
                 part.require_unaltered(LEXICAL)
                 deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
                 lexical.append(LexicalPart(part.folder, deleted))
-            return LexicalIndex(lexical, self._locate)
+            return LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live))
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:

@@ -7,12 +7,13 @@ best rows to be among them.
 
 import heapq
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import accumulate, compress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import tantivy
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of, most_understated
@@ -23,9 +24,8 @@ from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
 Hit = tuple[str, float]
-Locate = Callable[[Sequence[str]], RowNumbers]
 Mask = npt.NDArray[np.bool_]
-_Scores = dict[str, float]
+_Scores = dict[int, float]  # by row
 
 _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
 _FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
@@ -40,6 +40,21 @@ _TYPICAL = 1.3  # what a row with the rarest term scores at least, presumably: t
 _RARE = 0.03  # share of all places of a query's terms up to which the rarest terms are so looked for; more of them cost more than all terms together
 _NARROW = 4  # no terms are left out where fewer than one row in so many is wanted: it then takes longest to tell which of the proposed rows are
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
+
+
+class TableRows(NamedTuple):
+    """The rows of the parts' chunks tables, numbered through all parts. A chunk id may stand in several parts; at most one of its rows is live."""
+
+    size: int
+    locate: Callable[[Sequence[str]], RowNumbers]  # chunk ids → their live rows, -1 for an id without one
+    ids: Callable[[RowNumbers], list[str]]  # rows → their chunk ids
+    live: Mask | None = None  # which rows are not deleted; None: all
+
+    @classmethod
+    def of(cls, ids: Sequence[str]) -> "TableRows":
+        """The rows of one part without deletions, from all chunk ids in the order of its table."""
+        row_of = {chunk_id: row for row, chunk_id in enumerate(ids)}
+        return cls(len(ids), lambda some: np.array([row_of.get(chunk_id, -1) for chunk_id in some], np.int64), lambda rows: [ids[row] for row in rows.tolist()])
 
 
 class AnalyzedQuery(NamedTuple):
@@ -58,33 +73,27 @@ class AnalyzedQuery(NamedTuple):
 class LexicalIndex:
     """A snapshot of the lexical index of one or several segments; later changes of their folders are not seen. Safe to share among threads."""
 
-    def __init__(self, parts: Sequence[LexicalPart], locate: Locate) -> None:
-        """Opens the index.
+    def __init__(self, parts: Sequence[LexicalPart], table: TableRows) -> None:
+        """Opens the index of the segments' folders, whose rows are those of `table`, in the order of the parts.
 
-        Args:
-            parts: The segments' folders. A chunk id may stand in several of them, and at most one of these rows is not deleted.
-            locate: Returns for chunk ids the number of their row that is not deleted, int64 (n,): the number of rows in the parts before its own, plus its
-                number in its part's chunks table; -1 for an id without such a row. For one part without deletions, `rows_of` makes it.
-
-        Raises DamagedVersion where a file is missing or cannot be read.
+        Raises DamagedVersion where a file is missing, cannot be read, or has other rows.
         """
         self._parts = [OpenPart(part) for part in parts]
         self._deleted = [part.deleted for part in self._parts if part.deleted]
-        self._locate = locate
+        self._table = table
         self._starts = np.array([0, *accumulate(part.facts.rows for part in self._parts)], np.int64)  # first row of each part, and the number of all rows
         self._union = Union([part.folder for part in self._parts])
-        if self._union.rows != self._starts[-1]:
-            finding = f"the lexical index has {self._union.rows} rows instead of {self._starts[-1]}"
-            raise DamagedVersion(finding, where=str(self._parts[0].folder), hint=REBUILD)
+        for what, rows in (("the lexical index", self._union.rows), ("the table", table.size)):
+            if rows != self._starts[-1]:
+                raise DamagedVersion(f"{what} has {rows} rows instead of {self._starts[-1]}", where=str(self._parts[0].folder), hint=REBUILD)
+        first = self._union.first_places()
+        if self._union.ids_at(first) != table.ids(self._rows_at(first)):
+            raise DamagedVersion("the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD)
         self._rows = sum(part.live_rows for part in self._parts)
         self._totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
         self._understated = {name: self._most_understated(name) for name in FIELDS}
         self._kept: dict[tuple[str, str], tuple[int, int]] = {}
         self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
-
-    def ids(self) -> list[str]:
-        """Returns the chunk id of every row of all parts, deleted ones included, in no particular order; a duplicate row repeats its id."""
-        return self._union.ids()
 
     def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
@@ -95,21 +104,24 @@ class LexicalIndex:
         Args:
             query: The words to search for.
             k: Maximum number of hits.
-            ids: Restricts the search to these chunks, or to the rows of a mask over the numbers that `locate` gives; None searches all rows.
+            ids: Restricts the search to these chunks, or to the rows of a mask over all of them; None searches all rows.
         """
         if k < 1 or (ids is not None and not len(ids)):
             return []
         found: _Scores = {}
         if ids is not None and not isinstance(ids, np.ndarray) and len(ids) <= _FEW:
-            rows = self._live_rows(list(ids))
+            rows = self._with_terms(self._rows_of(ids))
             scores = (self._scores(name, weights, rows) for name, weights in self._readings(query))
         else:
             wanted = ids if ids is None or isinstance(ids, np.ndarray) else self._mask_of(ids)
             scores = (self._top(name, weights, k, wanted) for name, weights in self._readings(query))
         for of_reading in scores:
-            for chunk_id, score in of_reading.items():
-                found[chunk_id] = max(score, found.get(chunk_id, score))
-        ranked = ((chunk_id, float(f"{score:.6g}")) for chunk_id, score in found.items())
+            for row, score in of_reading.items():
+                found[row] = max(score, found.get(row, score))
+        rounded = {row: float(f"{score:.6g}") for row, score in found.items()}
+        least = _kth(rounded, k)
+        best = [row for row, score in rounded.items() if score >= least]
+        ranked = zip(self._table.ids(np.array(best, np.int64)), (rounded[row] for row in best), strict=True)
         return sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:k]
 
     def readings(self, query: str) -> list[AnalyzedQuery]:
@@ -118,7 +130,7 @@ class LexicalIndex:
 
     def finds(self, query: str, chunk_id: str) -> bool:
         """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong together."""
-        rows = self._live_rows([chunk_id])
+        rows = self._with_terms(self._rows_of([chunk_id]))
         return any(self._scores(name, weights, rows) and self._union.has(chunk_id, name, list(weights)) for name, weights in self._readings(query))
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
@@ -167,7 +179,7 @@ class LexicalIndex:
         return self._totals[name] / max(self._rows, 1)
 
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
-        """Returns chunk id → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
+        """Returns row → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
         counts = {term: count for term, (count, _) in zip(weights, self._counts(name, list(weights)), strict=True)}
         highest, total = max(weights.values()), sum(counts.values())
         deciding = _without_frequent(weights, _NEGLIGIBLE * highest)
@@ -193,17 +205,16 @@ class LexicalIndex:
         if wanted is not None:
             limit += limit * self._union.rows // max(int(np.count_nonzero(wanted)), 1)
         scores: _Scores = {}
-        seen: set[str] = set()
+        seen = np.zeros(0, np.int64)
         least = 0.0  # what a row has to score to be among the k best
         while True:
             hits = [(score * self._understated[name] + others, place) for score, place in self._union.hits(query, limit)]
             begin, size = 0, min(k, _AT_A_TIME)
             while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda hit: -hit[0]))):
-                new = [chunk_id for chunk_id in self._union.ids_at([place for _, place in hits[begin:end]]) if chunk_id not in seen]
-                seen.update(new)
-                rows = self._live_rows(new, wanted)
-                self._require_known(rows)
-                scores.update(self._scores(name, weights, rows))
+                rows = self._rows_at([place for _, place in hits[begin:end]])
+                new = np.setdiff1d(rows, seen)
+                seen = np.concatenate([seen, new])
+                scores.update(self._scores(name, weights, self._with_terms(self._among(new, wanted))))
                 if len(scores) >= k:
                     least = _ROUNDED * _kth(scores, k)
                 begin, size = end, min(2 * size, _AT_A_TIME)
@@ -211,55 +222,56 @@ class LexicalIndex:
                 return scores
             limit *= _DEEPER
 
-    def _require_known(self, rows: "_LiveRows") -> None:
-        """Raises DamagedVersion where nothing is deleted, and tantivy has a row that is in no table."""
-        if rows.others and not self._deleted:
-            finding = f"the lexical index has a chunk {rows.others[0]} that is in no table"
-            raise DamagedVersion(finding, where=str(self._parts[0].folder), hint=REBUILD)
-
     def _mask_of(self, ids: Collection[str]) -> Mask:
         """Returns the mask of chunks' live rows over the rows of all parts."""
         mask = np.zeros(self._starts[-1], np.bool_)
-        rows = self._locate(list(ids))
-        mask[rows[rows >= 0]] = True
+        mask[self._rows_of(ids)] = True
         return mask
 
-    def _live_rows(self, ids: Collection[str], wanted: Mask | None = None) -> "_LiveRows":
-        """Returns the live rows of chunk ids, those of the mask `wanted` alone where it is given; unknown ids are left out."""
-        distinct = list(dict.fromkeys(ids))
-        numbers = self._locate(distinct)
-        known = numbers >= 0
-        if (numbers >= self._starts[-1]).any():
-            raise DamagedVersion(f"the lexical index has {self._starts[-1]} rows, and the table has more", where=str(self._parts[-1].folder), hint=REBUILD)
-        kept = known if wanted is None else known & wanted[numbers]
-        if kept.all():
-            return _LiveRows(distinct, [], self._place(numbers))
-        return _LiveRows(list(compress(distinct, kept)), list(compress(distinct, ~known)), self._place(numbers[kept]))
+    def _rows_of(self, ids: Collection[str]) -> RowNumbers:
+        """Returns the live rows of chunk ids, each once; unknown ids are left out."""
+        rows = self._table.locate(list(dict.fromkeys(ids)))
+        return rows[rows >= 0]
+
+    def _rows_at(self, places: list[tantivy.DocAddress]) -> RowNumbers:
+        parts, rows = self._union.rows_at(places)
+        found: RowNumbers = self._starts[parts] + rows
+        if (found >= self._starts[parts + 1]).any():
+            raise DamagedVersion("the lexical index has a row that is in no table", where=str(self._parts[0].folder), hint=REBUILD)
+        return found
+
+    def _among(self, rows: RowNumbers, wanted: Mask | None) -> RowNumbers:
+        """Those of some rows that are live and, where a mask is given, wanted."""
+        for mask in (self._table.live, wanted):
+            rows = rows if mask is None else rows[mask[rows]]
+        return rows
+
+    def _with_terms(self, rows: RowNumbers) -> "_Rows":
+        return _Rows(rows, self._place(rows))
 
     def _place(self, numbers: RowNumbers) -> "list[tuple[OpenPart, RowNumbers, RowNumbers]]":
         """Returns for each part that has any of the rows: their positions in `numbers`, and their numbers in the part."""
         parts = np.searchsorted(self._starts, numbers, side="right") - 1
         return [(self._parts[part], at := np.flatnonzero(parts == part), numbers[at] - self._starts[part]) for part in np.unique(parts).tolist()]
 
-    def _scores(self, name: str, weights: dict[str, float], rows: "_LiveRows") -> _Scores:
-        """Returns chunk id → score of the rows in which a term occurs."""
+    def _scores(self, name: str, weights: dict[str, float], rows: "_Rows") -> _Scores:
+        """Returns row → score of the rows in which a term occurs."""
         scores = bm25_scores(rows.terms(name), weights, self._average(name)).tolist()
-        return {chunk_id: score for chunk_id, score in zip(rows.ids, scores, strict=True) if score}
+        return {row: score for row, score in zip(rows.numbers.tolist(), scores, strict=True) if score}
 
 
-class _LiveRows:
+class _Rows:
     """Rows that are not deleted, with their terms once these are asked for."""
 
-    def __init__(self, ids: list[str], others: list[str], places: list[tuple[OpenPart, RowNumbers, RowNumbers]]) -> None:
-        self.ids, self.others = ids, others  # chunk ids of the rows, and those that have no row
-        self.places = places
+    def __init__(self, numbers: RowNumbers, places: list[tuple[OpenPart, RowNumbers, RowNumbers]]) -> None:
+        self.numbers, self._places = numbers, places
         self._terms: dict[str, RowTerms] = {}
 
     def terms(self, name: str) -> RowTerms:
-        """Returns the terms of a field, in the order of `ids`."""
+        """Returns the terms of a field, in the order of the rows."""
         if name not in self._terms:
-            texts: list[memoryview] = [memoryview(b"")] * len(self.ids)
-            for part, positions, numbers in self.places:
+            texts: list[memoryview] = [memoryview(b"")] * len(self.numbers)
+            for part, positions, numbers in self._places:
                 for position, text in zip(positions.tolist(), part.terms.texts(name, numbers), strict=True):
                     texts[position] = text
             self._terms[name] = RowTerms(texts)
@@ -275,10 +287,5 @@ def _without_frequent(weights: dict[str, float], score: float) -> tuple[str, ...
 
 
 def _kth(scores: _Scores, k: int) -> float:
-    return heapq.nlargest(k, scores.values())[-1]
-
-
-def rows_of(ids: Iterable[str]) -> Locate:
-    """Returns what locates the rows of one part without deletions, from all chunk ids in the order of its table."""
-    row_of = {chunk_id: row for row, chunk_id in enumerate(ids)}
-    return lambda some: np.array([row_of.get(chunk_id, -1) for chunk_id in some], np.int64)
+    """The k-th largest score, or the least where there are fewer; 0 where there is none."""
+    return min(heapq.nlargest(k, scores.values()), default=0.0)

@@ -11,7 +11,8 @@ import tantivy
 
 from almanac.core.durable import write_file
 from almanac.index.lexical.bm25 import tantivy_idf
-from almanac.index.lexical.writer import ID, ID_HIGH, ID_LOW, as_damaged_lexical, lexical_schema
+from almanac.index.lexical.writer import ID, ID_HIGH, ID_LOW, ROW, as_damaged_lexical, lexical_schema
+from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import StorageError
 
 TantivyHit = tuple[float, tantivy.DocAddress]
@@ -28,8 +29,9 @@ class Union:
         """Opens the indexes. Raises DamagedVersion where one cannot be read."""
         self._schema = lexical_schema()
         with as_damaged_lexical(folders[0] if len(folders) == 1 else folders[0].parent.parent):
-            self._searcher = _open(folders)
+            self._searcher, counts = _open(folders)
         self.rows = int(self._searcher.num_docs)
+        self._part_of = np.repeat(np.arange(len(folders)), counts)  # of each of tantivy's segments, the folder that it is of
 
     def frequency(self, name: str, term: str) -> int:
         """Returns in how many rows a term occurs."""
@@ -61,6 +63,17 @@ class Union:
         hits: list[TantivyHit] = self._searcher.search(query, max(min(limit, self.rows), 1), count=False).hits
         return hits
 
+    def rows_at(self, places: list[tantivy.DocAddress]) -> tuple[RowNumbers, RowNumbers]:
+        """Returns for rows the number of the folder that each is of, and its number in the chunks table there, int64 (n,) both."""
+        rows = self._searcher.fast_field_values(ROW, places)
+        if None in rows:
+            raise ValueError("a row has no number")
+        return self._part_of[[place.segment_ord for place in places]], np.array(rows, np.int64)
+
+    def first_places(self) -> list[tantivy.DocAddress]:
+        """Returns a row of each of tantivy's segments."""
+        return [tantivy.DocAddress(number, 0) for number in range(len(self._part_of))]
+
     def ids_at(self, places: list[tantivy.DocAddress]) -> list[str]:
         """Returns the chunk ids of rows."""
         halves = [self._searcher.fast_field_values(name, places) for name in (ID_HIGH, ID_LOW)]
@@ -69,9 +82,9 @@ class Union:
         digits = np.array(halves, dtype=">u8").T.tobytes().hex()
         return [digits[begin : begin + _DIGITS] for begin in range(0, len(digits), _DIGITS)]
 
-    def ids(self) -> list[str]:
-        """Returns the chunk id of every row, in no particular order; a duplicate row repeats its id."""
-        return self.ids_at([place for _, place in self.hits(tantivy.Query.all_query(), self.rows)])
+    def places(self) -> list[tantivy.DocAddress]:
+        """Returns all rows, in no particular order."""
+        return [place for _, place in self.hits(tantivy.Query.all_query(), self.rows)]
 
     def has(self, chunk_id: str, name: str, terms: Sequence[str]) -> bool:
         """Whether a row of this chunk has any of some terms."""
@@ -83,8 +96,10 @@ class Union:
         return tantivy.Query.term_query(self._schema, name, term, "freq")
 
 
-def _open(folders: Sequence[Path]) -> tantivy.Searcher:
-    """Opens the indexes as one, through a temporary folder of links: tantivy writes a lock file beside what it reads, and a version may be read-only.
+def _open(folders: Sequence[Path]) -> tuple[tantivy.Searcher, list[int]]:
+    """Opens the indexes as one, and counts the segments of each.
+
+    Through a temporary folder of links: tantivy writes a lock file beside what it reads, and a version may be read-only.
 
     The files of an index are named by random ids, so that those of several do not collide; a `meta.json` of all lists them. The searcher has every file open,
     so the links are not needed any longer. A link into a pinned folder leads to the same file under whatever name that folder has by then.
@@ -105,7 +120,7 @@ def _open(folders: Sequence[Path]) -> tantivy.Searcher:
         write_file(Path(links) / _META, json.dumps(metas[0] | every), synced=False)
         index = tantivy.Index.open(links)
         index.config_reader(reload_policy="manual")  # otherwise a thread watches for changes
-        return index.searcher()
+        return index.searcher(), [len(meta["segments"]) for meta in metas]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{_META} lists no segments") from error
     finally:

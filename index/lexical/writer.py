@@ -26,7 +26,7 @@ from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Sealed
 
-ID, ID_HIGH, ID_LOW = "id", "id_high", "id_low"
+ID, ID_HIGH, ID_LOW, ROW = "id", "id_high", "id_low", "row"
 COLUMNS = ["chunk_id", "document_id", "title", "embedded_text", "passage", "metadata"]
 AUTO = "auto"  # as declared language: each chunk has its own
 UNDETERMINED = "und"
@@ -86,11 +86,12 @@ class KnownTerms:
 
 
 def lexical_schema() -> tantivy.Schema:
-    """Schema of the index: the chunk id as a term, for filters, and as two integers, which are faster to read; terms with counts, no positions."""
+    """Schema of the index: the row's number in chunks.parquet; the chunk id as a term, for filters, and as two integers; terms with counts, no positions."""
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(ID, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field(ID_HIGH, fast=True)
     builder.add_unsigned_field(ID_LOW, fast=True)
+    builder.add_unsigned_field(ROW, fast=True)
     for name in (BODY, FOLDED):
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
     return builder.build()
@@ -114,8 +115,8 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
             others = pa.array([number for number in range(len(batch)) if number not in already], pa.int64())
             newly = (analyzed(row, language) for row in batch.take(others).to_pylist())
             terms = [already.get(number) or next(newly) for number in range(len(batch))]
-            for chunk_id, of_row in zip(batch.column("chunk_id").to_pylist(), terms, strict=True):
-                writer.add_document(_document(chunk_id, *of_row))
+            for row, (chunk_id, of_row) in enumerate(zip(batch.column("chunk_id").to_pylist(), terms, strict=True), start=begin):
+                writer.add_document(_document(row, chunk_id, *of_row))
             kept.add(terms, [language_of(metadata, language) for metadata in batch.column("metadata").to_pylist()])
             begin += len(batch)
     writer.commit()
@@ -191,8 +192,9 @@ def _joined(terms: list[str]) -> str:
     return text
 
 
-def _document(chunk_id: str, body: str, folded: str | None) -> tantivy.Document:
+def _document(row: int, chunk_id: str, body: str, folded: str | None) -> tantivy.Document:
     document = tantivy.Document()
+    document.add_unsigned(ROW, row)
     document.add_text(ID, chunk_id)
     document.add_unsigned(ID_HIGH, int(chunk_id[:16], 16))
     document.add_unsigned(ID_LOW, int(chunk_id[16:], 16))

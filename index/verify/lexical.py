@@ -10,8 +10,9 @@ from almanac.core.tables import CHUNKS
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint, lexical_facts
 from almanac.index.lexical.part import LexicalPart
-from almanac.index.lexical.reader import LexicalIndex, rows_of
+from almanac.index.lexical.reader import LexicalIndex, TableRows
 from almanac.index.lexical.terms import BODY, TERMS, TermsFile
+from almanac.index.lexical.union import Union
 from almanac.index.lexical.writer import COLUMNS, analyzed, as_damaged_lexical, indexed_text
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
@@ -23,16 +24,19 @@ def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector
     """Compares the rows of the lexical index with `table`, which has all chunk ids, in the order of chunks.parquet."""
     ids = table.column("chunk_id").to_pylist()
     try:
-        index = LexicalIndex([LexicalPart(version_dir)], rows_of(ids))
         with as_damaged_lexical(version_dir / LEXICAL):
-            counted = Counter(index.ids())
+            union = Union([version_dir / LEXICAL])
+            places = union.places()
+            listed = union.ids_at(places)
+            counted, found = Counter(listed), dict(zip(union.rows_at(places)[1].tolist(), listed, strict=True))
             missing = [chunk_id for chunk_id in ids if chunk_id not in counted]
             foreign = sorted((counted - Counter(ids)).keys())
-            for kind, wrong in (("row_missing", missing), ("row_foreign", foreign)):
+            misplaced = [] if missing or foreign else [chunk_id for row, chunk_id in enumerate(ids) if found.get(row) != chunk_id]
+            for kind, wrong in (("row_missing", missing), ("row_foreign", foreign), ("row_altered", misplaced)):
                 for chunk_id in wrong:
                     problems.add(kind, f"{LEXICAL}: {chunk_id}")
-            if not missing and not foreign:  # else the stored terms are those of other rows, too
-                _probe(index, version_dir, len(ids), problems)
+            if not missing and not foreign and not misplaced:  # else the stored terms are those of other rows, too
+                _probe(LexicalIndex([LexicalPart(version_dir)], TableRows.of(ids)), version_dir, len(ids), problems)
     except DamagedVersion as error:
         problems.add("unreadable", LEXICAL, error.message)
 

@@ -220,6 +220,10 @@ def test_verification_finds_rows_that_are_missing_or_foreign(base: Base) -> None
     shutil.rmtree(theirs)
     shutil.copytree(version_dir(base.index_dir, "v0003") / LEXICAL, theirs)
     assert ("row_foreign", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base, "v0002")
+    _build(base, [*rows[3:], rows[2]], "en", "v0004").close()  # the rows of v0002, in another order
+    shutil.rmtree(theirs)
+    shutil.copytree(version_dir(base.index_dir, "v0004") / LEXICAL, theirs)
+    assert ("row_altered", f"{LEXICAL}: {rows[2].chunk_id}") in _problems(base, "v0002")
 
 
 def test_verification_finds_terms_that_are_another_rows(base: Base) -> None:
