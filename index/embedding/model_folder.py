@@ -126,10 +126,7 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
     if embed.model == MULTILINGUAL_E5.name:
         return ModelFolder(embed.model, unpacked(MULTILINGUAL_E5, reading), MULTILINGUAL_E5.files)
     if embed.model == _MINILM:
-        spec = importlib.util.find_spec(_MINILM_PACKAGE)
-        if spec is None or spec.origin is None:
-            raise DeclarationError(f"embed.model: the package that holds '{embed.model}' is not installed", where=_MINILM_PACKAGE, hint="make setup")
-        return ModelFolder(embed.model, Path(spec.origin).parent / "model")
+        return ModelFolder(embed.model, _minilm_folder())
     path = Path(embed.model).expanduser().resolve()
     if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
         raise DeclarationError(
@@ -138,6 +135,14 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
             hint=f"bundled: {', '.join(BUNDLED)}; or give the path of a folder written by SentenceTransformer.save()",
         )
     return ModelFolder(embed.model, path)
+
+
+@functools.cache  # each question asks, and to look through sys.path takes a fifth of a millisecond
+def _minilm_folder() -> Path:
+    spec = importlib.util.find_spec(_MINILM_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise DeclarationError(f"embed.model: the package that holds '{_MINILM}' is not installed", where=_MINILM_PACKAGE, hint="make setup")
+    return Path(spec.origin).parent / "model"
 
 
 def prompts_of(embed: Embed) -> PromptPair:

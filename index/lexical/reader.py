@@ -29,7 +29,7 @@ _Scores = dict[int, float]  # by row
 
 _SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
 _FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
-_DEEPER = 4  # factor by which the number of requested rows grows while they are not enough
+_DEEPER, _FAR = (8, 4), 1000  # factors by which the number of requested rows grows while they are not enough: up to so many, and beyond
 _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
@@ -201,16 +201,20 @@ class LexicalIndex:
         """Returns `_top`, among rows that have one of the needed terms; tantivy orders them by the scored terms."""
         query = self._union.query(name, {term: (weights[term], counts[term]) for term in scored}, needed)
         others = most_of(weight for term, weight in weights.items() if term not in scored)
-        limit = k + _SPARE
-        if wanted is not None:
-            limit += limit * self._union.rows // max(int(np.count_nonzero(wanted)), 1)
+        among = 1 if wanted is None else self._union.rows // max(int(np.count_nonzero(wanted)), 1) + 1  # so many rows, of which one is wanted
+        limit = (k + _SPARE) * among
+
+        def by_tantivy(score: float) -> float:
+            """What tantivy gives, at least, to a row of such a score."""
+            return (score - others) / self._understated[name]
+
         scores: _Scores = {}
         seen = np.zeros(0, np.int64)
         least = 0.0  # what a row has to score to be among the k best
         while True:
-            hits = [(score * self._understated[name] + others, place) for score, place in self._union.hits(query, limit)]
-            begin, size = 0, min(k, _AT_A_TIME)
-            while begin < (end := min(begin + size, bisect_right(hits, -least, key=lambda hit: -hit[0]))):
+            hits = self._union.hits(query, limit)
+            begin, size = 0, min(k * among, _AT_A_TIME)
+            while begin < (end := min(begin + size, bisect_right(hits, -by_tantivy(least), key=lambda hit: -hit[0]))):
                 rows = self._rows_at([place for _, place in hits[begin:end]])
                 new = np.setdiff1d(rows, seen)
                 seen = np.concatenate([seen, new])
@@ -218,9 +222,9 @@ class LexicalIndex:
                 if len(scores) >= k:
                     least = _ROUNDED * _kth(scores, k)
                 begin, size = end, min(2 * size, _AT_A_TIME)
-            if len(hits) < limit or hits[-1][0] < least:
+            if len(hits) < limit or hits[-1][0] < by_tantivy(least):
                 return scores
-            limit *= _DEEPER
+            limit *= _DEEPER[limit > _FAR]
 
     def _mask_of(self, ids: Collection[str]) -> Mask:
         """Returns the mask of chunks' live rows over the rows of all parts."""

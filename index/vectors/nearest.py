@@ -24,7 +24,7 @@ _SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's a
 _DEVIATIONS = 3.5
 _SPARE = 50  # estimates beyond k whose rows are compared at first, to see how far estimates are off
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
-_LEAST = 200  # rows that are listed at least
+_LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many
 _SHARE = 8  # part of a segment's rows up to which estimates are listed; from there on, comparing all is as quick
 _MANY = 200_000  # rows from which on two threads list them: to hand over takes a tenth of a millisecond
 _NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
@@ -70,11 +70,12 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
     if not length > 0:
         return []
     segments = [rows for rows in segments if rows.count]
+    every = sum(rows.count for rows in segments)
 
     def listed(some: Sequence[Rows]) -> list[_Compared]:
-        return [_Compared(rows, vector / length, k) for rows in some]
+        return [_Compared(rows, vector / length, k, has_most=2 * rows.count > every) for rows in some]
 
-    if beside is None or sum(rows.count for rows in segments) < _MANY:
+    if beside is None or every < _MANY:
         compared = listed(segments)
     else:
         segments.sort(key=lambda rows: -rows.count)
@@ -129,13 +130,13 @@ def _kth(numbers: Sequence[Vectors], k: int) -> float:
 class _Compared:
     """The rows of a segment that are compared with the query, with their products; and `listed` ones that only have `estimates`, best first."""
 
-    def __init__(self, among: Rows, unit: Vectors, k: int) -> None:
+    def __init__(self, among: Rows, unit: Vectors, k: int, *, has_most: bool) -> None:
         self.among, self._unit = among, unit
         self.rows, self.products = _NO_ROWS, _NO_PRODUCTS
         self.listed, self.estimates = _NO_ROWS, _NO_PRODUCTS
         self.beyond: float | None = None  # the largest estimate that a row in neither list may have; None where there is no such row
         self.spread = 0.0 if among.quantized is None else among.quantized.spread(unit, among.vectors)  # standard deviation of errors of estimates
-        self._count = max(_MORE * k, _LEAST) * len(among.vectors) // among.count
+        self._count = max(_MORE * k, _LEAST) * (_MORE if has_most else 1) * len(among.vectors) // among.count
         self._list()
 
     def compare(self, reach: float) -> Vectors:

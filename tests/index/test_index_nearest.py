@@ -129,7 +129,7 @@ def test_few_rows_are_read_of_many(tmp_path: Path) -> None:
     rows = _CASES["around topics"].rows(tmp_path)
     read = []
     for query in _SPREAD[:50]:
-        compared = [module._Compared(rows, query, 10)]
+        compared = [module._Compared(rows, query, 10, has_most=False)]
         module._compare_all_that_may_be_near(compared, 10)
         read.append(len(compared[0].rows))
     assert np.median(read) < 300
