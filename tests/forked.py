@@ -28,7 +28,7 @@ _STARTING = ("almanac.spiders.crawling.crawl", "almanac.index.build.child_proces
 
 
 class Forked(subprocess.Popen[str]):
-    """For `python -P -m MODULE`, in a session of its own, with all three streams as pipes."""
+    """For `python … -m MODULE`, in a session of its own, with all three streams as pipes."""
 
     def _execute_child(self, args: list[str], *others: Any) -> None:
         pipes = others[9:15]  # stdin to read and write, stdout to read and write, stderr to read and write
@@ -56,7 +56,7 @@ def prepare_spares(count: int) -> None:
     spares = [_Spare() for _ in range(count)]
 
     class Spared(subprocess.Popen[Any]):
-        """For `python -P -m MODULE [ARGUMENT]`, in a session of its own."""
+        """For `python … -m MODULE [ARGUMENT]`, in a session of its own."""
 
         def _execute_child(self, args: list[str], *others: Any) -> None:
             if not spares:
@@ -64,7 +64,7 @@ def prepare_spares(count: int) -> None:
                 return
             stdin, to_stdin, from_stdout, stdout, from_stderr, stderr = others[9:15]
             spare = spares.pop()
-            spare.wake(args[3:], others[5], (stdin, stdout, stderr))
+            spare.wake(args[args.index("-m") + 1 :], others[5], (stdin, stdout, stderr))
             self.pid = spare.pid
             self._child_created = True
             for theirs, ours in ((stdin, to_stdin), (stdout, from_stdout), (stderr, from_stderr)):
