@@ -54,7 +54,7 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
-    workers = Workers(settings)
+    workers = Workers(settings, asks_apis=catalog.asks_apis())
     api = Api(catalog, settings, workers, shared)
 
     @asynccontextmanager

@@ -36,7 +36,13 @@ class Settings(BaseSettings):
     max_filter_size: _Count = Field(200, validation_alias="ALMANAC_MAX_FILTER_SIZE", description="names and values in a filter")
     deadline_s: _Seconds = Field(60.0, validation_alias="ALMANAC_DEADLINE_S", description="seconds within which a request is answered")
     workers: int = Field(1, ge=1, le=64, validation_alias="ALMANAC_WORKERS", description="processes that answer, each with a model of its own")
-    max_concurrent: int = Field(8, ge=1, le=256, validation_alias="ALMANAC_MAX_CONCURRENT", description="requests that each worker processes at the same time")
+    max_concurrent: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        validation_alias="ALMANAC_MAX_CONCURRENT",
+        description="requests that each worker processes at the same time; unset: 8 where an API is asked for vectors or replies, else 2",
+    )
     max_waiting: int = Field(32, ge=0, validation_alias="ALMANAC_MAX_WAITING", description="requests that may wait for a free place, in each worker")
     rate_per_minute: int | None = Field(
         None, ge=1, validation_alias="ALMANAC_RATE_PER_MINUTE", description="requests of one key per minute; unset: 600, and no limit without keys"

@@ -17,16 +17,21 @@ _T = TypeVar("_T")
 _END = object()
 
 
+# Requests at once. Those that search take turns at Python's lock: more of them end later, and hardly more are done. Those that wait for an API hold nothing up.
+_SEARCHING, _WAITING = 2, 8
+
+
 class Workers:
-    """Pool of worker threads, with the limits of `settings`.
+    """Pool of worker threads, with the limits of `settings`; `asks_apis` says whether requests may wait for an API.
 
     `in_flight` counts the requests that wait or run; `tell` is called with it whenever it changes. An overdue or abandoned request counts until its thread
     ends, since it still uses the processor.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._pool = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="answer")
-        self._room = settings.max_concurrent + settings.max_waiting
+    def __init__(self, settings: Settings, *, asks_apis: bool) -> None:
+        at_once = settings.max_concurrent or (_WAITING if asks_apis else _SEARCHING)
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="answer")
+        self._room = at_once + settings.max_waiting
         self._deadline_s = settings.deadline_s
         self._lock = threading.Lock()
         self.in_flight = 0

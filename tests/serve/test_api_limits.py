@@ -1,5 +1,6 @@
 """What the HTTP API refuses: bodies, values, rates, loads; each by a problem document that tells nothing of the server."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -15,6 +16,9 @@ import pytest
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.results import Answer
+from almanac.serve.settings import Settings
+from almanac.serve.workers import Workers
+from tests.conftest import PATIENCE_S
 from tests.serve.conftest import Serving
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -165,6 +169,28 @@ def test_who_comes_when_all_places_are_taken_is_told_to_come_again(serving: Serv
         held.set()
         assert [done.result().status_code for done in waiting] == [200, 200]
         assert client.post("/api/chat", json=asked).status_code == 200
+
+
+@pytest.mark.parametrize(("asks_apis", "options", "at_once"), [(False, {}, 2), (True, {}, 8), (True, {"max_concurrent": 3}, 3)])
+def test_requests_that_only_search_are_worked_on_two_at_a_time(asks_apis: bool, options: dict[str, Any], at_once: int) -> None:
+    """More would take turns at Python's lock, while those that wait for an API hold nobody up."""
+    begun, let_go = threading.Semaphore(0), threading.Event()
+
+    def work() -> None:
+        begun.release()
+        let_go.wait(PATIENCE_S)
+
+    async def ask() -> int:
+        workers = Workers(Settings.read(**options), asks_apis=asks_apis)
+        asked = [asyncio.create_task(workers.run(work)) for _ in range(10)]
+        count = 0
+        while await asyncio.to_thread(begun.acquire, timeout=PATIENCE_S if count < at_once else 0.2):
+            count += 1
+        let_go.set()
+        await asyncio.gather(*asked)
+        return count
+
+    assert asyncio.run(ask()) == at_once
 
 
 def test_an_answer_that_takes_too_long_is_given_up_and_keeps_its_place(serving: Serving, held: threading.Event) -> None:
