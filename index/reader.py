@@ -222,8 +222,9 @@ class OpenVersion:
     def beside(self, work: Callable[[], _Found]) -> Iterator[Callable[[], _Found]]:
         """Context manager with what gives the result of some work. Where the version has several segments, it begins at once in another thread.
 
-        Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others. The work is over when the block is,
-        also after an error: whoever closes the version then has it closed.
+        Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others. There is a thread for each core but that
+        of the caller: more would only take turns. Work that no thread has begun when its result is asked for, the caller does. The work is over when the block
+        is, also after an error: whoever closes the version then has it closed.
         """
         try:
             doing = self._threads.submit(work) if len(self._segments) > 1 else None
@@ -233,7 +234,7 @@ class OpenVersion:
             yield work
             return
         try:
-            yield doing.result
+            yield lambda: work() if doing.cancel() else doing.result()
         finally:
             if not doing.cancel():
                 wait([doing])
@@ -473,7 +474,7 @@ class OpenVersion:
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:
-            return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="almanac-beside")
+            return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="almanac-beside")
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:

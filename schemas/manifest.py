@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 7
+FORMAT = 8
 
 
 class _Stored(BaseModel):
