@@ -163,6 +163,23 @@ def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
     return lengths
 
 
+def groups_in(path: Path) -> int:
+    """Returns the number of row groups of a table, from its footer. Raises as `read_table`."""
+    try:
+        return int(pq.read_metadata(path).num_row_groups)
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
+
+
+def read_group(path: Path, number: int, columns: list[str] | None = None) -> pa.Table:
+    """Reads columns of a row group, numbered from 0; None reads all. Raises as `read_table`."""
+    try:
+        with open_table(path) as file:
+            return file.read_row_group(number, columns=columns)
+    except _UNREADABLE as error:
+        raise damaged_table(path, error) from error
+
+
 def column_bytes(path: Path, column: str) -> int:
     """Returns how many bytes a column of texts takes, about, without reading it. Raises as `read_table`."""
     try:

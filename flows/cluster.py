@@ -42,8 +42,7 @@ _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-# A task costs a tenth of a second in Prefect. Of batches that hardly take longer, many are given out at once, fewer and fewer, so that workers end together.
-_SHORT, _TURNS, _FEW = (map_batches, cut_batches), 2, 3
+_TURNS, _FEW = 2, 3
 _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
@@ -120,8 +119,8 @@ class _Cluster:
                     yield result
                 with self._as_operational():
                     places = self._places(wants)
-                    at_once = max(_FEW, len(waiting) // (_TURNS * max(places, 1))) if step in _SHORT else 1
                     while waiting and len(running) < places:
+                        at_once = _at_once(len(waiting), places, places - len(running)) if _is_short(step, run) else 1
                         span, deaths = _taken(waiting, at_once)
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
                         running[given.future] = given
@@ -233,6 +232,16 @@ class _Cluster:
     def _lost(self, error: BaseException) -> OperationalError:
         told = next(iter(str(error).splitlines()), "") or type(error).__name__
         return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=f"look after the scheduler, or start another; {_AGAIN}")
+
+
+def _is_short(step: Callable[..., Any], run: Run) -> bool:
+    """Whether a batch of a step takes a second or less, which a task costs a tenth of in Prefect. To find topics, texts are embedded."""
+    return step is map_batches or (step is cut_batches and run.declaration.chunk.by != "semantic")
+
+
+def _at_once(waiting: int, places: int, free: int) -> int:
+    """How many of the spans that wait are given to a worker as one: fewer and fewer, so that workers end together, and never so many that one has none."""
+    return max(1, min(max(_FEW, waiting // (_TURNS * places)), waiting // free))
 
 
 def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:

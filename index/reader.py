@@ -269,7 +269,9 @@ class OpenVersion:
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
-        with self._damage_as_error():
+        from almanac.index.lexical.writer import as_damaged_lexical
+
+        with self._damage_as_error(), as_damaged_lexical(self.folder):
             return self._lexical.readings(query)
 
     def ids_where(self, mask: "npt.NDArray[np.bool_]") -> ChunkSet:

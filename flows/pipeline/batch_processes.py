@@ -5,7 +5,6 @@ A child costs a second or two before its first batch, on a core that is idle mea
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -23,7 +22,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # ships no types
 import structlog
 
-from almanac.core.lifetime import end_with_parent
+from almanac.core.lifetime import end_with_parent, how_it_ended
 from almanac.flows.pipeline.fan_out import DEATHS, Span, Unfinished
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import AlmanacError, OperationalError
@@ -206,8 +205,7 @@ class _Child:
         self._process.kill()
         self._process.communicate()
         self._pipe.close()
-        code = self._process.returncode
-        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return how_it_ended(self._process.returncode)
 
 
 def _serve(pipe: Connection) -> None:
@@ -226,6 +224,7 @@ def _serve(pipe: Connection) -> None:
 
 
 if __name__ == "__main__":
+    import almanac.flows.pipeline.item_batches
     import almanac.flows.pipeline.page_batches  # noqa: F401  # what batches need
     from almanac.core.logs import log_through_stdlib
     from almanac.core.settings import quiet_engines

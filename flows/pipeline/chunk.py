@@ -35,7 +35,7 @@ def chunk(run: Run, comparison: Comparison, live: Live | None, on_item: OnProgre
     copied = copied_items(run, comparison, live)
     try:
         parts = None if batches is None else read_parts(run, batches, chunker)
-        total = write_chunks(table, _cut(comparison, chunker, copied, on_item, parts), unchanged=copied, live=_chunks_of(before))
+        total = write_chunks(table, _cut(comparison, chunker, copied, on_item if parts is None else ignore, parts), unchanged=copied, live=_chunks_of(before))
     except DamagedVersion as error:
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
         before, total = None, write_chunks(table, _cut(comparison, chunker, None, on_item))

@@ -24,7 +24,7 @@ class Unfinished:
 
 
 @contextmanager
-def at_batch(run: Run, what: str, number: int) -> Iterator[None]:
+def at_batch(run: Run, what: str, number: int | str) -> Iterator[None]:
     """Notes in the staging folder that a worker is at a batch. A note that is left tells of a worker that died there."""
     note = run.staging / f"{_notes(what, number)}{secrets.token_hex(8)}"
     write_file(note, "", synced=False)
@@ -34,12 +34,12 @@ def at_batch(run: Run, what: str, number: int) -> Iterator[None]:
         remove(note, synced=False)
 
 
-def deaths_at(run: Run, what: str, number: int) -> int:
+def deaths_at(run: Run, what: str, number: int | str) -> int:
     """How many workers have died at a batch in this run."""
     return sum(1 for _ in run.staging.glob(f"{_notes(what, number)}*"))
 
 
-def _notes(what: str, number: int) -> str:
+def _notes(what: str, number: int | str) -> str:
     return f"at-{what}-{number}-"
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import structlog
 
 from almanac.core.durable import remove
-from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, column_bytes, open_table, read_table, write_table
+from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, column_bytes, groups_in, read_group, read_table, write_table
 from almanac.flows.pipeline.compare import copied_items
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.handles import Comparison, CutBatches, ItemBatches, Live
@@ -26,11 +26,14 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.transforms.assemble import cut_items, items_to_cut
 from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.compare import item_keys
 
 log = structlog.get_logger("almanac.chunk")
 _ITEMS, _BYTES = 500, 2_000_000  # of texts, at most in a batch: a second of work
+_BEGINS = 250  # one item in so many begins a batch
 _WORTH_SHARING = 16_000_000  # bytes of texts: one second of work by paragraphs, many by tokens or topics
 _TIME, _PART = "fetched_at", "part"
+_NO_MATTER = [_TIME, "raw_sha256"]  # to chunks
 _SCHEMA = ITEM_SCHEMA.append(pa.field(_PART, pa.string()))
 
 
@@ -66,23 +69,24 @@ def stage_items(run: Run, comparison: Comparison, live: Live | None) -> ItemBatc
     cut_for = run.run_id if run.scope.full else ""  # of a run that cuts everything anew, it alone
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for items in _batches(items_to_cut(comparison.documents, copied_items(run, comparison, live))):
-            part = sha256(canonical_json([run.stages["chunker"], cut_for, items.drop_columns(_TIME).to_pylist()]))
+            part = sha256(canonical_json([run.stages["chunker"], cut_for, items.drop_columns(_NO_MATTER).to_pylist()]))
             writer.write(items.append_column(_SCHEMA.field(_PART), pa.array([part] * items.num_rows)))
             wanted.add(_path(run, part))
     for path in parts_folder(run).glob("*.parquet"):
         if path not in wanted:
             remove(path)
-    with open_table(table) as file:
-        return ItemBatches(table, writer.rows, file.num_row_groups)
+    return ItemBatches(table, writer.rows, groups_in(table))
 
 
 def _batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Divides items into batches. An item's key decides whether a batch begins with it, so that one more or less changes one batch, and not all that follow."""
     waiting: list[pa.Table] = []
     rows = size = 0
     for table in tables:
         begin = 0
-        for row, length in enumerate(pc.binary_length(table.column("text")).to_pylist()):
-            if rows and (rows == _ITEMS or size + length > _BYTES):
+        begins = item_keys(table).view("<u8")[::2] % _BEGINS == 0
+        for row, (length, is_first) in enumerate(zip(pc.binary_length(table.column("text")).to_pylist(), begins.tolist(), strict=True)):
+            if rows and (is_first or rows == _ITEMS or size + length > _BYTES):
                 yield pa.concat_tables([*waiting, table.slice(begin, row - begin)])
                 waiting, rows, size, begin = [], 0, 0, row
             rows, size = rows + 1, size + length
@@ -104,7 +108,7 @@ def cut_batches(run: Run, batches: ItemBatches, first: int, last: int, wanted: M
         cut += items.num_rows
         if part.exists():
             continue
-        with at_batch(run, "items", number):
+        with at_batch(run, "items", part.stem):
             write_table(part, cut_items(items, chunker))
         log.info("cut", kb=run.kb, batch=number, of=batches.count, items=items.num_rows, part=part.stem[:12])
     return CutBatches(cut)
@@ -117,7 +121,7 @@ def uncut(run: Run, batches: ItemBatches, first: int, last: int) -> Unfinished:
         if not part.exists():
             break
     name = f"batch {number} of {batches.count} of the documents to cut: {items.num_rows}, the first {items.column('url')[0]}"
-    return Unfinished(name, deaths_at(run, "items", number))
+    return Unfinished(name, deaths_at(run, "items", part.stem))
 
 
 def read_parts(run: Run, batches: ItemBatches, chunker: Chunker) -> Iterator[pa.Table]:
@@ -139,8 +143,7 @@ def read_parts(run: Run, batches: ItemBatches, chunker: Chunker) -> Iterator[pa.
 
 
 def _read_batch(run: Run, batches: ItemBatches, number: int, columns: list[str] | None = None) -> tuple[pa.Table, Path]:
-    with open_table(batches.table) as file:
-        items = file.read_row_group(number - 1, columns=columns)
+    items = read_group(batches.table, number - 1, columns)
     return items, _path(run, items.column(_PART)[0].as_py())
 
 

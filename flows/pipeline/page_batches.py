@@ -17,7 +17,7 @@ import pyarrow as pa
 import structlog
 
 from almanac.core.durable import move, remove
-from almanac.core.tables import TableWriter, open_table, read_batches
+from almanac.core.tables import TableWriter, open_table, read_batches, read_group
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
 from almanac.flows.pipeline.handles import MappedBatches, PageBatches, Pages
@@ -167,8 +167,7 @@ def _work(run: Run, source: Source, pickled: bytes) -> PageToMap:
 
 
 def _read_batch(run: Run, batches: PageBatches, number: int) -> tuple[Source, list[str], list[bytes]]:
-    with open_table(batches.table) as file:
-        rows = file.read_row_group(number).to_pydict()
+    rows = read_group(batches.table, number).to_pydict()
     source = next(one for one in run.declaration.sources if one.name == rows["source"][0])
     return source, rows["key"], rows["page"]
 

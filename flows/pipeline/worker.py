@@ -22,7 +22,10 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, UsageError
 
 # What mapping imports is part of its fingerprint. These compute vectors, or carry batches from one process to another.
-_LIBRARIES = ("torch", "transformers", "sentence-transformers", "openvino", "numpy", "pyarrow", "pydantic", "prefect", "dask", "distributed", "cloudpickle")
+_LIBRARIES = (
+    "torch", "transformers", "sentence-transformers", "openvino", "tokenizers", "numpy", "pyarrow",
+    "pydantic", "prefect", "dask", "distributed", "cloudpickle",
+)  # fmt: skip
 _BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.item_batches", "flows.pipeline.embed", "flows.pipeline.segments")
 SEES = "sees"
 SAME = "install the same Almanac with its requirements.lock, and the same models, on every worker, and start the worker again"

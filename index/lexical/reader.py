@@ -20,6 +20,7 @@ from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of, most
 from almanac.index.lexical.part import LexicalPart, OpenPart
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
 from almanac.index.lexical.union import Union
+from almanac.index.lexical.writer import as_damaged_lexical
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
@@ -87,7 +88,9 @@ class LexicalIndex:
             if rows != self._starts[-1]:
                 raise DamagedVersion(f"{what} has {rows} rows instead of {self._starts[-1]}", where=str(self._parts[0].folder), hint=REBUILD)
         first = self._union.first_places()
-        if self._union.ids_at(first) != table.ids(self._rows_at(first)):
+        with as_damaged_lexical(self._parts[0].folder):
+            is_of_them = self._union.ids_at(first) == table.ids(self._rows_at(first))
+        if not is_of_them:
             raise DamagedVersion("the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD)
         self._rows = sum(part.live_rows for part in self._parts)
         self._totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}

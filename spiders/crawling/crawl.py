@@ -36,10 +36,10 @@ from almanac.spiders.store.raw import RawStore
 
 # Time beyond `limits.seconds` that a crawl has for responses under way.
 GRACE_S = 90
-_CRASH, _MODULES = "Fatal Python error", "Extension modules:"  # as faulthandler says it
+_CRASH, _CRASHED, _NEXT = "Fatal Python error", "Current thread ", "\n\n"  # as faulthandler tells what happened, where, and other threads or modules
 _PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
-_LINES = 80  # of stderr that are kept: a crash tells each thread's
+_LINES = 2000  # of stderr that are kept: a crash tells each thread's
 _HEARTBEAT_S = 1.0
 _NONE = PreviousCrawls()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
@@ -261,9 +261,12 @@ def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, err
 
 
 def _telling(errors: str) -> str:
-    """The end of what a process said; of a crash, where it happened, without the other threads and the list of modules that faulthandler ends with."""
-    crash, at, place = errors.partition("Current thread ")
-    return f"{crash[crash.find(_CRASH) :].splitlines()[0]}\n{at}{place.partition(_MODULES)[0].strip()}"[:1500] if at and _CRASH in crash else errors[-1500:]
+    """The end of what a process said; of a crash, what it was and where in its own thread, without the others and the list of modules."""
+    before, at, place = errors.partition(_CRASHED)
+    if not at:
+        return errors[-1500:]
+    crash = before[before.find(_CRASH) :].partition("\n")[0] if _CRASH in before else ""
+    return f"{crash}\n{at}{place.partition(_NEXT)[0]}"[:1500].strip()
 
 
 def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:

@@ -305,6 +305,15 @@ def test_a_crash_of_a_library_says_where(loopback_site: "Site", tmp_path: Path, 
     assert "Extension modules" not in str(crashed.value)
 
 
+def test_of_a_crash_the_place_is_told_and_not_the_other_threads() -> None:
+    said = "a warning\nFatal Python error: Segmentation fault\n\nThread 0x1 (most recent call first):\n  File one\n\n"
+    place = "Current thread 0x2 (most recent call first):\n  File two\n  File three"
+    more = "\n\nThread 0x3 (most recent call first):\n  File four\n\nExtension modules: a, b (total: 2)\n"
+    assert crawl._telling(f"{said}{place}{more}") == f"Fatal Python error: Segmentation fault\n{place}"
+    assert crawl._telling(f"{place}{more}") == place
+    assert crawl._telling("x" * 2000) == "x" * 1500
+
+
 def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
     loopback_site.page("/", links(*(f"/{n}" for n in range(50))))
