@@ -4,9 +4,11 @@ Of a large segment, the quantised vectors give an estimate of each row's product
 order of their estimates, until even one whose estimate is too low by the mean error and 3.5 standard deviations would not be among the nearest.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -64,7 +66,7 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
         segments: The rows, by segment.
         vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
         k: Maximum number of hits.
-        beside: Half of many rows is listed so.
+        beside: Of many rows, another thread lists some, as soon as it can.
     """
     length = np.linalg.norm(vector)
     if not length > 0:
@@ -72,15 +74,22 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
     segments = [rows for rows in segments if rows.count]
     every = sum(rows.count for rows in segments)
 
-    def listed(some: Sequence[Rows]) -> list[_Compared]:
-        return [_Compared(rows, vector / length, k, has_most=2 * rows.count > every) for rows in some]
+    left = deque(sorted(range(len(segments)), key=lambda number: -segments[number].count))
+
+    def listed() -> list[tuple[int, _Compared]]:
+        """The segments that nobody has taken, one after the other."""
+        found = []
+        while (number := _popped(left)) is not None:
+            rows = segments[number]
+            found.append((number, _Compared(rows, vector / length, k, has_most=2 * rows.count > every)))
+        return found
 
     if beside is None or every < _MANY:
-        compared = listed(segments)
+        numbered = listed()
     else:
-        segments.sort(key=lambda rows: -rows.count)
-        with beside(lambda: listed(segments[1::2])) as others:
-            compared = [*listed(segments[::2]), *others()]
+        with beside(listed) as others:
+            numbered = [*listed(), *others()]
+    compared = [one for _, one in sorted(numbered, key=itemgetter(0))]  # sums of their errors do not depend on who was quicker
     _compare_all_that_may_be_near(compared, k)
     limit = _kth_product(compared, k) - _SINGLE_PRECISION
     ids, vectors = [], []
@@ -92,6 +101,13 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
         return []
     hits = zip(ids, exact_cosines(np.concatenate(vectors), vector).tolist(), strict=True)
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]
+
+
+def _popped(left: deque[int]) -> int | None:
+    try:
+        return left.popleft()
+    except IndexError:  # another thread was quicker
+        return None
 
 
 def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> None:
