@@ -216,7 +216,7 @@ def _serve(pipe: Connection) -> None:
             step, *arguments = pipe.recv()
             try:
                 answer = True, step(*arguments)
-            except AlmanacError as error:
+            except (AlmanacError, OSError) as error:  # such as a full disk, which the run tells as one
                 answer = False, error
             except Exception:  # a defect; not every exception can be sent, nor does one keep its traceback
                 answer = False, RuntimeError(traceback.format_exc())

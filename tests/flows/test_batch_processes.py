@@ -1,5 +1,6 @@
 """Pages mapped on all cores: each batch is done once, and the items are those of one process, whatever becomes of the others."""
 
+import errno
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ from almanac.flows.pipeline.fan_out import Unfinished
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import survey
-from almanac.schemas.errors import OperationalError
+from almanac.schemas.errors import OperationalError, StorageError, as_storage_error
 from tests.conftest import PATIENCE_S, ROOT
 from tests.processes import children_of, command_line
 
@@ -52,6 +53,8 @@ def _do(_run: None, folder: Path, first: int, _last: int, _wanted: object) -> tu
             tries.write("x")
         if what["does"] == "is a defect":
             raise etree.XMLSyntaxError("cannot be sent to another process", 1, 1, 1)
+        if what["does"] == "fills the disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "part.parquet")
         if what["does"] == "raises":
             raise OperationalError("this batch cannot be mapped", where=f"batch {first}", hint="mend it")
         if (folder / "tries").stat().st_size <= what["deaths"]:
@@ -121,6 +124,13 @@ def test_what_a_child_raises_is_raised_here(tmp_path: Path) -> None:
     with pytest.raises(OperationalError, match="this batch cannot be mapped") as raised:
         list(_mapped(tmp_path, {"batch": 7, "does": "raises"}))
     assert (raised.value.where, raised.value.hint) == ("batch 7", "mend it")
+    assert _children() == []
+
+
+def test_a_full_disk_is_a_full_disk_also_where_a_child_meets_it(tmp_path: Path) -> None:
+    (tmp_path / "2.done").write_text("")
+    with pytest.raises(StorageError, match=r"No space left on device: part\.parquet"), as_storage_error(tmp_path):
+        list(_mapped(tmp_path, {"batch": 7, "does": "fills the disk"}))
     assert _children() == []
 
 
