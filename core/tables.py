@@ -139,10 +139,7 @@ def read_rows(batches: Batches, columns: Sequence[str], rows: RowNumbers) -> Ite
 
 def rows_in(path: Path) -> int:
     """Returns the number of rows of a table, from its footer. Raises as `read_table`."""
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except _UNREADABLE as error:
-        raise damaged_table(path, error) from error
+    return int(_footer(path).num_rows)
 
 
 def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
@@ -165,10 +162,7 @@ def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
 
 def groups_in(path: Path) -> int:
     """Returns the number of row groups of a table, from its footer. Raises as `read_table`."""
-    try:
-        return int(pq.read_metadata(path).num_row_groups)
-    except _UNREADABLE as error:
-        raise damaged_table(path, error) from error
+    return int(_footer(path).num_row_groups)
 
 
 def read_group(path: Path, number: int, columns: list[str] | None = None) -> pa.Table:
@@ -182,11 +176,15 @@ def read_group(path: Path, number: int, columns: list[str] | None = None) -> pa.
 
 def column_bytes(path: Path, column: str) -> int:
     """Returns how many bytes a column of texts takes, about, without reading it. Raises as `read_table`."""
+    groups = _footer(path).to_dict()["row_groups"]
+    return sum(int(one["total_uncompressed_size"]) for group in groups for one in group["columns"] if one["path_in_schema"] == column)
+
+
+def _footer(path: Path) -> pq.FileMetaData:
     try:
-        groups = pq.read_metadata(path).to_dict()["row_groups"]
+        return pq.read_metadata(path)
     except _UNREADABLE as error:
         raise damaged_table(path, error) from error
-    return sum(int(one["total_uncompressed_size"]) for group in groups for one in group["columns"] if one["path_in_schema"] == column)
 
 
 def damaged_table(path: Path, error: Exception) -> AlmanacError:

@@ -42,7 +42,7 @@ _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TURNS, _FEW = 2, 3
+_TURNS, _FEW = 2, 3  # a worker gets its share of the short batches that wait over so many turns, and no fewer than so many at once
 _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
@@ -120,7 +120,7 @@ class _Cluster:
                 with self._as_operational():
                     places = self._places(wants)
                     while waiting and len(running) < places:
-                        at_once = _at_once(len(waiting), places, places - len(running)) if _is_short(step, run) else 1
+                        at_once = _at_once(waiting, places, places - len(running)) if _is_short(step, run) else 1
                         span, deaths = _taken(waiting, at_once)
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
                         running[given.future] = given
@@ -239,9 +239,10 @@ def _is_short(step: Callable[..., Any], run: Run) -> bool:
     return step is map_batches or (step is cut_batches and run.declaration.chunk.by != "semantic")
 
 
-def _at_once(waiting: int, places: int, free: int) -> int:
+def _at_once(waiting: list[tuple[Span, int]], places: int, free: int) -> int:
     """How many of the spans that wait are given to a worker as one: fewer and fewer, so that workers end together, and never so many that one has none."""
-    return max(1, min(max(_FEW, waiting // (_TURNS * places)), waiting // free))
+    (first, last), _ = waiting[-1]
+    return max(1, min(max(_FEW // (last - first + 1), len(waiting) // (_TURNS * places)), len(waiting) // free))
 
 
 def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:

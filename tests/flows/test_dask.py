@@ -341,9 +341,11 @@ def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(declared
 def test_short_batches_are_given_out_several_at_once_and_leave_no_worker_without() -> None:
     for spans, places in product((1, 3, 6, 8, 20, 40), (1, 2, 4, 8)):
         waiting = [((number, number), DEATHS) for number in range(spans, 0, -1)]
-        given = [_taken(waiting, _at_once(len(waiting), places, places - busy))[0] for busy in range(min(spans, places))]
+        given = [_taken(waiting, _at_once(waiting, places, places - busy))[0] for busy in range(min(spans, places))]
         assert len(given) == min(spans, places)
         assert spans < 20 or places > 2 or given[0] == (1, spans // (2 * places))
+    long = [((10 * number - 9, 10 * number), DEATHS) for number in range(6, 0, -1)]
+    assert _at_once(long, 3, 1) == 1, "spans of many batches are not joined for being few"
     dying = [((number, number), DEATHS - (number == 2)) for number in range(9, 0, -1)]
     assert [_taken(dying, 3)[0] for _ in range(3)] == [(1, 1), (2, 2), (3, 5)], "one at which a worker died is given out alone"
 
