@@ -8,19 +8,19 @@ import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
 from itertools import islice, pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from almanac.core.beside import Threads
 from almanac.core.coded import Coded
 from almanac.core.pins import Pin
 from almanac.core.stamps import untouched, write_stamps
@@ -47,7 +47,6 @@ _AT_ONCE = 200  # chunk ids of a list that is remembered, at most
 _MISSING = -1
 _WAY_OUT = "almanac verify KB {} says what is wrong; almanac rollback KB serves an older version"
 _DECODER = json.JSONDecoder()
-_Found = TypeVar("_Found")
 
 
 class ChunkSet(Set[str]):
@@ -212,32 +211,27 @@ class OpenVersion:
                 ) from error
 
     def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[tuple[str, float]]:
-        return nearest([part.among(mask) for part, mask in zip(self._segments, self._masks(known), strict=True)], vector, k, beside=self.beside)
+        parts = zip(self._segments, self._spans, self._masks(known), strict=True)
+        return nearest([part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts], vector, k, beside=self.beside)
+
+    def _ids_in(self, part: OpenSegment, begin: int, rows: RowNumbers) -> list[str]:
+        """Chunk ids of rows of a segment, all of them part of the version. `begin` is the number of its first row."""
+        ids = part.rows.ids(rows)
+        self._remember(ids, rows + begin)
+        return ids
 
     def _masks(self, among: ChunkSet | None) -> list[Mask | None]:
         """For each segment, which of its rows are in a set of chunks."""
         return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
 
-    @contextmanager
-    def beside(self, work: Callable[[], _Found]) -> Iterator[Callable[[], _Found]]:
-        """Context manager with what gives the result of some work. Where the version has several segments, it begins at once in another thread.
+    @cached_property
+    def beside(self) -> Threads:
+        """What does work of a search in another thread, where the version has several segments.
 
-        Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others. There is a thread for each core but that
-        of the caller: more would only take turns. Work that no thread has begun when its result is asked for, the caller does. The work is over when the block
-        is, also after an error: whoever closes the version then has it closed.
+        There is a thread for each core but that of the caller: more would only take turns.
         """
-        try:
-            doing = self._threads.submit(work) if len(self._segments) > 1 else None
-        except RuntimeError:  # another thread has just closed the version, which is opened again where it is needed
-            doing = None
-        if doing is None:
-            yield work
-            return
-        try:
-            yield lambda: work() if doing.cancel() else doing.result()
-        finally:
-            if not doing.cancel():
-                wait([doing])
+        with self._lock:
+            return Threads(max(1, (os.cpu_count() or 1) - 1) if len(self._segments) > 1 else 0)
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""
@@ -299,10 +293,16 @@ class OpenVersion:
         if len(left):
             ids = [chunk_ids[place] for place in left.tolist()]
             found[left] = rows = self._looked_up(ids)
-            if len(self._remembered) > _REMEMBERED:
-                self._remembered = {}
-            self._remembered.update((one, row) for one, row in zip(ids, rows.tolist(), strict=True) if row != _MISSING)
+            self._remember(ids, rows)
         return found
+
+    def _remember(self, ids: list[str], rows: RowNumbers) -> None:
+        """Keeps the rows of chunk ids: of hits, which are known by their rows when they are found, so that nobody looks for these again."""
+        if len(ids) > _AT_ONCE:
+            return
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered = {}
+        self._remembered.update((one, row) for one, row in zip(ids, rows.tolist(), strict=True) if row != _MISSING)
 
     def _ids_of(self, rows: RowNumbers) -> list[str]:
         """Chunk ids of rows, in their order."""
@@ -312,6 +312,7 @@ class OpenVersion:
             for part in np.unique(places).tolist():
                 found[places == part] = self._segments[part].rows.ids(rows[places == part] - self._spans[part][0])
         ids: list[str] = found.tolist()
+        self._remember(ids, rows if self._live is None else np.where(self._live[rows], rows, _MISSING))
         return ids
 
     def _looked_up(self, chunk_ids: Sequence[str]) -> RowNumbers:
@@ -446,8 +447,8 @@ class OpenVersion:
             self._remembered = {}
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, cached_property)]:
                 found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
-                if isinstance(found, ThreadPoolExecutor):
-                    found.shutdown(wait=False)
+                if isinstance(found, Threads):
+                    found.close()
 
     def _release(self) -> None:
         for pin in self._pins:
@@ -471,12 +472,7 @@ class OpenVersion:
                 part.require_unaltered(LEXICAL)
                 deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
                 lexical.append(LexicalPart(part.folder, deleted))
-            return LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live))
-
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        with self._lock:
-            return ThreadPoolExecutor(max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="almanac-beside")
+            return LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:

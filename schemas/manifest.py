@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 8
+FORMAT = 9
 
 
 class _Stored(BaseModel):

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tantivy
 
+from almanac.core.beside import Beside
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
-from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of, most_understated
+from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
+from almanac.index.lexical.halves import Halves, Place
 from almanac.index.lexical.part import LexicalPart, OpenPart
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
-from almanac.index.lexical.union import Union
 from almanac.index.lexical.writer import as_damaged_lexical
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
@@ -28,7 +28,7 @@ Hit = tuple[str, float]
 Mask = npt.NDArray[np.bool_]
 _Scores = dict[int, float]  # by row
 
-_SPARE = 20  # extra rows requested beyond k, for ties at the cut-off
+_SPARE = 50  # extra rows requested beyond k, for ties at the cut-off and for what tantivy ranks otherwise: a second search costs ten times as much
 _FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
 _DEEPER, _FAR = (8, 4), 1000  # factors by which the number of requested rows grows while they are not enough: up to so many, and beyond
 _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
@@ -71,11 +71,18 @@ class AnalyzedQuery(NamedTuple):
         return set(folded_tokens(text) if self.is_folded else tokens(text, self.language))
 
 
+class _Counts(NamedTuple):
+    """In how many rows a term occurs."""
+
+    halves: tuple[int, ...]  # of each half, deleted rows included
+    live: int
+
+
 class LexicalIndex:
     """A snapshot of the lexical index of one or several segments; later changes of their folders are not seen. Safe to share among threads."""
 
-    def __init__(self, parts: Sequence[LexicalPart], table: TableRows) -> None:
-        """Opens the index of the segments' folders, whose rows are those of `table`, in the order of the parts.
+    def __init__(self, parts: Sequence[LexicalPart], table: TableRows, beside: Beside | None = None) -> None:
+        """Opens the index of the segments' folders, whose rows are those of `table`, in the order of the parts; `beside` searches half of many rows.
 
         Raises DamagedVersion where a file is missing, cannot be read, or has other rows.
         """
@@ -83,19 +90,19 @@ class LexicalIndex:
         self._deleted = [part.deleted for part in self._parts if part.deleted]
         self._table = table
         self._starts = np.array([0, *accumulate(part.facts.rows for part in self._parts)], np.int64)  # first row of each part, and the number of all rows
-        self._union = Union([part.folder for part in self._parts])
-        for what, rows in (("the lexical index", self._union.rows), ("the table", table.size)):
+        self._rows = sum(part.live_rows for part in self._parts)
+        totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
+        self._averages = {name: total / max(self._rows, 1) for name, total in totals.items()}
+        self._halves = Halves(self._parts, self._averages, beside)
+        for what, rows in (("the lexical index", self._halves.rows), ("the table", table.size)):
             if rows != self._starts[-1]:
                 raise DamagedVersion(f"{what} has {rows} rows instead of {self._starts[-1]}", where=str(self._parts[0].folder), hint=REBUILD)
-        first = self._union.first_places()
         with as_damaged_lexical(self._parts[0].folder):
-            is_of_them = self._union.ids_at(first) == table.ids(self._rows_at(first))
+            first = self._halves.first_rows()
+            is_of_them = [chunk_id for chunk_id, _ in first] == table.ids(self._rows_at([place for _, place in first]))
         if not is_of_them:
             raise DamagedVersion("the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD)
-        self._rows = sum(part.live_rows for part in self._parts)
-        self._totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
-        self._understated = {name: self._most_understated(name) for name in FIELDS}
-        self._kept: dict[tuple[str, str], tuple[int, int]] = {}
+        self._kept: dict[tuple[str, str], _Counts] = {}
         self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
 
     def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
@@ -134,7 +141,7 @@ class LexicalIndex:
     def finds(self, query: str, chunk_id: str) -> bool:
         """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong together."""
         rows = self._with_terms(self._rows_of([chunk_id]))
-        return any(self._scores(name, weights, rows) and self._union.has(chunk_id, name, list(weights)) for name, weights in self._readings(query))
+        return any(self._scores(name, weights, rows) and self._halves.has(chunk_id, name, list(weights)) for name, weights in self._readings(query))
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
         terms = folded_tokens(query) if folded else tokens(query, language)
@@ -156,40 +163,33 @@ class LexicalIndex:
 
     def _frequencies(self, name: str, terms: Sequence[str]) -> dict[str, int]:
         """Returns term → number of live rows that contain it, in the given order."""
-        return {term: live for term, (_, live) in zip(terms, self._counts(name, terms), strict=True)}
+        return {term: counts.live for term, counts in zip(terms, self._counts(name, terms), strict=True)}
 
-    def _counts(self, name: str, terms: Sequence[str]) -> list[tuple[int, int]]:
-        """Returns for each term in how many rows it occurs, and in how many live ones. Those of some thousand terms are kept."""
+    def _counts(self, name: str, terms: Sequence[str]) -> "list[_Counts]":
+        """Returns for each term in how many rows it occurs. Those of some thousand terms are kept."""
         found = [self._kept.get((name, term)) for term in terms]
         unknown = [term for term, counts in zip(terms, found, strict=True) if counts is None]
         if not unknown:
             return [counts for counts in found if counts is not None]
         deleted = [sum(counts) for counts in zip([0] * len(unknown), *(one.counts(name, unknown) for one in self._deleted), strict=True)]
-        counted = ((term, self._union.frequency(name, term), gone) for term, gone in zip(unknown, deleted, strict=True))
-        new = {(name, term): (count, count - gone) for term, count, gone in counted}
+        counted = ((term, self._halves.frequencies(name, term), gone) for term, gone in zip(unknown, deleted, strict=True))
+        new = {(name, term): _Counts(counts, sum(counts) - gone) for term, counts, gone in counted}
         self._kept = (self._kept if len(self._kept) < _KEPT else {}) | {key: counts for key, counts in new.items() if len(key[1]) <= _LONGEST_KEPT}
         return [new[name, term] if counts is None else counts for term, counts in zip(terms, found, strict=True)]
-
-    def _most_understated(self, name: str) -> float:
-        longest = max((part.facts.longest[name] for part in self._parts), default=0)
-        return most_understated(longest, sum(part.facts.terms[name] for part in self._parts) / max(self._union.rows, 1), self._average(name))
 
     def _is_live(self, language: str) -> bool:
         """Whether a live row has the language, or it is the declared one of all rows."""
         return any(part.facts.language == language or part.live_languages[language] > 0 for part in self._parts)
 
-    def _average(self, name: str) -> float:
-        return self._totals[name] / max(self._rows, 1)
-
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
         """Returns row → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
-        counts = {term: count for term, (count, _) in zip(weights, self._counts(name, list(weights)), strict=True)}
-        highest, total = max(weights.values()), sum(counts.values())
+        counts = {term: counts.halves for term, counts in zip(weights, self._counts(name, list(weights)), strict=True)}
+        highest, total = max(weights.values()), sum(sum(halves) for halves in counts.values())
         deciding = _without_frequent(weights, _NEGLIGIBLE * highest)
         rarest = _without_frequent(weights, _TYPICAL * highest)
-        if sum(counts[term] for term in rarest) > _RARE * total:
+        if sum(sum(counts[term]) for term in rarest) > _RARE * total:
             rarest = deciding
-        is_narrow = wanted is not None and _NARROW * np.count_nonzero(wanted) < self._union.rows
+        is_narrow = wanted is not None and _NARROW * np.count_nonzero(wanted) < self._halves.rows
         for needed in dict.fromkeys((rarest, deciding)):
             if is_narrow or len(needed) == len(weights):
                 break
@@ -199,33 +199,35 @@ class LexicalIndex:
         return self._proposed(name, weights, counts, tuple(weights), tuple(weights), k, wanted)
 
     def _proposed(
-        self, name: str, weights: dict[str, float], counts: dict[str, int], needed: Sequence[str], scored: Sequence[str], k: int, wanted: Mask | None
+        self,
+        name: str,
+        weights: dict[str, float],
+        counts: dict[str, tuple[int, ...]],
+        needed: Sequence[str],
+        scored: Sequence[str],
+        k: int,
+        wanted: Mask | None,
     ) -> _Scores:
         """Returns `_top`, among rows that have one of the needed terms; tantivy orders them by the scored terms."""
-        query = self._union.query(name, {term: (weights[term], counts[term]) for term in scored}, needed)
+        query = self._halves.query(name, {term: (weights[term], counts[term]) for term in scored}, needed)
         others = most_of(weight for term, weight in weights.items() if term not in scored)
-        among = 1 if wanted is None else self._union.rows // max(int(np.count_nonzero(wanted)), 1) + 1  # so many rows, of which one is wanted
+        among = 1 if wanted is None else self._halves.rows // max(int(np.count_nonzero(wanted)), 1) + 1  # so many rows, of which one is wanted
         limit = (k + _SPARE) * among
-
-        def by_tantivy(score: float) -> float:
-            """What tantivy gives, at least, to a row of such a score."""
-            return (score - others) / self._understated[name]
-
         scores: _Scores = {}
         seen = np.zeros(0, np.int64)
         least = 0.0  # what a row has to score to be among the k best
         while True:
-            hits = self._union.hits(query, limit)
+            proposals, beyond = self._halves.proposals(name, query, limit)
             begin, size = 0, min(k * among, _AT_A_TIME)
-            while begin < (end := min(begin + size, bisect_right(hits, -by_tantivy(least), key=lambda hit: -hit[0]))):
-                rows = self._rows_at([place for _, place in hits[begin:end]])
+            while begin < (end := min(begin + size, bisect_right(proposals, others - least, key=lambda one: -one[0]))):
+                rows = self._rows_at([place for _, place in proposals[begin:end]])
                 new = np.setdiff1d(rows, seen)
                 seen = np.concatenate([seen, new])
                 scores.update(self._scores(name, weights, self._with_terms(self._among(new, wanted))))
                 if len(scores) >= k:
                     least = _ROUNDED * _kth(scores, k)
                 begin, size = end, min(2 * size, _AT_A_TIME)
-            if len(hits) < limit or hits[-1][0] < by_tantivy(least):
+            if not beyond or beyond < least - others:
                 return scores
             limit *= _DEEPER[limit > _FAR]
 
@@ -240,8 +242,8 @@ class LexicalIndex:
         rows = self._table.locate(list(dict.fromkeys(ids)))
         return rows[rows >= 0]
 
-    def _rows_at(self, places: list[tantivy.DocAddress]) -> RowNumbers:
-        parts, rows = self._union.rows_at(places)
+    def _rows_at(self, places: Sequence[Place]) -> RowNumbers:
+        parts, rows = self._halves.rows_at(places)
         found: RowNumbers = self._starts[parts] + rows
         if (found >= self._starts[parts + 1]).any():
             raise DamagedVersion("the lexical index has a row that is in no table", where=str(self._parts[0].folder), hint=REBUILD)
@@ -263,7 +265,7 @@ class LexicalIndex:
 
     def _scores(self, name: str, weights: dict[str, float], rows: "_Rows") -> _Scores:
         """Returns row → score of the rows in which a term occurs."""
-        scores = bm25_scores(rows.terms(name), weights, self._average(name)).tolist()
+        scores = bm25_scores(rows.terms(name), weights, self._averages[name]).tolist()
         return {row: score for row, score in zip(rows.numbers.tolist(), scores, strict=True) if score}
 
 

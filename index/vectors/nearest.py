@@ -1,19 +1,18 @@
 """The rows of largest cosine to a query, in one segment or several: all rows of small ones are compared, and of large ones those that may be among the nearest.
 
 Of a large segment, the quantised vectors give an estimate of each row's product with the query (`index.vectors.quantized`). Rows are read and compared in the
-order of their estimates, until even one whose estimate is too low by the mean error and 3.5 standard deviations would not be among the nearest.
+order of their estimates, until even one whose estimate is too low by the mean error and four standard deviations would not be among the nearest.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.beside import Beside
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
@@ -21,9 +20,10 @@ from almanac.index.vectors.quantized import Quantized
 
 _BLOCK = 20_000  # rows copied at a time
 _SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's are compared in double precision
-# Of 25,000 and 12,000 sentences, the ten nearest were the right ones for 300 of 300 questions with MiniLM, and for 299 with multilingual-e5; with 3, for 300
-# and 293. Of the fifty nearest, as searches ask for them, the first ten were right for all.
-_DEVIATIONS = 3.5
+# Of 25,000 and 12,000 sentences, the ten nearest were the right ones for 300 of 300 questions with MiniLM, and for 299 with multilingual-e5; with 3.5, for 300
+# and 292. Of the fifty nearest, as searches ask for them, the first ten were right for all.
+_DEVIATIONS = 4.0
+_LARGEST = 2
 _SPARE = 50  # estimates beyond k whose rows are compared at first, to see how far estimates are off
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
 _LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many
@@ -31,7 +31,6 @@ _SHARE = 8  # part of a segment's rows up to which estimates are listed; from th
 _MANY = 200_000  # rows from which on two threads list them: to hand over takes a tenth of a millisecond
 _NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
 _NO_PRODUCTS: Vectors = np.zeros(0, dtype=np.float32)
-_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,6 @@ class Rows:
     count: int
     mask: npt.NDArray[np.bool_] | None = None
     quantized: Quantized | None = None
-
-
-class Beside(Protocol):
-    """Begins some work in another thread; gives what gives its result, and ends when the work has."""
-
-    def __call__(self, work: Callable[[], _Found]) -> AbstractContextManager[Callable[[], _Found]]: ...
 
 
 def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> list[tuple[str, float]]:
@@ -120,6 +113,7 @@ def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> No
         is_known = len(errors) >= _SPARE
         if is_known:
             margin = max(float(errors.mean()), 0.0) + _DEVIATIONS * max(float(errors.std()), spread)
+            margin = max(margin, _LARGEST * float(errors.max()))
             reach = _kth_product(compared, k) - margin - _SINGLE_PRECISION
         else:
             reach = _kth([np.unique(one.estimates) for one in compared], k + _SPARE)

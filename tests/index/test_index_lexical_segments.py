@@ -14,8 +14,9 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from almanac.core.beside import Threads
 from almanac.core.tables import CHUNKS, chunks_table, write_table
-from almanac.index.lexical import bm25, writer
+from almanac.index.lexical import bm25, halves, writer
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
 from almanac.index.lexical.deleted import DeletedTerms, write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
@@ -43,6 +44,13 @@ _QUERIES = [
     "castle", "the castle of gardens", "opening hours 1000", "musee ete", "musée l’enfant", "tickets", "dien bien phu", "thanh pho viet nam", "điện biên",
     "hoà", "בית", "гора", "门票东京", "TO1101 e-mail", "the of a", "internationalisation", "", " ".join(_TEXTS.values()),
 ]  # fmt: skip
+_THREADS = Threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where another thread may search, it searches half of the rows, however few they are."""
+    monkeypatch.setattr(halves, "_MANY", 0)
 
 
 def _chunk(number: int, text: str, title: str = "", language: str | None = None) -> ChunkRow:
@@ -91,7 +99,7 @@ def _split(root: Path, live: Sequence[ChunkRow], dead: Sequence[ChunkRow], count
         chance.shuffle(rows_of_part)
         folder = _build(root / str(number), [row for row, _ in rows_of_part], language)
         parts.append(_deleted(folder, [place for place, (_, is_live) in enumerate(rows_of_part) if not is_live]))
-    return LexicalIndex(parts, _table([row for rows_of_part in spread for row in rows_of_part]))
+    return LexicalIndex(parts, _table([row for rows_of_part in spread for row in rows_of_part]), chance.choice([None, _THREADS]))
 
 
 def _some_row(number: int, language: str, chance: random.Random) -> ChunkRow:
@@ -122,7 +130,8 @@ def test_any_segments_and_deletions_rank_as_one_index_of_the_live_rows(tmp_path_
 
 
 @pytest.mark.slow
-def test_among_many_rows_the_best_are_found_though_segments_differ_in_length_and_in_words(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_two_threads", [False, True])
+def test_among_many_rows_the_best_are_found_though_segments_differ_in_length_and_in_words(tmp_path: Path, by_two_threads: bool) -> None:
     """One segment of short rows, one of long ones, and one in which a word that is rare otherwise stands in each deleted row."""
     chance = random.Random(7)
     words = [f"w{number}" for number in range(300)]
@@ -135,7 +144,9 @@ def test_among_many_rows_the_best_are_found_though_segments_differ_in_length_and
     folders = [_build(tmp_path / name, rows) for name, rows in (("short", short), ("long", long), ("dead", [*dead, last]))]
     live = [*short, *long, last]
     parts = [LexicalPart(folders[0]), LexicalPart(folders[1]), _deleted(folders[2], range(700))]
-    several = LexicalIndex(parts, _table([*((one, True) for one in (*short, *long)), *((one, False) for one in dead), (last, True)]))
+    table = _table([*((one, True) for one in (*short, *long)), *((one, False) for one in dead), (last, True)])
+    several = LexicalIndex(parts, table, _THREADS if by_two_threads else None)
+    assert len(several._halves._halves) == 1 + by_two_threads
     one = _one(tmp_path / "one", live)
     for query in ("w250", "w250 w0", "w0", "w0 w1 w2", "w17 w90 w251", " ".join(chance.choices(words, k=12)), " ".join(words)):
         everything = one.search(query, 3000)

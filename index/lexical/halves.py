@@ -1,0 +1,131 @@
+"""Proposals from all segments of a lexical index, by one searcher or, of many rows, by two, each of half of the rows, which two threads ask.
+
+tantivy weighs terms and lengths by the statistics of a searcher's own rows. `Union.query` mends the weights of terms. For lengths, what is left is bounded by
+`bm25.most_understated`: proposals of different searchers are compared by the most that their exact scores may be.
+"""
+
+from collections.abc import Collection, Sequence
+from itertools import accumulate
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+import tantivy
+
+from almanac.core.beside import Beside
+from almanac.index.lexical.bm25 import most_understated
+from almanac.index.lexical.part import OpenPart
+from almanac.index.lexical.terms import FIELDS
+from almanac.index.lexical.union import Union
+from almanac.index.vectors.keys import RowNumbers
+
+_MANY = 200_000  # rows from which on two threads search: to hand over takes a tenth of a millisecond
+Proposal = tuple[float, "Place"]  # the most that the row's score by the query may be, and where it is
+Query = Sequence[tantivy.Query | None]  # for each half; None where it has none of the terms
+
+
+class Place(NamedTuple):
+    """Where a row is in tantivy."""
+
+    half: int
+    address: tantivy.DocAddress
+
+
+class _Half(NamedTuple):
+    union: Union
+    parts: RowNumbers  # numbers of its parts
+    understated: dict[str, float]  # field → how many times tantivy's score an exact one can be
+
+
+class Halves:
+    """The searchers over all parts. Safe to share among threads.
+
+    Args:
+        parts: The segments' parts, opened.
+        averages: Field → mean number of terms of live rows, which exact scores are computed with.
+        beside: What begins work in another thread; without, there is one searcher.
+
+    Raises DamagedVersion where an index cannot be read.
+    """
+
+    def __init__(self, parts: Sequence[OpenPart], averages: dict[str, float], beside: Beside | None = None) -> None:
+        self._beside = beside
+        sizes = [part.facts.rows for part in parts]
+        every, self._halves = np.arange(len(parts)), []
+        # Where the parts up to this one have half of all rows, the second half begins.
+        half = int(np.searchsorted(list(accumulate(sizes)), sum(sizes) / 2)) + 1
+        for numbers in (every[:half], every[half:]) if beside is not None and sum(sizes) >= _MANY else (every,):
+            if len(numbers):
+                some = [parts[number] for number in numbers.tolist()]
+                union = Union([part.folder for part in some])
+                self._halves.append(_Half(union, numbers, {name: _most_understated(some, name, averages[name]) for name in FIELDS}))
+        self.rows = sum(half.union.rows for half in self._halves)
+
+    def frequencies(self, name: str, term: str) -> tuple[int, ...]:
+        """Returns in how many rows of each half a term occurs."""
+        return tuple(half.union.frequency(name, term) for half in self._halves)
+
+    def query(self, name: str, weights: dict[str, tuple[float, tuple[int, ...]]], needed: Collection[str]) -> Query:
+        """Returns the query for rows with any of the needed terms, scored by all terms.
+
+        Args:
+            name: The field.
+            weights: Term → its inverse document frequency among live rows, and its `frequencies`.
+            needed: Some of the terms.
+        """
+        queries: list[tantivy.Query | None] = []
+        for number, half in enumerate(self._halves):
+            known = {term: (weight, counts[number]) for term, (weight, counts) in weights.items() if counts[number]}
+            needed_here = [term for term in needed if term in known]
+            queries.append(half.union.query(name, known, needed_here) if needed_here else None)
+        return queries
+
+    def proposals(self, name: str, query: Query, limit: int) -> tuple[list[Proposal], float]:
+        """Returns the `limit` best rows of each half, best first; and the most that the score of any other row may be.
+
+        Scores are by the terms of the query, in the field that it is for.
+        """
+        found: list[Proposal] = []
+        beyond = 0.0
+
+        def searched(number: int) -> tuple[list[Proposal], float]:
+            half, of_half = self._halves[number], query[number]
+            if of_half is None:
+                return [], 0.0
+            factor = half.understated[name]
+            proposals = [(score * factor, Place(number, address)) for score, address in half.union.hits(of_half, limit)]
+            return proposals, proposals[-1][0] if len(proposals) == limit else 0.0
+
+        if len(self._halves) == 1 or self._beside is None:
+            return searched(0)
+        with self._beside(lambda: searched(1)) as second:
+            for proposals, least in (searched(0), second()):
+                found, beyond = found + proposals, max(beyond, least)
+        return sorted(found, key=itemgetter(0), reverse=True), beyond
+
+    def rows_at(self, places: Sequence[Place]) -> tuple[RowNumbers, RowNumbers]:
+        """Returns for rows the number of the part that each is of, and its number in the chunks table there, int64 (n,) both."""
+        numbers = np.array([place.half for place in places])
+        parts, rows = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        for number, half in enumerate(self._halves):
+            if len(at := np.flatnonzero(numbers == number)):
+                folders, rows[at] = half.union.rows_at([places[place].address for place in at.tolist()])
+                parts[at] = half.parts[folders]
+        return parts, rows
+
+    def first_rows(self) -> list[tuple[str, Place]]:
+        """Returns a row of each of tantivy's segments: its chunk id and where it is."""
+        found = []
+        for number, half in enumerate(self._halves):
+            places = half.union.first_places()
+            found += [(chunk_id, Place(number, address)) for chunk_id, address in zip(half.union.ids_at(places), places, strict=True)]
+        return found
+
+    def has(self, chunk_id: str, name: str, terms: Sequence[str]) -> bool:
+        """Whether a row of this chunk has any of some terms."""
+        return any(half.union.has(chunk_id, name, terms) for half in self._halves)
+
+
+def _most_understated(parts: Sequence[OpenPart], name: str, exact: float) -> float:
+    longest = max((part.facts.longest[name] for part in parts), default=0)
+    return most_understated(longest, sum(part.facts.terms[name] for part in parts) / max(sum(part.facts.rows for part in parts), 1), exact)
