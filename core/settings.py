@@ -221,6 +221,11 @@ def model_cache() -> Path:
     return _cache() / "models"
 
 
+def prefect_databases() -> Path:
+    """Returns the folder of empty databases of Prefect, by its version: `prefect/` of the user's cache."""
+    return _cache() / "prefect"
+
+
 def _cache() -> Path:
     """ALMANAC_CACHE, else almanac/ in XDG_CACHE_HOME or ~/.cache."""
     if chosen := os.environ.get(CACHE):

@@ -1,0 +1,110 @@
+"""Prefect's API of one command migrates its database when, and only when, there is something to migrate; a new one is a copy of the first on a machine."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_settings
+
+from almanac.core.settings import CACHE
+from almanac.flows.server.database import is_migrated
+
+
+def _head() -> str:
+    """What Prefect's migrations lead to, by their own order."""
+    import prefect.server.database._migrations as migrations
+
+    [folder] = migrations.__path__
+    config = Config()
+    config.set_main_option("script_location", folder)
+    config.set_main_option("version_locations", f"{folder}/versions/sqlite")
+    [head] = ScriptDirectory.from_config(config).get_heads()
+    return head
+
+
+@pytest.mark.parametrize("statements", [[], ["CREATE TABLE alembic_version (version_num TEXT)"], ["CREATE TABLE flow (id TEXT)"]])
+def test_a_database_without_a_version_is_migrated(tmp_path: Path, statements: list[str]) -> None:
+    assert not _is_migrated(tmp_path / "prefect.db", statements)
+
+
+def test_a_database_is_left_alone_at_the_last_migration_and_at_no_other(tmp_path: Path) -> None:
+    made, head = "CREATE TABLE alembic_version AS SELECT '{}' AS version_num", _head()
+    assert _is_migrated(tmp_path / "here.db", [made.format(head)])
+    assert not _is_migrated(tmp_path / "behind.db", [made.format("14806cb26270")])
+    assert not _is_migrated(tmp_path / "both.db", [made.format(head), "INSERT INTO alembic_version VALUES ('14806cb26270')"])
+
+
+@pytest.mark.parametrize("url", ["sqlite+aiosqlite:///:memory:", "postgresql+asyncpg://u:p@127.0.0.1/db", "sqlite+aiosqlite:////nowhere/prefect.db"])
+def test_a_database_that_is_no_file_here_is_prefects_business(url: str) -> None:
+    with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: url}):
+        assert not is_migrated()
+
+
+def test_a_file_that_is_no_database_is_prefects_business(tmp_path: Path) -> None:
+    place = tmp_path / "prefect.db"
+    place.write_bytes(b"no database" * 100)
+    with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{place}"}):
+        assert not is_migrated()
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first database of a machine, beside the cache in which it is kept."""
+    place = tmp_path_factory.mktemp("first") / "data" / "prefect.db"
+    assert _prepared(place, place.parents[1] / "cache") == "migrated"
+    return place
+
+
+@pytest.mark.slow
+def test_the_next_database_is_a_copy_and_what_is_there_stays(first: Path, tmp_path: Path) -> None:
+    cache, second = first.parents[1] / "cache", tmp_path / "second" / "prefect.db"
+    assert _prepared(second, cache) == "copied"
+    with closing(sqlite3.connect(first)) as one, closing(sqlite3.connect(second)) as other:
+        assert [*other.iterdump()] == [*one.iterdump()] != []
+        other.execute("CREATE TABLE mine (id TEXT)")
+    content = second.read_bytes()
+    assert _prepared(second, cache) == "copied"
+    assert second.read_bytes() == content
+    assert [path.name for path in second.parent.iterdir() if "prefect.db" not in path.name] == []
+    assert len([*cache.rglob("*.db")]) == 1
+
+
+@pytest.mark.slow
+def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Path) -> None:
+    shutil.copytree(first.parents[1] / "cache", tmp_path / "cache")
+    [kept] = (tmp_path / "cache").rglob("*.db")
+    kept.write_bytes(kept.read_bytes()[:5000])
+    assert _prepared(tmp_path / "second" / "prefect.db", tmp_path / "cache") == "migrated"
+    assert kept.stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_without_a_place_to_keep_it_a_database_is_made_as_well(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert _prepared(tmp_path / "data" / "prefect.db", tmp_path / "file") == "migrated"
+
+
+def _prepared(place: Path, cache: Path) -> str:
+    """Prepares a database in a process of its own, as commands do, and tells how."""
+    place.parent.mkdir(exist_ok=True)
+    code = (
+        "import sys; from almanac.flows.server.database import is_migrated, prepare_database; prepare_database(); assert is_migrated();"
+        " print('migrated' if 'alembic.command' in sys.modules else 'copied')"
+    )
+    environment = {**os.environ, CACHE: str(cache), "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{place}"}
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _is_migrated(place: Path, statements: list[str]) -> bool:
+    with closing(sqlite3.connect(place)) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: f"sqlite+aiosqlite:///{place}"}):
+        return is_migrated()
