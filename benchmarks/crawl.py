@@ -3,7 +3,7 @@
     python -m benchmarks.crawl [--pages 1000] [--rounds 3] [--url http://127.0.0.1:PORT/]
 
 Both sides are whole processes, start-up included, over the same loopback server, turn by turn. Almanac's side does more: it reads
-robots.txt, keeps a journal with validators, and maps every product page to a record. Without `--url` the site is a shop of our own,
+robots.txt, keeps a journal with validators, and has a clean record of every product page in a table. Without `--url` the site is a shop of our own,
 made on the spot. Published are ratios and peaks of resident memory; seconds are this machine's. What is printed is Markdown.
 """
 
@@ -98,10 +98,11 @@ def _bare(arguments: argparse.Namespace) -> None:
 
 
 def _almanac(arguments: argparse.Namespace) -> None:
-    from almanac.schemas.declaration.source import SiteSource
-    from almanac.spiders.crawling.crawl import crawl_site
-    from almanac.spiders.mapping.pages import map_pages
-    from almanac.spiders.store.raw import RawStore
+    from almanac.core.settings import DataDir
+    from almanac.flows.pipeline.acquire import acquire
+    from almanac.flows.pipeline.run import Run
+    from almanac.flows.pipeline.survey import map_all
+    from almanac.schemas.declaration import Declaration
 
     fields = {
         "name": {"css": "h1", "required": True},
@@ -110,11 +111,10 @@ def _almanac(arguments: argparse.Namespace) -> None:
     }
     manners, limits = {"allow_private": True, "per_domain": 16}, {"depth": 100_000, "pages": 1_000_000}
     shop = {"name": "shop", "kind": "site", "start_urls": [arguments.url], "match": arguments.match, "yields": "records"}
-    source = SiteSource.model_validate({**shop, "fields": fields, "politeness": manners, "limits": limits})
-    raw = RawStore(arguments.out)
-    outcome = crawl_site(source, raw, "benchmark")
-    records = sum(len(found.drafts) for found in map_pages(raw.pages("benchmark"), source, "en"))
-    _report(outcome.pages.fetched, records)
+    declared = Declaration.model_validate({"name": "shop", "sources": [{**shop, "fields": fields, "politeness": manners, "limits": limits}]})
+    run = Run(declared, DataDir(arguments.out))
+    pages = acquire(run, declared.sources[0], None)
+    _report(pages.counts.fetched, map_all(run, (pages,)).found)
 
 
 def _serve(arguments: argparse.Namespace) -> None:
@@ -123,6 +123,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
     class Shop(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: where the head goes first, the body waits 40 ms for the client's acknowledgement
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -8,7 +8,7 @@ import json
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -185,7 +185,12 @@ class MappedWriter:
 
 
 def _encoded(mapped: Mapped) -> bytes:
-    return json.dumps(asdict(mapped), separators=(",", ":"), default=str).encode()
+    return json.dumps(mapped, separators=(",", ":"), default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass as its fields, without the copies that `asdict` makes; what JSON does not know otherwise, as text."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__} if is_dataclass(value) else str(value)
 
 
 def _decoded(payload: bytes, fetched_at: str | None = None) -> Mapped:

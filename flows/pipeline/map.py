@@ -12,7 +12,7 @@ import structlog
 from almanac.core.durable import move, remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, PageBatches, Pages, Rejects
-from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_table, pages_of, parts_folder, rules_of
+from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_ahead, mapped_table, pages_of, parts_folder, rules_of
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
@@ -104,7 +104,7 @@ class _ItemMapper:
         self._right |= {(source.name, url): right for url, right in index.right_addresses.items()}
         self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
         matched: Counter[str] = Counter()
-        found = 0
+        found, total = 0, len(index.urls)
         texts, shared = SourceTexts(), SharedTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
         works = pages_of(self._run, source, pages.crawl, {} if self._page_batches is None else dict(self._page_batches.listed))
         for number, batch in enumerate(self._batches(source, works), start=1):
@@ -115,7 +115,7 @@ class _ItemMapper:
             texts.little_kept += little[: TEXTS_REPORTED - len(texts.little_kept)]
             self._rejects += self._not_forgotten(batch.rejects)
             matched.update(batch.matched)
-            on_page(number, len(index.urls))
+            on_page(number, total)
             if shared is None:
                 yield from self._not_forgotten(batch.items)
             else:
@@ -156,14 +156,14 @@ class _ItemMapper:
         run = self._run
         place, staged = mapped_table(run, source), self._staged_table(source)
         known = known_pages(run, source)
-        parts = None if self._page_batches is None else MappedParts(run, source, self._page_batches)
+        ahead, parts = mapped_ahead(run, source), None if self._page_batches is None else MappedParts(run, source, self._page_batches)
         read = 0
         with MappedWriter(staged, rules_of(run, source)) as writer:
             for work in works:
                 holding: MappedPages | None = known
                 if not known.knows(work.key):
                     read += 1
-                    holding = None if parts is None else parts.holding(work.key)
+                    holding = ahead if ahead.knows(work.key) else None if parts is None else parts.holding(work.key)
                 fresh = partial(map_page, run, source, work)
                 for batch in fresh() if holding is None else holding.batches(work.key, work.page.fetched_at, fresh):
                     if batch.whole:

@@ -56,6 +56,16 @@ def known_pages(run: Run, source: Source) -> MappedPages:
     return MappedPages(mapped_table(run, source), "" if run.scope.full else rules_of(run, source))
 
 
+def ahead_table(run: Run, source: Source) -> Path:
+    """Where the pages lie that were mapped while the source was crawled (mapping_ahead.py)."""
+    return run.staging / f"ahead-{source.name}.parquet"
+
+
+def mapped_ahead(run: Run, source: Source) -> MappedPages:
+    """The pages that were mapped while the source was crawled; none of files."""
+    return MappedPages(ahead_table(run, source), rules_of(run, source))
+
+
 def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
     """Yields what a page becomes, mapped and cleaned, batch by batch of its items."""
     declared = run.declaration
@@ -64,11 +74,11 @@ def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
 
 
 def is_worth_sharing(run: Run, pages: tuple[Pages, ...]) -> bool:
-    """Whether there are so many pages to map that dividing them into batches pays: new ones, or all of a source whose rules have changed."""
+    """Whether there are so many pages left to map that dividing them into batches pays: new ones, or all of a source whose rules have changed."""
     to_map = 0
     for source in run.declaration.sources:
         counts = next(one.counts for one in pages if one.source == source.name)
-        to_map += counts.fetched if known_pages(run, source).rows else counts.present
+        to_map += (counts.fetched if known_pages(run, source).rows else counts.present) - mapped_ahead(run, source).rows
     return to_map >= _WORTH_SHARING
 
 
@@ -79,11 +89,11 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for source in run.declaration.sources:
             crawl = next(one.crawl for one in pages if one.source == source.name)
-            known = known_pages(run, source)
+            known, ahead = known_pages(run, source), mapped_ahead(run, source)
             if isinstance(source, SiteSource) and source.listing is not None:
                 listed[source.name] = _stage_listed(run, source, crawl)
             works = pages_of(run, source, crawl, listed)
-            for batch in _batches(work for work in works if not known.knows(work.key)):
+            for batch in _batches(work for work in works if not known.knows(work.key) and not ahead.knows(work.key)):
                 keys = [work.key for work in batch]
                 writer.write(pa.Table.from_arrays([pa.array([source.name] * len(keys)), pa.array(keys), pa.array(map(_pickled, batch))], schema=_SCHEMA))
                 wanted.add(_part(run, source, keys))

@@ -114,15 +114,21 @@ def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show
 
 def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
-        is_shared = fan_out is not None or is_worth_sharing(run, pages)
-        batches = _map_in_batches(run, do, pages, fan_out or do_here, on_page) if is_shared else None
-        items = ledger.note(do(map_pages, run, pages, on_page, batches))
+        items = ledger.note(map_all(run, pages, do, fan_out, on_page))
     if not items.is_whole:
         ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
     with ledger.stage("validate", run.kb):
         validated = ledger.note(do(validate, run, items))
         require_records(run, pages, items, validated)
     return items, validated
+
+
+def map_all(run: Run, pages: tuple[Pages, ...], do: Do = call_directly, fan_out: FanOut | None = None, on_page: OnProgress = ignore) -> Items:
+    """The items of the pages of all sources, as `map_pages` says; many pages are mapped in batches. Raises as that does."""
+    is_shared = fan_out is not None or is_worth_sharing(run, pages)
+    batches = _map_in_batches(run, do, pages, fan_out or do_here, on_page) if is_shared else None
+    items: Items = do(map_pages, run, pages, on_page, batches)
+    return items
 
 
 def _map_in_batches(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:

@@ -37,6 +37,7 @@ ROBOTSTXT_OBEY = True
 ROBOTSTXT_PARSER = "scrapy.robotstxt.ProtegoRobotParser"
 COOKIES_ENABLED = False
 CONCURRENT_ITEMS = 1  # the spider yields no items; the default creates 100 tasks per response
+WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy reads the source of callbacks again and again, to warn of what ours do not do
 REFERRER_POLICY = "no-referrer"  # all requests come from one queue, so the response being processed is not their referrer
 RETRY_ENABLED = True
 RETRY_TIMES = 2

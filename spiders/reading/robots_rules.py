@@ -16,7 +16,7 @@ from almanac.spiders.reading.content import Content
 _NAMED = re.compile(r"\s*([A-Za-z][\w-]*)\s*:\s*(.*)", re.DOTALL)
 _WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AFTER = "unavailable_after"
-_MEANT = re.compile(rf"noindex|nofollow|none|{_AFTER}", re.IGNORECASE)
+_MEANT = ("noindex", "nofollow", "none", _AFTER)
 _METAS = "//*[local-name() = 'meta' or local-name() = 'META'][not(ancestor::*[local-name() = 'template' or local-name() = 'noscript'])]"
 
 
@@ -54,7 +54,10 @@ def _of_header(header: str, names: tuple[str, ...]) -> Iterator[tuple[str, list[
 
 
 def _of_metas(content: Content, names: tuple[str, ...]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    if content.form not in ("html", "xml") or not _MEANT.search(content.text):
+    if content.form not in ("html", "xml"):
+        return
+    text = content.text.lower()  # and four searches: a fiftieth of the time of a pattern that ignores case
+    if not any(word in text for word in _MEANT):
         return
     for meta in content.selector.root.xpath(_METAS):
         attributes = {str(key).lower(): value for key, value in meta.attrib.items()}

@@ -14,7 +14,7 @@ import os
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,7 +23,7 @@ import structlog
 from almanac.core.durable import append, sync_folder, write_file
 from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Page
-from almanac.spiders.store.journal import CrawlIndex, Entry, Head, head_of, line_of, storage_errors, values_of
+from almanac.spiders.store.journal import FIELDS, CrawlIndex, Entry, Head, head_of, line_of, storage_errors, values_of
 from almanac.spiders.store.retention import Pruned, forget_urls, prune_crawls
 
 log = structlog.get_logger("almanac.raw")
@@ -48,7 +48,7 @@ class Journal:
 
     def repeat(self, entry: Entry) -> None:
         """Appends an entry whose body is stored already."""
-        self._write(asdict(entry))
+        self._write({name: getattr(entry, name) for name in FIELDS})  # asdict copies lists and takes ten times as long
 
     def alias(self, url: str, of: str) -> None:
         """Appends an alias: `url` redirects to the page `of`, which was also reached another way."""
