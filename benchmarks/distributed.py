@@ -1,11 +1,12 @@
 """Seconds of mapping, cutting and embedding: the plain run, one Dask worker of one thread, and two.
 
-    python -m benchmarks.distributed [--pages 600] [--paragraphs 12] [--workers 1 2]
+    python -m benchmarks.distributed [--pages 600] [--paragraphs 12] [--mapped 6000] [--workers 1 2]
 
 Needs as many idle cores as workers, and one for the run and the scheduler: on a busy machine the ratio says nothing. For each number of workers a scheduler
-and workers are started on loopback, and a small knowledge base is run on them first, so that imports and loading of the model are not timed. Then pages made
-by a seed are run, from an empty data directory, with the bundled model in one thread. What is printed is the run's own seconds for `map`, `chunk` and
-`embed`, and the digest, which has to be the same for all. Published are ratios.
+and workers are started on loopback, and a small knowledge base is run on them first, so that imports and loading of the model are not timed. Then two others
+made by a seed are run, each from an empty data directory, with the bundled model in one thread: one whose texts all differ, for cutting and embedding, and one
+of many pages with few different texts, for mapping. What is printed is the run's own seconds for these stages, and the digest, which has to be the same for
+all. Published are ratios.
 """
 
 import argparse
@@ -30,6 +31,8 @@ run: {engine: ENGINE}
 """
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _STAGES = {"map": "map", "chunk": "cut", "embed": "embed"}  # as the report names them
+_SHOWN = {"many": ("chunk", "embed"), "mapped": ("map",)}  # stages that each of the knowledge bases is for
+_DIFFERENT = 200  # texts of the pages that are only mapped
 _SYLLABLES = ("ka", "lo", "mi", "ne", "pu", "ra", "si", "to", "ve", "zu")
 
 
@@ -37,29 +40,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=600)
     parser.add_argument("--paragraphs", type=int, default=12, help="of a page, each a chunk")
+    parser.add_argument("--mapped", type=int, default=6000, help="pages of the knowledge base for mapping")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="almanac-distributed-") as folder:
-        few, many = Path(folder, "few"), Path(folder, "many")
-        _make(few, 8, 2)
-        _make(many, arguments.pages, arguments.paragraphs)
-        rows = {"plain": _timed(many, "plain", "local")}
+        bases = {name: Path(folder, name) for name in _SHOWN}
+        _make(few := Path(folder, "few"), 8, 2)
+        _make(bases["many"], arguments.pages, arguments.paragraphs)
+        _make(bases["mapped"], arguments.mapped, arguments.paragraphs, different=_DIFFERENT)
+        rows = {name: {"plain": _timed(base, "plain", "local")} for name, base in bases.items()}
         for workers in arguments.workers:
             with _cluster(workers) as address:
                 _timed(few, f"warm{workers}", "dask", address)
-                rows[f"Dask, {workers} worker{'s' if workers > 1 else ''}"] = _timed(many, f"dask{workers}", "dask", address)
-    _show(rows)
+                for name, base in bases.items():
+                    rows[name][f"Dask, {workers} worker{'s' if workers > 1 else ''}"] = _timed(base, f"dask{workers}", "dask", address)
+    for name, stages in _SHOWN.items():
+        _show(rows[name], stages)
 
 
-def _make(folder: Path, pages: int, paragraphs: int) -> None:
+def _make(folder: Path, pages: int, paragraphs: int, *, different: int | None = None) -> None:
+    """Makes a knowledge base whose texts all differ, or of so many different texts."""
     chosen = random.Random(20)
     words = ["".join(chosen.choices(_SYLLABLES, k=chosen.randint(1, 4))) for _ in range(5000)]
+
+    def text() -> str:
+        return " ".join(chosen.choices(words, k=80)).capitalize()
+
+    texts = [text() for _ in range(different or 0)]
     (folder / "pages").mkdir(parents=True)
     for engine in ("local", "dask"):
         (folder / f"{engine}.yaml").write_text(_DECLARATION.replace("ENGINE", engine))
     for number in range(pages):
-        texts = (" ".join(chosen.choices(words, k=80)) for _ in range(paragraphs))
-        body = "".join(f"<p>{text.capitalize()}.</p>" for text in texts)
+        body = "".join(f"<p>{chosen.choice(texts) if texts else text()}.</p>" for _ in range(paragraphs))
         page = f"<html><head><title>Page {number}</title></head><body><main><h1>Page {number}</h1>{body}</main></body></html>"
         (folder / "pages" / f"{number:06}.html").write_text(page)
 
@@ -89,13 +101,14 @@ def _timed(folder: Path, data: str, engine: str, address: str = "") -> dict[str,
     return {**report["seconds"], "digest": json.loads(manifest.read_bytes())["digest"]}
 
 
-def _show(rows: dict[str, dict[str, Any]]) -> None:
+def _show(rows: dict[str, dict[str, Any]], stages: tuple[str, ...]) -> None:
     first, *_ = rows.values()
-    columns = [*(f"{name}, s" for name in _STAGES.values()), *(f"plain ÷ {name}" for name in _STAGES.values())]
+    columns = [*(f"{_STAGES[stage]}, s" for stage in stages), *(f"plain ÷ {_STAGES[stage]}" for stage in stages)]
     sys.stdout.write(f"| engine | {' | '.join(columns)} | digest |\n|{'---|' * (len(columns) + 2)}\n")
     for name, row in rows.items():
-        seconds, shares = (f"{row[stage]:.1f}" for stage in _STAGES), (f"{first[stage] / row[stage]:.2f}" for stage in _STAGES)
+        seconds, shares = (f"{row[stage]:.1f}" for stage in stages), (f"{first[stage] / row[stage]:.2f}" for stage in stages)
         sys.stdout.write(f"| {name} | {' | '.join([*seconds, *shares])} | {row['digest'][:12]} |\n")
+    sys.stdout.write("\n")
     if len({row["digest"] for row in rows.values()}) != 1:
         sys.exit("the digests differ")
 
