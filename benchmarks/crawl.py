@@ -98,11 +98,13 @@ def _bare(arguments: argparse.Namespace) -> None:
 
 
 def _almanac(arguments: argparse.Namespace) -> None:
-    from almanac.core.settings import DataDir
-    from almanac.flows.pipeline.acquire import acquire
-    from almanac.flows.pipeline.run import Run
-    from almanac.flows.pipeline.survey import map_all
-    from almanac.schemas.declaration import Declaration
+    from almanac.core.uncollected import uncollected
+
+    with uncollected():  # as `almanac run` imports
+        from almanac.core.settings import DataDir
+        from almanac.flows.pipeline.acquire import acquire
+        from almanac.flows.pipeline.run import Run
+        from almanac.schemas.declaration import Declaration
 
     fields = {
         "name": {"css": "h1", "required": True},
@@ -114,6 +116,8 @@ def _almanac(arguments: argparse.Namespace) -> None:
     declared = Declaration.model_validate({"name": "shop", "sources": [{**shop, "fields": fields, "politeness": manners, "limits": limits}]})
     run = Run(declared, DataDir(arguments.out))
     pages = acquire(run, declared.sources[0], None)
+    from almanac.flows.pipeline.survey import map_all
+
     _report(pages.counts.fetched, map_all(run, (pages,)).found)
 
 

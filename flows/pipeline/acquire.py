@@ -9,7 +9,6 @@ from almanac.core.durable import write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages_changed, previous_crawls
 from almanac.flows.pipeline.handles import MappedSource, Pages
-from almanac.flows.pipeline.mapping_ahead import mapping_ahead
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import CrawlOutcome
@@ -77,8 +76,11 @@ def _begun(run: Run, source: SiteSource, previous: PreviousCrawls) -> RunningCra
 
 def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress, take: Callable[[Source], RunningCrawl | None]) -> CrawlOutcome:
     if isinstance(source, SiteSource):
-        with take(source) or _begun(run, source, previous) as crawl, mapping_ahead(run, source) as ahead:
-            return crawl.conclude(on_page, ahead.map_one)
+        with take(source) or _begun(run, source, previous) as crawl:
+            from almanac.flows.pipeline.mapping_ahead import mapping_ahead  # here, while the crawl's process imports Scrapy
+
+            with mapping_ahead(run, source) as ahead:
+                return crawl.conclude(on_page, ahead.map_one)
     _log_taken_over(run, source, previous)
     previous, folder = previous.model_copy(update={"afresh": run.scope.full}), run.declaration.path.parent
     only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)

@@ -8,6 +8,7 @@ best rows to be among them.
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ _TYPICAL = 1.3  # what a row with the rarest term scores at least, presumably: t
 _RARE = 0.03  # share of all places of a query's terms up to which the rarest terms are so looked for; more of them cost more than all terms together
 _NARROW = 4  # no terms are left out where fewer than one row in so many is wanted: it then takes longest to tell which of the proposed rows are
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
+_TEXTS, _LONGEST_TEXT = 1_000, 4_000  # texts of which the terms are cached, some 10 MB, and the characters up to which they are
 
 
 class TableRows(NamedTuple):
@@ -66,9 +68,15 @@ class AnalyzedQuery(NamedTuple):
     frequencies: dict[str, int]  # term → number of rows that contain it, in the order of the query
     rows: int  # rows of the index
 
-    def terms_of(self, text: str) -> set[str]:
-        """Returns the terms of another text, analyzed in the same way as this query."""
-        return set(folded_tokens(text) if self.is_folded else tokens(text, self.language))
+    def terms_of(self, text: str) -> frozenset[str]:
+        """Returns the terms of another text, analyzed in the same way as this query. Those of some hundred texts are cached: questions meet the same chunks."""
+        terms_of = _terms_of if len(text) <= _LONGEST_TEXT else _terms_of.__wrapped__
+        return terms_of(text, self.language, self.is_folded)
+
+
+@lru_cache(_TEXTS)
+def _terms_of(text: str, language: str, folded: bool) -> frozenset[str]:
+    return frozenset(folded_tokens(text) if folded else tokens(text, language))
 
 
 class _Counts(NamedTuple):

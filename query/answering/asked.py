@@ -6,7 +6,7 @@ Questions are read by their interrogative words, in en fr es de it pt nl he vi, 
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 from almanac.core.multiplier_words import POWERS
@@ -43,6 +43,7 @@ class Part(NamedTuple):
 
 
 _MOST_PARTS = 3
+_SENTENCES = 1 << 13  # of which it is known what they hold
 _COMMAS = frozenset(",;，、")
 
 _FREE = re.compile(
@@ -78,8 +79,9 @@ def asked_parts(question: str) -> list[Part]:
     return [Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans]
 
 
+@lru_cache(_SENTENCES)
 def holds(sentence: str, kind: Kind) -> bool | None:
-    """Whether a sentence holds a thing of a kind; None for kinds that cannot be told: persons, places, rules, explanations."""
+    """Whether a sentence holds a thing of a kind; None for kinds that cannot be told: persons, places, rules, explanations. Cached."""
     if kind not in MEASURABLE:
         return None
     return _HOLDS[kind](_Read(sentence))

@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
+
+_KEPT, _LONGEST = 1 << 13, 1_000  # sentences and titles of which the words are cached, some 10 MB, and the characters up to which a text is one
 
 
 class Words:
@@ -16,13 +19,19 @@ class Words:
         self.question = question
         self._is_folded = is_folded(question)
 
-    def asked(self, language: str) -> list[str]:
+    def asked(self, language: str) -> Sequence[str]:
         """Words of the question, analyzed by the rules of `language`, a BCP 47 tag."""
         return self.of(self.question, language)
 
-    def of(self, text: str, language: str) -> list[str]:
-        """Words of a text, in order, analyzed by the rules of `language`, a BCP 47 tag."""
-        return folded_tokens(text) if self._is_folded and has_folded(language) else tokens(text, language)
+    def of(self, text: str, language: str) -> Sequence[str]:
+        """Words of a text, in order, analyzed by the rules of `language`, a BCP 47 tag. Those of short texts are cached: questions meet the same sentences."""
+        words_of = _words_of if len(text) <= _LONGEST else _words_of.__wrapped__
+        return words_of(text, language, self._is_folded and has_folded(language))
+
+
+@lru_cache(_KEPT)
+def _words_of(text: str, language: str, folded: bool) -> tuple[str, ...]:
+    return tuple(folded_tokens(text) if folded else tokens(text, language))
 
 
 # Among a few sentences "the" may be rarer than their subject; in any language, short words distinguish texts least.

@@ -3,6 +3,7 @@
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -83,7 +84,7 @@ def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str
     return round(min(found, default=0.0), 6)
 
 
-def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
+def _counted(weights: dict[str, float], terms: AbstractSet[str]) -> dict[str, float]:
     """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
     ordered: list[str] = []
     counted: dict[str, float] = {}
@@ -96,7 +97,7 @@ def _counted(weights: dict[str, float], terms: set[str]) -> dict[str, float]:
     return counted
 
 
-def _has_kin(term: str, terms: set[str], ordered: list[str]) -> bool:
+def _has_kin(term: str, terms: AbstractSet[str], ordered: list[str]) -> bool:
     """Whether the term is a prefix of one of the terms, or one of them, of at least 5 characters, is a prefix of it."""
     after = bisect_left(ordered, term)
     return (after < len(ordered) and ordered[after].startswith(term)) or any(term[:end] in terms for end in range(_STEM, len(term)))
