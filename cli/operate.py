@@ -51,7 +51,7 @@ def run(
         from almanac.cli.run_report import show_report
         from almanac.flows.refresh import get_ready, refresh, summary_line
 
-        get_ready()
+        get_ready(declaration)
         wait_until_ready()
     try:
         # The overlay that was read above, whatever the variable says: an empty one asks for none.

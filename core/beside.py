@@ -36,7 +36,10 @@ class Threads:
         what it reads then has it closed.
         """
         with self._lock:
-            doing = self._pool.submit(work) if self._pool is not None else None
+            try:
+                doing = self._pool.submit(work) if self._pool is not None else None
+            except RuntimeError:  # the system gives no further thread, or Python is ending
+                doing = None
         if doing is None:
             yield work
             return

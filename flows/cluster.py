@@ -12,6 +12,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,15 @@ def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
         yield cluster.fan_out
     finally:
         cluster.close()
+
+
+def prepare_cluster(declaration: Declaration) -> None:
+    """Imports what reaches a cluster, and reads what its workers have to have, where the run is to have one. Connects to nothing, and raises nothing."""
+    if declaration.run.engine == "local":
+        return
+    with suppress(ImportError):  # told when the run begins
+        import_module("prefect_dask.task_runners")
+        abilities(declaration.embed)
 
 
 def _options(declaration: Declaration) -> dict[str, Any]:

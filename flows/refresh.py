@@ -36,7 +36,7 @@ from almanac.flows.artifacts import (
     show_version,
 )
 from almanac.flows.availability import ask_once_more, has_own_server, notice_absence
-from almanac.flows.cluster import fan_out_of
+from almanac.flows.cluster import fan_out_of, prepare_cluster
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
@@ -204,10 +204,12 @@ class _End:
 _end: ContextVar[_End] = ContextVar("end")
 
 
-def get_ready() -> None:
-    """Does what every run begins with and what needs no server: for while Prefect's API starts."""
+def get_ready(*declarations: Declaration) -> None:
+    """Does what runs begin with and what needs no server: for while Prefect's API starts."""
     import_module("fastapi.encoders")  # with which Prefect writes down the parameters of a run
     read_code()
+    for declaration in declarations:
+        prepare_cluster(declaration)
 
 
 def refresh(kb: str, data: str | None = None, *, env: str | None = None, **options: Any) -> dict[str, Any]:

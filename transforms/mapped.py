@@ -175,7 +175,11 @@ class MappedWriter:
 
     def __exit__(self, *error: Any) -> None:
         if error[0] is None:
-            self._flush()
+            try:
+                self._flush()
+            except BaseException as failed:
+                self._writer.__exit__(type(failed), failed, failed.__traceback__)
+                raise
         self._writer.__exit__(*error)
 
     def _flush(self) -> None:

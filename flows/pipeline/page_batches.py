@@ -57,13 +57,18 @@ def known_pages(run: Run, source: Source) -> MappedPages:
 
 
 def ahead_table(run: Run, source: Source) -> Path:
-    """Where the pages lie that were mapped while the source was crawled (mapping_ahead.py)."""
-    return run.staging / f"ahead-{source.name}.parquet"
+    """The part with the pages that were mapped while the source was crawled (mapping_ahead.py)."""
+    return parts_folder(run) / f"ahead-{source.name}.parquet"
+
+
+def rules_ahead(run: Run, source: Source) -> str:
+    """The fingerprint of that part: of a run that maps everything anew, it alone."""
+    return f"{rules_of(run, source)}{f' {run.run_id}' if run.scope.full else ''}"
 
 
 def mapped_ahead(run: Run, source: Source) -> MappedPages:
-    """The pages that were mapped while the source was crawled; none of files."""
-    return MappedPages(ahead_table(run, source), rules_of(run, source))
+    """The pages that were mapped while the source was crawled, by this run or by one that was cut off; none of files."""
+    return MappedPages(ahead_table(run, source), rules_ahead(run, source))
 
 
 def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
@@ -78,13 +83,14 @@ def is_worth_sharing(run: Run, pages: tuple[Pages, ...]) -> bool:
     to_map = 0
     for source in run.declaration.sources:
         counts = next(one.counts for one in pages if one.source == source.name)
-        to_map += (counts.fetched if known_pages(run, source).rows else counts.present) - mapped_ahead(run, source).rows
+        to_map += max(0, (counts.fetched if known_pages(run, source).rows else counts.present) - mapped_ahead(run, source).rows)
     return to_map >= _WORTH_SHARING
 
 
 def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     """Stages the pages to map, in the order of the sources and of their pages. Parts that none of the batches needs are removed."""
-    table, wanted, count = run.staging / "pages.parquet", set(), 0
+    table, count = run.staging / "pages.parquet", 0
+    wanted = {ahead_table(run, source) for source in run.declaration.sources}
     listed: dict[str, Path] = {}
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for source in run.declaration.sources:

@@ -12,20 +12,27 @@ from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
-from almanac.core.durable import temporary_beside, write_file
+from almanac.core.durable import sweep, temporary_beside, write_file
 from almanac.core.settings import prefect_databases
+
+_LOGS = ("-wal", "-shm", "-journal")  # beside a database that was not closed
 
 
 def prepare_database() -> None:
-    """Makes the database that Prefect's settings name, where it is an SQLite file that is missing. What cannot be done here, Prefect does at its start."""
+    """Makes the database that Prefect's settings name, where it is an SQLite file that is missing.
+
+    What cannot be done here, Prefect does at its start, or tells why it cannot be done.
+    """
     from prefect import __version__
 
     place, newest = _database(), _newest_migration()
-    if place is None or newest is None or place.exists():
+    # SQLite would apply the log of a database that was removed to one that is put in its place; where it finds none, it removes the log.
+    if place is None or newest is None or any(place.with_name(f"{place.name}{end}").exists() for end in ("", *_LOGS)):
         return
-    with suppress(OSError, sqlite3.Error):
+    with suppress(Exception):
         empty = prefect_databases() / f"{__version__}-{newest}.db"
-        if _is_at(empty, newest, flag="immutable=1"):  # in a folder that may be read-only
+        sweep(path for folder in (empty.parent, place.parent) for path in folder.glob(".*.tmp"))
+        if _is_whole(empty, newest):
             _copy(empty, place)
         else:
             _migrate()
@@ -59,14 +66,25 @@ def _newest_migration() -> str | None:
     return None if newest is None else newest[1]
 
 
-def _is_at(place: Path, migration: str, *, flag: str = "mode=ro") -> bool:
+def _is_at(place: Path, migration: str) -> bool:
+    return _says(place, "SELECT version_num FROM alembic_version", "mode=ro") == [(migration,)]
+
+
+def _is_whole(empty: Path, migration: str) -> bool:
+    """Whether the kept database has this migration, and is not damaged, which would be copied for good. Takes some ten milliseconds."""
+    flag = "immutable=1"  # in a folder that may be read-only
+    return _says(empty, "SELECT version_num FROM alembic_version", flag) == [(migration,)] and _says(empty, "PRAGMA integrity_check", flag) == [("ok",)]
+
+
+def _says(place: Path, statement: str, flag: str) -> list[tuple[str]]:
+    """What a database answers; nothing where it cannot be read."""
     if not place.is_file():
-        return False
+        return []
     try:
         with closing(sqlite3.connect(f"{place.as_uri()}?{flag}", uri=True)) as database:
-            return database.execute("SELECT version_num FROM alembic_version").fetchall() == [(migration,)]
+            return database.execute(statement).fetchall()
     except sqlite3.Error:
-        return False
+        return []
 
 
 def _migrate() -> None:

@@ -66,7 +66,7 @@ class Halves:
         return tuple(half.union.frequency(name, term) for half in self._halves)
 
     def query(self, name: str, weights: dict[str, tuple[float, tuple[int, ...]]], needed: Collection[str]) -> Query:
-        """Returns the query for rows with any of the needed terms, scored by all terms.
+        """Returns the query for rows with any of the needed terms, scored by all those in `weights`.
 
         Args:
             name: The field.

@@ -23,7 +23,7 @@ _SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's a
 # Of 25,000 and 12,000 sentences, the ten nearest were the right ones for 300 of 300 questions with MiniLM, and for 299 with multilingual-e5; with 3.5, for 300
 # and 292. Of the fifty nearest, as searches ask for them, the first ten were right for all.
 _DEVIATIONS = 4.0
-_LARGEST = 2
+_LARGEST = 2  # times the largest error that was seen, at least
 _SPARE = 50  # estimates beyond k whose rows are compared at first, to see how far estimates are off
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
 _LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many

@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -54,6 +55,21 @@ def test_a_file_that_is_no_database_is_prefects_business(tmp_path: Path) -> None
         assert not is_migrated()
 
 
+def _cut_off(database: Path) -> bytes:
+    return database.read_bytes()[:5000]
+
+
+def _with_a_bad_page(path: Path) -> bytes:
+    """The database with a page of a table, not the first, of nonsense."""
+    content = path.read_bytes()
+    with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
+        page: int
+        size: int
+        [(page,)] = database.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'flow_run'")
+        [(size,)] = database.execute("PRAGMA page_size")
+    return content[: (page - 1) * size] + b"\xff" * size + content[page * size :]
+
+
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first database of a machine, beside the cache in which it is kept."""
@@ -77,12 +93,26 @@ def test_the_next_database_is_a_copy_and_what_is_there_stays(first: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", [_cut_off, _with_a_bad_page], ids=["cut off", "a page of a table"])
+def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Path, damaged: Callable[[Path], bytes]) -> None:
     shutil.copytree(first.parents[1] / "cache", tmp_path / "cache")
     [kept] = (tmp_path / "cache").rglob("*.db")
-    kept.write_bytes(kept.read_bytes()[:5000])
+    kept.write_bytes(damaged(kept))
     assert _prepared(tmp_path / "second" / "prefect.db", tmp_path / "cache") == "migrated"
     assert kept.stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_a_log_that_a_removed_database_has_left_is_not_applied_to_a_new_one(first: Path, tmp_path: Path) -> None:
+    place = tmp_path / "data" / "prefect.db"
+    assert _prepared(place, first.parents[1] / "cache") == "copied"
+    killed = "import os, sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('CREATE TABLE mine (id TEXT)'); d.commit(); os._exit(0)"
+    subprocess.run([sys.executable, "-c", killed, str(place)], check=True)
+    assert place.with_name("prefect.db-wal").stat().st_size
+    place.unlink()
+    code = "from almanac.flows.server.database import prepare_database; prepare_database()"
+    subprocess.run([sys.executable, "-c", code], env=_environment(place, first.parents[1] / "cache"), check=True)
+    assert not place.exists(), "Prefect makes it, and SQLite removes the log"
 
 
 @pytest.mark.slow
@@ -98,8 +128,11 @@ def _prepared(place: Path, cache: Path) -> str:
         "import sys; from almanac.flows.server.database import is_migrated, prepare_database; prepare_database(); assert is_migrated();"
         " print('migrated' if 'alembic.command' in sys.modules else 'copied')"
     )
-    environment = {**os.environ, CACHE: str(cache), "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{place}"}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run([sys.executable, "-c", code], env=_environment(place, cache), capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _environment(place: Path, cache: Path) -> dict[str, str]:
+    return {**os.environ, CACHE: str(cache), "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{place}"}
 
 
 def _is_migrated(place: Path, statements: list[str]) -> bool:

@@ -10,9 +10,10 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.core.tables import read_table
+from almanac.core.tables import TableWriter, read_table
 from almanac.flows.pipeline import map as map_step
 from almanac.flows.pipeline import mapping_ahead, page_batches
+from almanac.flows.pipeline import survey as survey_module
 from almanac.flows.pipeline.mapping_ahead import MappingAhead
 from almanac.flows.pipeline.page_batches import parts_folder
 from almanac.flows.pipeline.run import Run
@@ -115,6 +116,38 @@ def test_none_is_mapped_ahead_where_listings_say_what_a_page_is_or_parts_are_lef
     (parts_folder(kb.run) / "left.parquet").touch()
     kb.survey(_RECORDS)
     assert kb.mapped["ahead"] == []
+
+
+def test_a_run_that_is_cut_off_leaves_what_it_has_mapped_to_the_next(kb: Kb, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = _found(kb.survey(_RECORDS, data="whole"))
+    kb.mapped = {"ahead": [], "after": []}
+
+    def cut_off(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(survey_module, "map_all", cut_off)
+        kb.survey(_RECORDS, waits_for=_PAGES - 1)
+    assert _found(kb.survey(_RECORDS)) == wanted
+    assert sorted([*kb.mapped["ahead"], *kb.mapped["after"]]) == [str(n) for n in range(_PAGES)]
+    assert not parts_folder(kb.run).exists()
+
+
+@pytest.mark.parametrize("deed", ["__init__", "write", "__exit__"])
+def test_a_disk_that_takes_nothing_ahead_fails_no_run(kb: Kb, monkeypatch: pytest.MonkeyPatch, deed: str) -> None:
+    wanted = _found(kb.survey(_RECORDS, data="whole"))
+    kb.mapped = {"ahead": [], "after": []}
+    whole = getattr(TableWriter, deed)
+
+    def failing(writer: TableWriter, *arguments: Any, **options: Any) -> Any:
+        place = arguments[0] if deed == "__init__" else writer._path
+        if Path(place).name.startswith("ahead-"):
+            raise OSError("no space left on device")
+        return whole(writer, *arguments, **options)
+
+    monkeypatch.setattr(TableWriter, deed, failing)
+    assert _found(kb.survey(_RECORDS, waits_for=1)) == wanted
+    assert not parts_folder(kb.run).exists()
 
 
 def test_what_fails_ahead_is_told_by_the_step_that_maps(kb: Kb, monkeypatch: pytest.MonkeyPatch) -> None:
