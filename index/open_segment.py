@@ -4,13 +4,13 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.computed_once import computed_once
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.rows import BY_ID, ROWS, MappedRows
 from almanac.index.vectors.keys import RowNumbers
@@ -47,7 +47,7 @@ class OpenSegment:
         """Number of all rows, also of the deleted ones."""
         return self.sealed.counts.chunks
 
-    @cached_property
+    @computed_once
     def live(self) -> Mask | None:
         """Mask of the rows that are part of the version, bool (n,); None where all are."""
         if not len(self.deleted):
@@ -56,20 +56,18 @@ class OpenSegment:
         mask[self.deleted] = False
         return mask
 
-    @cached_property
+    @computed_once
     def rows(self) -> MappedRows:
         """The rows, mapped into memory. Raises DamagedVersion."""
-        with self._lock:
-            self.require_unaltered(ROWS)
-            self.require_unaltered(BY_ID)
-            return MappedRows(self.folder, len(self))
+        self.require_unaltered(ROWS)
+        self.require_unaltered(BY_ID)
+        return MappedRows(self.folder, len(self))
 
-    @cached_property
+    @computed_once
     def vectors(self) -> "Vectors":
         """Unit vectors of all rows, float32 (n, dimension), mapped into memory. Raises DamagedVersion."""
-        with self._lock:
-            self.require_unaltered(MATRIX)
-            return open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
+        self.require_unaltered(MATRIX)
+        return open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:
         """Returns the row of each chunk id, int64 (n,), -1 where there is none that is part of the version. `ids` are bytes of 32 hex digits each."""
@@ -95,13 +93,12 @@ class OpenSegment:
         count = int(np.count_nonzero(allowed))
         return Rows(self.vectors, ids_of, count, allowed, self._quantized if count > _COMPARED else None)
 
-    @cached_property
+    @computed_once
     def _quantized(self) -> Quantized | None:
-        with self._lock:
-            if not has_quantized(len(self)):
-                return None
-            self.require_unaltered(QUANTIZED)
-            return Quantized(self.folder, len(self), self.sealed.embedder.dimension)
+        if not has_quantized(len(self)):
+            return None
+        self.require_unaltered(QUANTIZED)
+        return Quantized(self.folder, len(self), self.sealed.embedder.dimension)
 
     def _require_database(self) -> None:
         """Reads Chroma's schema, once: no search needs it, and its database has no hash, since each opening changes it. A ruined one is told here."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from almanac.core.beside import Threads
 from almanac.core.coded import Coded
+from almanac.core.computed_once import computed_once
 from almanac.core.pins import Pin
 from almanac.core.stamps import untouched, write_stamps
 from almanac.core.tables import CHUNKS
@@ -224,14 +225,13 @@ class OpenVersion:
         """For each segment, which of its rows are in a set of chunks."""
         return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
 
-    @cached_property
+    @computed_once
     def beside(self) -> Threads:
         """What does work of a search in another thread, where the version has several segments.
 
         There is a thread for each core but that of the caller: more would only take turns.
         """
-        with self._lock:
-            return Threads(max(1, (os.cpu_count() or 1) - 1) if len(self._segments) > 1 else 0)
+        return Threads(max(1, (os.cpu_count() or 1) - 1) if len(self._segments) > 1 else 0)
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""
@@ -406,9 +406,9 @@ class OpenVersion:
                         found.append((chunk["ordinal"], chunk["chunk_id"]))
         return found
 
-    @cached_property
+    @computed_once
     def _documents(self) -> DocumentRows:
-        with self._lock, self._damage_as_error():
+        with self._damage_as_error():
             return DocumentRows(batch for part in self._segments for batch in part.rows.batches(["source", "document_id"]))
 
     def coded_column(self, name: str) -> Coded:
@@ -431,7 +431,7 @@ class OpenVersion:
         """Returns the value of a declared metadata key for each chunk, in row order, None where absent. Not cached: an object for each chunk of the version."""
         return self.coded_metadata(lambda metadata: metadata.get(key)).values()
 
-    @cached_property
+    @computed_once
     def metadata_keys(self) -> list[str]:
         """The declared metadata keys that occur in at least one chunk, sorted."""
         keys: set[str] = set()
@@ -445,7 +445,7 @@ class OpenVersion:
         with self._lock:
             self._release()
             self._remembered = {}
-            for name in [name for name, value in vars(type(self)).items() if isinstance(value, cached_property)]:
+            for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
                 if isinstance(found, Threads):
                     found.close()
@@ -461,26 +461,25 @@ class OpenVersion:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    @cached_property
+    @computed_once
     def _lexical(self) -> "LexicalIndex":
         from almanac.index.lexical.part import LexicalPart
         from almanac.index.lexical.reader import LexicalIndex, TableRows
 
-        with self._lock:
-            lexical = []
-            for number, part in enumerate(self._segments):
-                part.require_unaltered(LEXICAL)
-                deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
-                lexical.append(LexicalPart(part.folder, deleted))
-            return LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
+        lexical = []
+        for number, part in enumerate(self._segments):
+            part.require_unaltered(LEXICAL)
+            deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
+            lexical.append(LexicalPart(part.folder, deleted))
+        return LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
 
-    @cached_property
+    @computed_once
     def _spans(self) -> list[tuple[int, int]]:
         """First row of each segment and the one after its last, counted over all rows of all segments, deleted ones included."""
         ends = np.cumsum([0, *map(len, self._segments)]).tolist()
         return list(pairwise(ends))
 
-    @cached_property
+    @computed_once
     def _begins(self) -> RowNumbers:
         return np.array([begin for begin, _ in self._spans], dtype=np.int64)
 
@@ -492,7 +491,7 @@ class OpenVersion:
     def _size(self) -> int:
         return self._spans[-1][1]
 
-    @cached_property
+    @computed_once
     def _live(self) -> Mask | None:
         """Mask of the rows that are part of the version, over all rows of all segments; None where all are."""
         if not any(len(part.deleted) for part in self._segments):

@@ -5,7 +5,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.items import ChunkRow
+from tests.conftest import PATIENCE_S
 from tests.index.conftest import Base, HashEmbedder
 from tests.index.segmented import as_one, build_segmented, spread, table_in
 
@@ -366,3 +367,41 @@ def test_a_version_that_is_replaced_while_it_is_opened_is_opened_as_it_is_then(s
     monkeypatch.setattr(reader, "_pin_segment", pin_late)
     with OpenVersion(small.index_dir, "v0001") as opened:
         assert opened.is_in_place and opened.manifest.counts.chunks == len(opened.column("chunk_id"))
+
+
+def test_threads_that_ask_a_new_reader_for_different_things_all_have_an_answer(pair: Pair) -> None:
+    vector, some = _vectors()[0], pair.several.chunk_ids[:3]
+    works: list[Callable[[OpenVersion], object]] = [
+        lambda opened: opened.readings("castle garden"),
+        lambda opened: opened.query(vector, 3),
+        lambda opened: opened.lexical("castle", 3),
+        lambda opened: opened.beside,
+        lambda opened: opened.vectors(some),
+        lambda opened: opened.smallest(3),
+        lambda opened: opened.chunks_of("s0", "doc0"),
+    ]
+    for turn in range(8):
+        opened = OpenVersion(pair.base.index_dir, "v0001")
+        for part in opened._segments:
+            part.require_unaltered = _slowly(part.require_unaltered)
+        start, answers = threading.Barrier(len(works)), list[object]()
+
+        def ask(work: Callable[[OpenVersion], object], opened: OpenVersion = opened, start: threading.Barrier = start, answers: list[object] = answers) -> None:
+            start.wait()
+            answers.append(work(opened))
+
+        threads = [threading.Thread(target=ask, args=(work,), daemon=True) for work in works[turn % len(works) :] + works[: turn % len(works)]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        assert len(answers) == len(works)
+        opened.close()  # not after a failure: it would wait for ever, too
+
+
+def _slowly(look: Callable[[str], None]) -> Callable[[str], None]:
+    def slow(name: str) -> None:
+        time.sleep(0.01)
+        look(name)
+
+    return slow
