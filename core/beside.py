@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar
 
@@ -25,7 +25,7 @@ class Threads:
     """
 
     def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count, thread_name_prefix="almanac-beside") if count else None
+        self._count, self._pool = count, _pool_of(count)
         self._lock = threading.Lock()
 
     @contextmanager
@@ -35,12 +35,7 @@ class Threads:
         Work that no thread has begun when its result is asked for, the caller does. The work is over when the block is, also after an error: whoever closes
         what it reads then has it closed.
         """
-        with self._lock:
-            try:
-                doing = self._pool.submit(work) if self._pool is not None else None
-            except RuntimeError:  # the system gives no further thread, or Python is ending
-                doing = None
-        if doing is None:
+        if (doing := self._begun(work)) is None:
             yield work
             return
         try:
@@ -49,9 +44,23 @@ class Threads:
             if not doing.cancel():
                 wait([doing])
 
+    def _begun(self, work: Callable[[], _Found]) -> "Future[_Found] | None":
+        with self._lock:
+            try:
+                return self._pool.submit(work) if self._pool is not None else None
+            except RuntimeError:  # the system gives no further thread, or Python is ending; the pool has queued the work all the same
+                if self._pool is not None:
+                    self._pool.shutdown(wait=False, cancel_futures=True)
+                    self._pool = _pool_of(self._count)
+                return None
+
     def close(self) -> None:
         """Lets the threads end with what they do; from now on, callers do all work."""
         with self._lock:
             pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)
+
+
+def _pool_of(count: int) -> ThreadPoolExecutor | None:
+    return ThreadPoolExecutor(count, thread_name_prefix="almanac-beside") if count else None

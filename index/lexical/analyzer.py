@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import regex  # type: ignore[import-untyped]  # ships no types
 import Stemmer
+from cachetools import LRUCache, cached
 
 from almanac.core.invisible import without_invisible
 
@@ -47,6 +48,7 @@ _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
 _LONGEST = 64  # characters of a term; longer terms are cut
 _MOST_PARTS = 8  # compounds with more parts, such as addresses, get no term as a whole
 _KEPT = 1 << 16  # cached lumps (runs of text without white space); about 25 MB
+_TERMS_KEPT = 100_000  # of whole texts; 10 to 15 MB, in scripts without spaces as well, where each character makes two terms
 _LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
 _STEMMERS = {
@@ -90,6 +92,12 @@ def folded_tokens(text: str) -> list[str]:
     """Returns the terms and term pairs of a Vietnamese text with diacritics removed, to match queries typed without them."""
     found = tokens(text, "und")
     return [*found, *_pairs(found)]
+
+
+@cached(LRUCache(_TERMS_KEPT, getsizeof=len), lock=threading.Lock())
+def remembered_tokens(text: str, language: str, *, folded: bool) -> tuple[str, ...]:
+    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: questions meet the same chunks and sentences."""
+    return tuple(folded_tokens(text) if folded else tokens(text, language))
 
 
 def is_folded(text: str) -> bool:

@@ -8,7 +8,6 @@ best rows to be among them.
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.core.beside import Beside
-from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
+from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, tokens
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
 from almanac.index.lexical.halves import Halves, Place
 from almanac.index.lexical.part import LexicalPart, OpenPart
@@ -42,7 +41,6 @@ _TYPICAL = 1.3  # what a row with the rarest term scores at least, presumably: t
 _RARE = 0.03  # share of all places of a query's terms up to which the rarest terms are so looked for; more of them cost more than all terms together
 _NARROW = 4  # no terms are left out where fewer than one row in so many is wanted: it then takes longest to tell which of the proposed rows are
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
-_TEXTS, _LONGEST_TEXT = 1_000, 4_000  # texts of which the terms are cached, some 10 MB, and the characters up to which they are
 
 
 class TableRows(NamedTuple):
@@ -69,14 +67,8 @@ class AnalyzedQuery(NamedTuple):
     rows: int  # rows of the index
 
     def terms_of(self, text: str) -> frozenset[str]:
-        """Returns the terms of another text, analyzed in the same way as this query. Those of some hundred texts are cached: questions meet the same chunks."""
-        terms_of = _terms_of if len(text) <= _LONGEST_TEXT else _terms_of.__wrapped__
-        return terms_of(text, self.language, self.is_folded)
-
-
-@lru_cache(_TEXTS)
-def _terms_of(text: str, language: str, folded: bool) -> frozenset[str]:
-    return frozenset(folded_tokens(text) if folded else tokens(text, language))
+        """Returns the terms of another text, analyzed in the same way as this query."""
+        return frozenset(remembered_tokens(text, self.language, folded=self.is_folded))
 
 
 class _Counts(NamedTuple):

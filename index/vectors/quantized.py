@@ -49,7 +49,8 @@ def has_quantized(rows: int) -> bool:
 
 def quantized_layout() -> str:
     """How vectors are quantised, and of which segments: those of another layout have to be made again."""
-    return f"{_FEW} {_AXES} {_BITS} {_EACH} {_EVEN} {_ENOUGH} {version('faiss-cpu')}"
+    rules = (_FEW, _AXES, _BITS, _EACH, _FEW_CODES, _STEP, *_LEFT, _ENOUGH, _EVEN, _LEARNED_FROM, _SEED)
+    return f"{' '.join(map(str, rules))} {version('faiss-cpu')}"
 
 
 def write_quantized(folder: Path, vectors: "Vectors") -> None:

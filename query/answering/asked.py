@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 _MOST_PARTS = 3
-_SENTENCES = 1 << 13  # of which it is known what they hold
+_SENTENCES, _LONGEST = 1 << 13, 1_000  # sentences of which it is known what they hold, and the characters up to which they are remembered; some MB
 _COMMAS = frozenset(",;，、")
 
 _FREE = re.compile(
@@ -79,11 +79,15 @@ def asked_parts(question: str) -> list[Part]:
     return [Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans]
 
 
-@lru_cache(_SENTENCES)
 def holds(sentence: str, kind: Kind) -> bool | None:
-    """Whether a sentence holds a thing of a kind; None for kinds that cannot be told: persons, places, rules, explanations. Cached."""
+    """Whether a sentence holds a thing of a kind; None for kinds that cannot be told: persons, places, rules, explanations."""
     if kind not in MEASURABLE:
         return None
+    return _remembered(sentence, kind) if len(sentence) <= _LONGEST else _HOLDS[kind](_Read(sentence))
+
+
+@lru_cache(_SENTENCES)
+def _remembered(sentence: str, kind: Kind) -> bool:
     return _HOLDS[kind](_Read(sentence))
 
 

@@ -2,11 +2,8 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
-from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, tokens
-
-_KEPT, _LONGEST = 1 << 13, 1_000  # sentences and titles of which the words are cached, some 10 MB, and the characters up to which a text is one
+from almanac.index.lexical.analyzer import has_folded, is_folded, remembered_tokens
 
 
 class Words:
@@ -24,14 +21,8 @@ class Words:
         return self.of(self.question, language)
 
     def of(self, text: str, language: str) -> Sequence[str]:
-        """Words of a text, in order, analyzed by the rules of `language`, a BCP 47 tag. Those of short texts are cached: questions meet the same sentences."""
-        words_of = _words_of if len(text) <= _LONGEST else _words_of.__wrapped__
-        return words_of(text, language, self._is_folded and has_folded(language))
-
-
-@lru_cache(_KEPT)
-def _words_of(text: str, language: str, folded: bool) -> tuple[str, ...]:
-    return tuple(folded_tokens(text) if folded else tokens(text, language))
+        """Words of a text, in order, analyzed by the rules of `language`, a BCP 47 tag."""
+        return remembered_tokens(text, language, folded=self._is_folded and has_folded(language))
 
 
 # Among a few sentences "the" may be rarer than their subject; in any language, short words distinguish texts least.

@@ -1,6 +1,7 @@
 """Work of a search that another thread does: its result comes, whoever has done it."""
 
 import threading
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
@@ -30,13 +31,20 @@ def test_a_thread_does_the_work_and_the_block_ends_after_it() -> None:
         assert result() == threading.current_thread().name, "closed: the caller does it"
 
 
-def test_without_a_further_thread_the_caller_does_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_further_thread_the_caller_does_the_work_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(Thread, "start", refused)
-    with Threads(1)(lambda: "done") as result:
-        assert result() == "done"
+    threads, done = Threads(1), list[int]()
+    with monkeypatch.context() as patched:
+        patched.setattr(Thread, "start", refused)
+        for number in range(3):
+            with threads(partial(done.append, number)) as result:
+                result()
+    with threads(partial(done.append, 3)):
+        pass
+    threads.close()
+    assert done in ([0, 1, 2, 3], [0, 1, 2]), "what nobody asked for may not have begun"
 
 
 def test_an_error_of_the_work_comes_with_its_result() -> None:
