@@ -67,7 +67,7 @@ def prepare_cluster(declaration: Declaration) -> None:
     """Imports what reaches a cluster, and reads what its workers have to have, where the run is to have one. Connects to nothing, and raises nothing."""
     if declaration.run.engine == "local":
         return
-    with suppress(ImportError):  # told when the run begins
+    with suppress(Exception):  # told when the run begins
         import_module("prefect_dask.task_runners")
         abilities(declaration.embed)
 

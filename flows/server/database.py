@@ -54,6 +54,8 @@ def _database() -> Path | None:
     url = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value())
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return None
+    if url.database.startswith("file:") or "uri" in url.query:  # SQLite's own URIs, which may name a database in memory
+        return None
     return Path(url.database).absolute()
 
 

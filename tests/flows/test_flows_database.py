@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_settings
 
 from almanac.core.settings import CACHE
-from almanac.flows.server.database import is_migrated
+from almanac.flows.server.database import is_migrated, prepare_database
 
 
 def _head() -> str:
@@ -42,9 +42,26 @@ def test_a_database_is_left_alone_at_the_last_migration_and_at_no_other(tmp_path
     assert not _is_migrated(tmp_path / "both.db", [made.format(head), "INSERT INTO alembic_version VALUES ('14806cb26270')"])
 
 
-@pytest.mark.parametrize("url", ["sqlite+aiosqlite:///:memory:", "postgresql+asyncpg://u:p@127.0.0.1/db", "sqlite+aiosqlite:////nowhere/prefect.db"])
-def test_a_database_that_is_no_file_here_is_prefects_business(url: str) -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite+aiosqlite:///:memory:",
+        "sqlite+aiosqlite:///file::memory:?cache=shared&uri=true&check_same_thread=false",
+        "sqlite+aiosqlite:///file:prefect.db?uri=true",
+        "postgresql+asyncpg://u:p@127.0.0.1/db",
+    ],
+)
+def test_a_database_that_is_no_file_here_is_prefects_business(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: url}):
+        prepare_database()
+        assert not is_migrated()
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_database_in_a_folder_that_is_missing_is_prefects_business() -> None:
+    with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: "sqlite+aiosqlite:////nowhere/prefect.db"}):
         assert not is_migrated()
 
 
