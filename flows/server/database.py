@@ -98,11 +98,12 @@ def _migrate() -> None:
 
 
 def _content_if_empty(place: Path) -> bytes | None:
-    """The database, as the content of a file; None where another command, which found it migrated, has already noted a run in it."""
+    """The database, as the content of a file; None where another command, which found it migrated, has already noted something in it."""
     with closing(sqlite3.connect(":memory:")) as copy:
         with closing(sqlite3.connect(place)) as database:
             database.backup(copy)
-        return None if copy.execute("SELECT EXISTS (SELECT 1 FROM flow)").fetchone()[0] else copy.serialize()
+        tables = copy.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('alembic_version', 'sqlite_sequence')").fetchall()
+        return None if any(copy.execute(f'SELECT EXISTS (SELECT 1 FROM "{name}")').fetchone()[0] for (name,) in tables) else copy.serialize()
 
 
 def _copy(empty: Path, place: Path) -> None:
@@ -110,6 +111,8 @@ def _copy(empty: Path, place: Path) -> None:
     copied = temporary_beside(place)
     try:
         shutil.copyfile(empty, copied)
+        with copied.open("rb") as file:
+            os.fsync(file.fileno())  # before it has its name: a database of zeros would stay
         os.link(copied, place)
     finally:
         copied.unlink(missing_ok=True)
