@@ -12,7 +12,7 @@ import structlog
 from almanac.core.durable import move, remove, write_file
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, PageBatches, Pages, Rejects
-from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_ahead, mapped_table, pages_of, parts_folder, rules_of
+from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_ahead, mapped_table, pages_of, remove_parts, rules_of
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
@@ -80,8 +80,7 @@ class _ItemMapper:
         for path in self._run.processed.glob("mapped/*.parquet"):
             if path not in named:
                 remove(path)
-        if parts_folder(self._run).is_dir():
-            remove(parts_folder(self._run))
+        remove_parts(self._run)
 
     def handle(self, table: Path) -> Items:
         """What was found, once `items` has been walked through."""

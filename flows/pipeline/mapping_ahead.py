@@ -24,6 +24,7 @@ from almanac.spiders.store.journal import Arrivals, Entry
 from almanac.transforms.mapped import MappedWriter
 
 log = structlog.get_logger("almanac.map")
+_LARGEST = 1_000_000  # bytes of a page: a larger one takes seconds, in which nothing is told of the crawl, and memory that the run itself is not to need
 _DIGITS = 6  # of a key, by which a page is known as done: of a million pages, one in twenty is taken for another, and left to the step
 
 
@@ -31,8 +32,8 @@ _DIGITS = 6  # of a key, by which a page is known as done: of a million pages, o
 def mapping_ahead(run: Run, source: SiteSource) -> Iterator["MappingAhead"]:
     """Yields what maps pages of the running crawl of a source.
 
-    It maps no documents, whose titles are what links call them, and no pages that are mapped by what listings say: both are known when all have arrived. It
-    maps none either where parts of a run that was cut off are left, which have most of the pages. What fails here, fails no run.
+    It maps no large pages, no documents, whose titles are what links call them, and no pages that are mapped by what listings say: both are known when all
+    have arrived. It maps none either where parts of a run that was cut off are left, which have most of the pages. What fails here, fails no run.
     """
     ahead = MappingAhead(run, source)
     try:
@@ -108,7 +109,7 @@ class MappingAhead:
                 remove(self._staged, synced=False)
 
     def _arrived(self) -> Iterator[PageToMap]:
-        entries = (entry for entry in self._arrivals.new() if not entry.links_only and not _is_document(entry))
+        entries = (entry for entry in self._arrivals.new() if not entry.links_only and entry.size <= _LARGEST and not _is_document(entry))
         stored = (StoredPage(entry.page(b""), entry.sha256, partial(self._raw.body, entry.sha256)) for entry in entries)
         self._works = pages_to_map(stored, self._source, self._run.declaration.language)
         return self._works

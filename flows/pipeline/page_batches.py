@@ -46,6 +46,12 @@ def parts_folder(run: Run) -> Path:
     return (run.staging if run.is_plan else run.processed / "mapped") / "parts"
 
 
+def remove_parts(run: Run) -> None:
+    """Removes the parts, once nobody needs them: their pages are in the mapped tables, or are those of the live version."""
+    if parts_folder(run).is_dir():
+        remove(parts_folder(run))
+
+
 def rules_of(run: Run, source: Source) -> str:
     """The fingerprint of all that decides what becomes of a stored page."""
     return f"{mapping_of(source, run.declaration.language)} {cleaning_of(run.declaration)}"

@@ -21,7 +21,7 @@ from almanac.flows.pipeline.handles import Comparison, ItemBatches, Items, Live,
 from almanac.flows.pipeline.item_batches import cut_batches, is_much_to_cut, stage_items, uncut
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import map_pages
-from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, stage_pages, unmapped
+from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, remove_parts, stage_pages, unmapped
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
@@ -84,6 +84,7 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
     confirmed = confirmed_before(run, ledger.inputs, live)
     if confirmed is not None:
         items, (validated, comparison, tables) = None, confirmed
+        remove_parts(run)  # of a run that was cut off: while some are left, nothing is mapped beside a crawl
         ledger.note(validated)
         ledger.note(comparison)
     else:

@@ -133,6 +133,23 @@ def test_a_run_that_is_cut_off_leaves_what_it_has_mapped_to_the_next(kb: Kb, mon
     assert not parts_folder(kb.run).exists()
 
 
+def test_what_is_left_of_a_run_that_was_cut_off_goes_where_nothing_has_changed(kb: Kb, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kb.survey(_RECORDS)
+    parts_folder(kb.run).mkdir(parents=True)
+    (parts_folder(kb.run) / "left.parquet").touch()
+    monkeypatch.setattr(survey_module, "confirmed_before", lambda *_: (before.validated, before.comparison, before.tables))
+    assert kb.survey(_RECORDS).items is None
+    assert not parts_folder(kb.run).exists()
+
+
+def test_a_large_page_is_left_to_the_step(kb: Kb, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = _found(kb.survey(_RECORDS, data="whole"))
+    kb.mapped = {"ahead": [], "after": []}
+    monkeypatch.setattr(mapping_ahead, "_LARGEST", 10)
+    assert _found(kb.survey(_RECORDS)) == wanted
+    assert (kb.mapped["ahead"], len(kb.mapped["after"])) == ([], _PAGES)
+
+
 @pytest.mark.parametrize("deed", ["__init__", "write", "__exit__"])
 def test_a_disk_that_takes_nothing_ahead_fails_no_run(kb: Kb, monkeypatch: pytest.MonkeyPatch, deed: str) -> None:
     wanted = _found(kb.survey(_RECORDS, data="whole"))
