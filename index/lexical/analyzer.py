@@ -94,7 +94,7 @@ def folded_tokens(text: str) -> list[str]:
     return [*found, *_pairs(found)]
 
 
-@cached(LRUCache(_TERMS_KEPT, getsizeof=len), lock=threading.Lock())
+@cached(LRUCache(_TERMS_KEPT, getsizeof=lambda terms: 1 + len(terms)), lock=threading.Lock())  # a text without terms takes room as well
 def remembered_tokens(text: str, language: str, *, folded: bool) -> tuple[str, ...]:
     """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: questions meet the same chunks and sentences."""
     return tuple(folded_tokens(text) if folded else tokens(text, language))

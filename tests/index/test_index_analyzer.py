@@ -3,10 +3,11 @@
 import unicodedata
 
 import pytest
+from cachetools import LRUCache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, stored_tokens, tokens
+from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, stored_tokens, tokens
 
 _LANGUAGES = ("en", "fr", "es", "de", "it", "vi", "he", "ar", "fa", "ru", "el", "tr", "zh", "ja", "ko", "th", "hi", "und", "xx")
 _SAME = [
@@ -127,3 +128,15 @@ def test_digits_newer_than_pythons_tables_are_words(text: str) -> None:
 @given(st.text(alphabet=st.characters(categories=["Lu", "Ll", "Lt", "Lm", "Lo", "Nd"]), min_size=1, max_size=12), st.sampled_from(_LANGUAGES))
 def test_a_word_of_any_script_has_a_term(word: str, language: str) -> None:
     assert tokens(word, language)
+
+
+def test_terms_are_remembered_of_no_more_than_some_texts_whether_they_have_terms_or_not() -> None:
+    remembered_tokens.cache_clear()
+    for text in ("?" * 3, "漢字" * 200, "plain words"):
+        for number in range(300):
+            remembered_tokens(f"{text}{'!' * number}", "en", folded=False)
+    cache = remembered_tokens.cache
+    assert isinstance(cache, LRUCache)
+    assert 600 < cache.currsize <= cache.maxsize
+    assert remembered_tokens("plain words", "en", folded=False) == tuple(tokens("plain words", "en"))
+    assert remembered_tokens("Đà Nẵng", "vi", folded=True) == tuple(folded_tokens("Đà Nẵng"))
