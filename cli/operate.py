@@ -45,6 +45,10 @@ def run(
         folder.require_writable()
         require_free(folder.index(declaration.name))
 
+        if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
+            from almanac.spiders.crawling.start import start_ahead
+
+            start_ahead()
         from almanac.flows.server.api import start_api
 
         wait_until_ready = start_api(folder)

@@ -24,7 +24,7 @@ from unittest.mock import patch
 
 _HIGHEST = 4096  # descriptors
 _M_PERTURB = -6  # of glibc's mallopt, which reads MALLOC_PERTURB_ only as a program starts
-_STARTING = ("almanac.spiders.crawling.crawl", "almanac.index.build.child_process")  # what starts the children that are forked
+_STARTING = ("almanac.spiders.crawling.start", "almanac.index.build.child_process")  # what starts the children that are forked
 
 
 class Forked(subprocess.Popen[str]):
@@ -47,7 +47,7 @@ def forked_crawls() -> Iterator[None]:
     import almanac.spiders.crawling.crawl_process  # noqa: F401  # so that children have it
 
     forking = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
-    with patch("almanac.spiders.crawling.crawl.subprocess", forking):
+    with patch("almanac.spiders.crawling.start.subprocess", forking):
         yield
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -26,6 +25,7 @@ from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import carry_over_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
+from almanac.spiders.crawling.start import crawl_process
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
 from almanac.spiders.reading.linked_types import type_of_headers
 from almanac.spiders.selecting.documents import READABLE, remedy
@@ -38,7 +38,6 @@ from almanac.spiders.store.raw import RawStore
 # Time beyond `limits.seconds` that a crawl has for responses under way.
 GRACE_S = 90
 _CRASH, _CRASHED, _NEXT = "Fatal Python error", "Current thread ", "\n\n"  # as faulthandler tells what happened, where, and other threads or modules
-_PROCESS = "almanac.spiders.crawling.crawl_process"
 _STOP_S = 5
 _LINES = 2000  # of stderr that are kept: a crash tells each thread's
 _HEARTBEAT_S = 1.0
@@ -119,16 +118,7 @@ class RunningCrawl:
 
     def __init__(self, source: SiteSource, raw: RawStore, job: Job) -> None:
         self._source, self._raw, self._job = source, raw, job
-        self._process = subprocess.Popen(
-            # -P: no file in the current folder shadows a library. faulthandler: a crash in one of them says where.
-            [sys.executable, "-P", "-X", "faulthandler", "-m", _PROCESS],
-            stdin=subprocess.PIPE,  # closes when this process dies, which ends the crawl
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        self._process = crawl_process()
         self._said: SimpleQueue[str | None] = SimpleQueue()
         self._errors: deque[str] = deque(maxlen=_LINES)
         self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_progress, self._read_errors)]

@@ -20,7 +20,7 @@ from almanac.core.settings import installation
 from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
-from almanac.spiders.crawling import crawl
+from almanac.spiders.crawling import crawl, start
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.job import Job
 from almanac.spiders.mapping.inspect_url import inspect_url
@@ -284,7 +284,7 @@ def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site",
 
 def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loopback_site.page("/", "x")
-    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
+    monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
     monkeypatch.setattr(crawl, "GRACE_S", -3599.9)  # the hard limit strikes before the process is ready
     with pytest.raises(OperationalError, match="left no stats"):
         crawled(loopback_site, tmp_path)
@@ -292,7 +292,7 @@ def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: 
 
 def test_a_crash_of_a_library_says_where(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loopback_site.page("/", "x", delay_s=30)
-    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
+    monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
 
     def crash(_done: int, _seen: int) -> None:
         for crawls in _crawls_of(os.getpid()) if loopback_site.asked else ():
@@ -315,7 +315,7 @@ def test_of_a_crash_the_place_is_told_and_not_the_other_threads() -> None:
 
 
 def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked
+    monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
     loopback_site.page("/", links(*(f"/{n}" for n in range(50))))
     pids: list[int] = []
 

@@ -15,7 +15,7 @@ from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError, OperationalError, UsageError
 from almanac.schemas.items import Page
-from almanac.spiders.crawling import crawl
+from almanac.spiders.crawling import start
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.crawling.crawl_settings import settings_for
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
@@ -103,7 +103,7 @@ def test_a_chromium_that_gets_no_sandbox_says_what_is_missing(tmp_path: Path, mo
     check = _chromium(tmp_path)
     assert (check.state, "no sandbox for it; declared by shop" in check.found, "apt install chromium-sandbox" in check.hint) == ("wrong", True, True)
     loopback_site.page("/", "<p>x</p>")
-    monkeypatch.setattr(crawl, "subprocess", subprocess)  # started, not forked: a fork of the tests' threads crashed here once
+    monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked: a fork of the tests' threads crashed here once
     with pytest.raises(OperationalError, match=rf"Chromium does not start: this system gives user {os.geteuid()} no sandbox for it") as failed:
         fetch_site(source_of(loopback_site.base, render=True, politeness={"allow_private": True}), RawStore(tmp_path / "raw"), "r1")
     assert "apt install chromium-sandbox" in str(failed.value.hint)
