@@ -24,7 +24,7 @@ from almanac.spiders.store.journal import Arrivals, Entry
 from almanac.transforms.mapped import MappedWriter
 
 log = structlog.get_logger("almanac.map")
-_LARGEST = 1_000_000  # bytes of a page: a larger one takes seconds, in which nothing is told of the crawl, and memory that the run itself is not to need
+_LARGEST = 1_000_000  # bytes of a page: a megabyte takes a second, in which nothing is told of the crawl
 _DIGITS = 6  # of a key, by which a page is known as done: of a million pages, one in twenty is taken for another, and left to the step
 
 

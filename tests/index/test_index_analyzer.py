@@ -1,12 +1,13 @@
 """The terms of texts: the same word written in another way is the same term, in any script."""
 
+import tracemalloc
 import unicodedata
 
 import pytest
-from cachetools import LRUCache
 from hypothesis import given
 from hypothesis import strategies as st
 
+from almanac.index.lexical import analyzer
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, stored_tokens, tokens
 
 _LANGUAGES = ("en", "fr", "es", "de", "it", "vi", "he", "ar", "fa", "ru", "el", "tr", "zh", "ja", "ko", "th", "hi", "und", "xx")
@@ -130,13 +131,19 @@ def test_a_word_of_any_script_has_a_term(word: str, language: str) -> None:
     assert tokens(word, language)
 
 
-def test_terms_are_remembered_of_no_more_than_some_texts_whether_they_have_terms_or_not() -> None:
-    remembered_tokens.cache_clear()
-    for text in ("?" * 3, "漢字" * 200, "plain words"):
-        for number in range(300):
-            remembered_tokens(f"{text}{'!' * number}", "en", folded=False)
-    cache = remembered_tokens.cache
-    assert isinstance(cache, LRUCache)
-    assert 600 < cache.currsize <= cache.maxsize
-    assert remembered_tokens("plain words", "en", folded=False) == tuple(tokens("plain words", "en"))
-    assert remembered_tokens("Đà Nẵng", "vi", folded=True) == tuple(folded_tokens("Đà Nẵng"))
+@pytest.mark.parametrize("text", ["?" * 10_000, "漢字" * 200, "plain words"], ids=["without terms", "without spaces", "plain"])
+def test_what_is_remembered_of_texts_takes_some_megabytes(text: str) -> None:
+    analyzer._remembered.cache_clear()
+    tracemalloc.start()
+    for number in range(3000):
+        remembered_tokens(f"{number} {text}", "en", folded=False)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 300_000 < taken < 20_000_000
+
+
+def test_what_is_remembered_is_what_was_read() -> None:
+    for _ in range(2):
+        assert remembered_tokens("plain words", "en", folded=False) == tuple(tokens("plain words", "en"))
+        assert remembered_tokens("Đà Nẵng", "vi", folded=False) == tuple(tokens("Đà Nẵng", "vi"))
+        assert remembered_tokens("Đà Nẵng", "vi", folded=True) == tuple(folded_tokens("Đà Nẵng"))
