@@ -7,9 +7,9 @@ list of rows, in the order of segments. A million chunks are not loaded: rows an
 import json
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
 from pathlib import Path
@@ -23,21 +23,19 @@ import pyarrow as pa
 from almanac.core.beside import Threads
 from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
-from almanac.core.pins import Pin
-from almanac.core.stamps import untouched, write_stamps
-from almanac.core.tables import CHUNKS
+from almanac.index.chunk_set import ChunkSet
 from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
-from almanac.index.segments.deleted import DELETED, deleted_rows, deleted_terms_file
+from almanac.index.pinned_version import PinnedVersion, way_out
+from almanac.index.segments.deleted import deleted_terms_file
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
-from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.nearest import nearest
-from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
+from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
-from almanac.schemas.manifest import Manifest, SegmentUse
+from almanac.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
@@ -46,41 +44,7 @@ if TYPE_CHECKING:
 _REMEMBERED = 20_000  # chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
 _AT_ONCE = 200  # chunk ids of a list that is remembered, at most
 _MISSING = -1
-_WAY_OUT = "almanac verify KB {} says what is wrong; almanac rollback KB serves an older version"
 _DECODER = json.JSONDecoder()
-
-
-class ChunkSet(Set[str]):
-    """A set of chunks of an open version, such as those that pass a filter. `mask` is over all rows of its segments: half a million chunks take a megabyte.
-
-    Iterating yields the ids in the order of rows; of a large set, only ask for its length and whether it contains an id.
-    """
-
-    _FEW = 500  # ids that are kept as such, too
-
-    def __init__(self, version: "OpenVersion", mask: Mask) -> None:
-        self.mask = mask
-        self._version, self._count = version, int(np.count_nonzero(mask))
-
-    @classmethod
-    def _from_iterable(cls, it: Iterable[str]) -> Set[str]:  # type: ignore[override]  # of sets that operators make
-        return frozenset(it)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __contains__(self, chunk_id: object) -> bool:
-        row = self._version.row_of(chunk_id) if isinstance(chunk_id, str) else _MISSING
-        return row != _MISSING and bool(self.mask[row])
-
-    @cached_property
-    def few(self) -> list[str] | None:
-        """The ids, in the order of rows, of a set of up to 500 chunks; None for a larger one."""
-        return list(self) if len(self) <= self._FEW else None
-
-    def __iter__(self) -> Iterator[str]:
-        for batch in self._version.batches(["chunk_id"], self):
-            yield from batch.column(0).to_pylist()
 
 
 class OpenVersion:
@@ -99,26 +63,22 @@ class OpenVersion:
     """
 
     def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None) -> None:
-        self._index_dir, self._version, self._is_candidate = index_dir, version, manifest is not None
+        self._index_dir, self._version, self._candidate = index_dir, version, manifest
         self._lock = threading.RLock()
-        self._pins: list[Pin] = []  # of the version, then of its segments
-        self._parts: list[OpenSegment] | None = None
+        self._pinned: PinnedVersion | None = None
         self._remembered: dict[str, int] = {}
-        if manifest is not None:
-            self.manifest = manifest
         self._segments  # noqa: B018  # opens them
 
     @property
     def folder(self) -> Path:
         """The folder to read the version's files from: the pinned folder, even after it was renamed. Pins the version again after `close`."""
-        with self._lock:
-            self._segments  # noqa: B018
-            return self._pins[0].folder if self._pins else self._public
+        return self._opened().folder
 
     @property
     def is_in_place(self) -> bool:
         """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget` replaced one: open the version again."""
-        return self._is_candidate or (bool(self._pins) and all(pin.is_in_place() for pin in self._pins))
+        pinned = self._pinned
+        return self._candidate is not None or (pinned is not None and pinned.is_in_place)
 
     @property
     def _public(self) -> Path:
@@ -126,60 +86,14 @@ class OpenVersion:
 
     @property
     def _segments(self) -> list[OpenSegment]:
+        return self._opened().segments
+
+    def _opened(self) -> PinnedVersion:
         with self._lock:
-            if self._parts is None:
-                try:
-                    self._parts = self._opened_segments()
-                except BaseException:
-                    self._release()
-                    raise
-            return self._parts
-
-    def _opened_segments(self) -> list[OpenSegment]:
-        while True:
-            try:
-                return self._pinned_segments()
-            except DamagedVersion:
-                # `forget` may have put another version in its place, and removed a segment that was not pinned yet.
-                was_replaced = bool(self._pins) and not self._pins[0].is_in_place()
-                self._release()
-                if not was_replaced:
-                    raise
-
-    def _pinned_segments(self) -> list[OpenSegment]:
-        folder = self._public
-        if not self._is_candidate:
-            self._pins = [pin_version(self._index_dir, self._version)]
-            folder = self._pins[0].folder
-            self.manifest = manifest_in(folder, self._index_dir, self._version)
-        manifest = self.manifest
-        if not manifest.segments:
-            unaltered = partial(require_unaltered, folder, manifest, called=self._public)
-            return [OpenSegment(folder, manifest, np.zeros(0, dtype=np.int64), unaltered)]
-        require_unaltered(folder, manifest, DELETED, called=self._public)
-        return [self._opened_segment(folder, use) for use in manifest.segments]
-
-    def _opened_segment(self, version_folder: Path, use: SegmentUse) -> OpenSegment:
-        folder = public = segment_dir(self._index_dir, use.segment)
-        if not self._is_candidate:
-            self._pins.append(_pin_segment(public))
-            folder = self._pins[-1].folder
-        sealed = segment_in(folder, called=public)
-        deleted = deleted_rows(version_folder, use.segment, CHUNKS)
-        counted = (sealed.segment, sealed.counts.chunks, len(deleted))
-        if counted != (use.segment, use.chunks, use.deleted) or (
-            len(deleted) and (deleted[0] < 0 or deleted[-1] >= use.chunks or (np.diff(deleted) < 1).any())
-        ):
-            raise DamagedVersion(
-                f"{self.manifest.version} is damaged: it deletes {use.deleted} of {use.chunks} chunks of segment {use.segment}, and there are {counted}",
-                where=str(self._public),
-                hint=_WAY_OUT.format(self.manifest.version),
-            )
-        require_unaltered(folder, sealed, called=public)
-        if len(untouched(folder, sealed.files)) < len(sealed.files):  # a copy of the data directory, say
-            write_stamps(folder, sealed.files)
-        unaltered = partial(require_unaltered, folder, sealed, called=public)
-        return OpenSegment(folder, sealed, deleted, unaltered)
+            if self._pinned is None:
+                self._pinned = PinnedVersion(self._index_dir, self._version, self._candidate)
+                self.manifest = self._pinned.manifest
+            return self._pinned
 
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
@@ -208,7 +122,7 @@ class OpenVersion:
                 raise
             except Exception as error:
                 raise DamagedVersion(
-                    f"{self.manifest.version} cannot be read: {error}", where=str(self._public), hint=_WAY_OUT.format(self.manifest.version)
+                    f"{self.manifest.version} cannot be read: {error}", where=str(self._public), hint=way_out(self.manifest.version)
                 ) from error
 
     def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[tuple[str, float]]:
@@ -443,17 +357,14 @@ class OpenVersion:
     def close(self) -> None:
         """Closes the lexical index, frees memory and files, and releases the pins. A later query opens the version again."""
         with self._lock:
-            self._release()
+            if self._pinned is not None:
+                self._pinned.close()
+                self._pinned = None
             self._remembered = {}
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
                 if isinstance(found, Threads):
                     found.close()
-
-    def _release(self) -> None:
-        for pin in self._pins:
-            pin.close()
-        self._parts, self._pins = None, []
 
     def __enter__(self) -> Self:
         return self
@@ -507,19 +418,6 @@ class OpenVersion:
             if error.where and str(self._index_dir) in error.where:
                 raise
             raise DamagedVersion(f"{self.manifest.version}: {error.message}", where=str(self._public), hint=error.hint) from error
-
-
-def _pin_segment(folder: Path) -> Pin:
-    """Pins a segment of a pinned version. Raises DamagedVersion where there is none."""
-    while True:
-        try:
-            pin = Pin(folder)
-        except FileNotFoundError as error:
-            hint = "almanac verify KB says what is wrong; almanac run KB builds a new version"
-            raise DamagedVersion("a segment is missing", where=str(folder), hint=hint) from error
-        if pin.is_in_place():
-            return pin
-        pin.close()
 
 
 def _as_bytes(chunk_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:

@@ -39,7 +39,7 @@ _FLOORS = {
 _READ_SIDE = {
     f"almanac.index.{module}"
     for module in (
-        "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader", "embedding.calibrations", "embedding.embedder",
+        "chunk_set", "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader", "embedding.calibrations", "embedding.embedder",
         "embedding.precision", "embedding.score_thresholds",
         "embedding.subword_fertility", "mistral.client", "mistral.batching", "mistral.retry",
     )

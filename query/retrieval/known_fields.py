@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from almanac.index.reader import ChunkSet, OpenVersion
+from almanac.index.chunk_set import ChunkSet
+from almanac.index.reader import OpenVersion
 from almanac.schemas.errors import UsageError
 
 _DEEPEST = 50  # levels of metadata, as many as a filter may have

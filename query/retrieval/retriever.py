@@ -18,11 +18,12 @@ from cachetools import LRUCache
 
 from almanac.core.coded import Coded
 from almanac.core.given_up import require_wanted
+from almanac.index.chunk_set import ChunkSet
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.attainable import attainable_score
-from almanac.index.reader import ChunkSet, OpenVersion
+from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.content_languages import ContentLanguages

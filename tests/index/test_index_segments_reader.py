@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from almanac.core.stamps import STAMPS
-from almanac.index import reader
+from almanac.index import pinned_version
 from almanac.index.reader import OpenVersion
 from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
 from almanac.index.segments.store import remove_unnamed_segments, segment_dir
@@ -97,7 +97,7 @@ def test_lexical_search_ranks_alike(pair: Pair) -> None:
 def test_a_large_set_of_chunks_restricts_as_its_ids_do(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     half = pair.one.chunk_ids[::2]
     wanted = [pair.several.lexical(query, 10, half) for query in _QUERIES]
-    monkeypatch.setattr("almanac.index.reader.ChunkSet._FEW", 3)
+    monkeypatch.setattr("almanac.index.chunk_set.ChunkSet._FEW", 3)
     chosen = pair.several.chunk_set(half)
     assert chosen.few is None
     assert [pair.several.lexical(query, 10, chosen) for query in _QUERIES] == wanted
@@ -355,7 +355,7 @@ def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(pair: Pair, other
 
 def test_a_version_that_is_replaced_while_it_is_opened_is_opened_as_it_is_then(small: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = version_dir(small.index_dir, "v0001")
-    pin, replaced = reader._pin_segment, list[Path]()
+    pin, replaced = pinned_version._pin_segment, list[Path]()
 
     def pin_late(segment: Path) -> Any:
         if not replaced:  # as `forget` replaces a version, and removes what only the former one named
@@ -364,7 +364,7 @@ def test_a_version_that_is_replaced_while_it_is_opened_is_opened_as_it_is_then(s
             raise DamagedVersion("a segment is missing")
         return pin(segment)
 
-    monkeypatch.setattr(reader, "_pin_segment", pin_late)
+    monkeypatch.setattr(pinned_version, "_pin_segment", pin_late)
     with OpenVersion(small.index_dir, "v0001") as opened:
         assert opened.is_in_place and opened.manifest.counts.chunks == len(opened.column("chunk_id"))
 

@@ -1,0 +1,50 @@
+"""Sets of chunks of an open version, as masks over its rows."""
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from almanac.index.open_segment import Mask
+
+
+class _Version(Protocol):
+    """What a set asks its version, an `OpenVersion`."""
+
+    def row_of(self, chunk_id: str) -> int: ...
+    def batches(self, names: Sequence[str], among: "ChunkSet") -> Iterator[pa.RecordBatch]: ...
+
+
+class ChunkSet(Set[str]):
+    """A set of chunks of an open version, such as those that pass a filter. `mask` is over all rows of its segments: half a million chunks take a megabyte.
+
+    Iterating yields the ids in the order of rows; of a large set, only ask for its length and whether it contains an id.
+    """
+
+    _FEW = 500  # ids that are kept as such, too
+
+    def __init__(self, version: _Version, mask: Mask) -> None:
+        self.mask = mask
+        self._version, self._count = version, int(np.count_nonzero(mask))
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[str]) -> Set[str]:  # type: ignore[override]  # of sets that operators make
+        return frozenset(it)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, chunk_id: object) -> bool:
+        row = self._version.row_of(chunk_id) if isinstance(chunk_id, str) else -1
+        return row >= 0 and bool(self.mask[row])
+
+    @cached_property
+    def few(self) -> list[str] | None:
+        """The ids, in the order of rows, of a set of up to 500 chunks; None for a larger one."""
+        return list(self) if len(self) <= self._FEW else None
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._version.batches(["chunk_id"], self):
+            yield from batch.column(0).to_pylist()
