@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from heapq import merge
 from itertools import islice, pairwise
@@ -32,7 +32,7 @@ from almanac.index.segments.deleted import deleted_terms_file
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.nearest import nearest
+from almanac.index.vectors.nearest import seek_nearest
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
 from almanac.schemas.manifest import Manifest
@@ -108,26 +108,44 @@ class OpenVersion:
 
         Raises EmbedderMismatch for a vector of another shape, DamagedVersion when the version cannot be read.
         """
+        with self.begin_query(vector, k, ids) as found:
+            return found()
+
+    @contextmanager
+    def begin_query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+        """Context manager with what gives the result of `query`. Of many chunks, another thread begins, while the caller does something else."""
         if vector.shape != (self.manifest.embedder.dimension,):
             raise EmbedderMismatch(
                 f"the query's vector has the shape {vector.shape}, the version's have dimension {self.manifest.embedder.dimension}", where=self.manifest.version
             )
         known = None if ids is None else self.chunk_set(ids)
         if k < 1 or not (self.manifest.counts.chunks if known is None else len(known)):
-            return []
+            yield list
+            return
+        with ExitStack() as sought:
+            with self._unreadable_as_error():
+                parts = zip(self._segments, self._spans, self._masks(known), strict=True)
+                rows = [part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts]
+                found = sought.enter_context(seek_nearest(rows, vector, k, beside=self.beside))
+
+            def result() -> list[tuple[str, float]]:
+                with self._unreadable_as_error():
+                    return found()
+
+            yield result
+
+    @contextmanager
+    def _unreadable_as_error(self) -> Iterator[None]:
+        """Converts what reading a damaged file raises into DamagedVersion."""
         with self._damage_as_error():
             try:
-                return self._nearest(vector, k, known)
+                yield
             except AlmanacError:
                 raise
             except Exception as error:
                 raise DamagedVersion(
                     f"{self.manifest.version} cannot be read: {error}", where=str(self._public), hint=way_out(self.manifest.version)
                 ) from error
-
-    def _nearest(self, vector: "Vectors", k: int, known: ChunkSet | None) -> list[tuple[str, float]]:
-        parts = zip(self._segments, self._spans, self._masks(known), strict=True)
-        return nearest([part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts], vector, k, beside=self.beside)
 
     def _ids_in(self, part: OpenSegment, begin: int, rows: RowNumbers) -> list[str]:
         """Chunk ids of rows of a segment, all of them part of the version. `begin` is the number of its first row."""
@@ -141,7 +159,7 @@ class OpenVersion:
 
     @computed_once
     def beside(self) -> Threads:
-        """What does work of a search in another thread, where the version has several segments.
+        """What does work of a search in other threads, where the version has several segments.
 
         There is a thread for each core but that of the caller: more would only take turns.
         """

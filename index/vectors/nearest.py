@@ -4,10 +4,10 @@ Of a large segment, the quantised vectors give an estimate of each row's product
 order of their estimates, until even one whose estimate is too low by the mean error and four standard deviations would not be among the nearest.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from operator import itemgetter
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ _SPARE = 50  # estimates beyond k whose rows are compared at first, to see how f
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
 _LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many
 _SHARE = 8  # part of a segment's rows up to which estimates are listed; from there on, comparing all is as quick
-_MANY = 200_000  # rows from which on two threads list them: to hand over takes a tenth of a millisecond
+_MANY = 200_000  # rows from which on other threads list some: to hand over takes a tenth of a millisecond
 _NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
 _NO_PRODUCTS: Vectors = np.zeros(0, dtype=np.float32)
 
@@ -51,37 +51,34 @@ class Rows:
     quantized: Quantized | None = None
 
 
-def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> list[tuple[str, float]]:
+def nearest(segments: Sequence[Rows], vector: Vectors, k: int) -> list[tuple[str, float]]:
     """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id; an empty list without rows.
 
     Args:
         segments: The rows, by segment.
         vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
         k: Maximum number of hits.
-        beside: Of many rows, another thread lists some, as soon as it can.
     """
+    with seek_nearest(segments, vector, k) as found:
+        return found()
+
+
+@contextmanager
+def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+    """Context manager with what gives the result of `nearest`. With `beside`, other threads list some of many rows until then, one segment after the other."""
     length = np.linalg.norm(vector)
     if not length > 0:
-        return []
+        yield list
+        return
     segments = [rows for rows in segments if rows.count]
     every = sum(rows.count for rows in segments)
+    works = [partial(_Compared, rows, vector / length, k, has_most=2 * rows.count > every) for rows in segments]
+    with ExitStack() as given:
+        listing: list[Callable[[], _Compared]] = [*works] if beside is None or every < _MANY else [given.enter_context(beside(work)) for work in works]
+        yield lambda: _nearest([one() for one in listing], vector, k)
 
-    left = deque(sorted(range(len(segments)), key=lambda number: -segments[number].count))
 
-    def listed() -> list[tuple[int, _Compared]]:
-        """The segments that nobody has taken, one after the other."""
-        found = []
-        while (number := _popped(left)) is not None:
-            rows = segments[number]
-            found.append((number, _Compared(rows, vector / length, k, has_most=2 * rows.count > every)))
-        return found
-
-    if beside is None or every < _MANY:
-        numbered = listed()
-    else:
-        with beside(listed) as others:
-            numbered = [*listed(), *others()]
-    compared = [one for _, one in sorted(numbered, key=itemgetter(0))]  # sums of their errors do not depend on who was quicker
+def _nearest(compared: "Sequence[_Compared]", vector: Vectors, k: int) -> list[tuple[str, float]]:
     _compare_all_that_may_be_near(compared, k)
     limit = _kth_product(compared, k) - _SINGLE_PRECISION
     ids, vectors = [], []
@@ -93,13 +90,6 @@ def nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside
         return []
     hits = zip(ids, exact_cosines(np.concatenate(vectors), vector).tolist(), strict=True)
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:k]
-
-
-def _popped(left: deque[int]) -> int | None:
-    try:
-        return left.popleft()
-    except IndexError:  # another thread was quicker
-        return None
 
 
 def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> None:

@@ -6,7 +6,7 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Literal, overload
@@ -356,21 +356,20 @@ class Retriever:
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
         lexical: dict[str, float] = {}
-
-        def by_words() -> Retrieved:
-            of_words = Retrieved()
-            with of_words.step("lexical") as told:
-                lexical.update(self.opened.lexical(request.text, wanted, ids))
-                told["candidates"] = len(lexical)
-            return of_words
-
-        with self.opened.beside(by_words) if request.mode == "hybrid" else nullcontext(by_words) as words:
+        with ExitStack() as begun:
+            near = None
             if request.mode != "lexical":
-                with found.step("dense") as told:
-                    dense = dict(self.opened.query(required_vector(request.vector), wanted, ids))
-                    told["candidates"] = len(dense)
+                near = begun.enter_context(self.opened.begin_query(required_vector(request.vector), wanted, ids))
+            by_words = Retrieved()
             if request.mode != "dense":
-                found.trace += words().trace
+                with by_words.step("lexical") as told:
+                    lexical.update(self.opened.lexical(request.text, wanted, ids))
+                    told["candidates"] = len(lexical)
+            if near is not None:
+                with found.step("dense") as told:  # what other threads have left of it
+                    dense = dict(near())
+                    told["candidates"] = len(dense)
+            found.trace += by_words.trace
         if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
             with found.step("dense scores of lexical candidates") as told:
                 dense.update(self.opened.cosines(request.vector, missing))
