@@ -1,8 +1,9 @@
 """Batches of a run on a Dask cluster, by Prefect's Dask task runner: each span of batches is a task in Prefect, and done by a worker.
 
-Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are given out as there are threads, so that a
-worker that dies takes no other batch with it than the one that it was at. Dask gives that to another worker; where it ends three of them, so does the run,
-whatever the scheduler's `allowed-failures` says. If the scheduler is lost, the run ends, and the next one goes on from the files that are written.
+Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are given out as there are threads; of short
+batches another one for each, which begins as soon as the first is done. A worker that dies takes no other batch with it than the one that it was at. Dask
+gives its spans to another worker; where a batch ends three of them, so does the run, whatever the scheduler's `allowed-failures` says. If the scheduler is
+lost, the run ends, and the next one goes on from the files that are written.
 """
 
 import logging
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from prefect import task
@@ -37,7 +39,8 @@ from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 
 _VARIABLE = "ALMANAC_DASK"
 _CONNECT_S, _WORKERS_S = 20, 60
-_LOOK_S = 0.02  # between two looks at what has finished
+_LOOK_S = 0.02  # between two looks whether a worker has come
+_WAIT_S = 0.2  # at most, for a span to end
 _READ_S = 1.0  # for a result, which is small
 _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
@@ -107,9 +110,10 @@ class _Cluster:
         wanted, wants = abilities(run.embed), _resource_for(step, run)
         with self._as_operational():
             self._connect(run.embed, wanted, run.staging)
-        waiting, running = [(span, DEATHS) for span in reversed(spans)], dict[Any, _Given]()
+        waiting, running, ended = [(span, DEATHS) for span in reversed(spans)], dict[Any, _Given](), Event()
         try:
             while waiting or running:
+                ended.clear()
                 finished = [future for future in running if future.status != "pending"]
                 for future in finished:
                     given = running.pop(future)
@@ -129,13 +133,14 @@ class _Cluster:
                     yield result
                 with self._as_operational():
                     places = self._places(wants)
-                    while waiting and len(running) < places:
-                        at_once = _at_once(waiting, places, places - len(running)) if _is_short(step, run) else 1
+                    while (free := _free(waiting, places, len(running), is_short=_is_short(step, run))) > 0:
+                        at_once = _at_once(waiting, places, free) if _is_short(step, run) else 1
                         span, deaths = _taken(waiting, at_once)
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
+                        given.future.add_done_callback(lambda _: ended.set())
                         running[given.future] = given
                 if not finished:
-                    time.sleep(_LOOK_S)
+                    ended.wait(_WAIT_S)
         finally:
             for future in running:
                 with suppress(Exception, CancelledError):  # a cluster that is gone has nothing to cancel
@@ -247,6 +252,14 @@ class _Cluster:
 def _is_short(step: Callable[..., Any], run: Run) -> bool:
     """Whether a batch of a step takes a second or less, which a task costs a tenth of in Prefect. To find topics, texts are embedded."""
     return step is map_batches or (step is cut_batches and run.declaration.chunk.by != "semantic")
+
+
+def _free(waiting: list[tuple[Span, int]], places: int, running: int, *, is_short: bool) -> int:
+    """How many spans may be given out now: one for each place that is free, and another one for each place while many short batches wait."""
+    if not waiting:
+        return 0
+    is_ahead = is_short and running >= places and len(waiting) > _TURNS * places * _FEW
+    return (2 * places if is_ahead else places) - running
 
 
 def _at_once(waiting: list[tuple[Span, int]], places: int, free: int) -> int:

@@ -24,7 +24,7 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import _at_once, _taken, fan_out_of
+from almanac.flows.cluster import _at_once, _free, _taken, fan_out_of
 from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
@@ -348,6 +348,16 @@ def test_short_batches_are_given_out_several_at_once_and_leave_no_worker_without
     assert _at_once(long, 3, 1) == 1, "spans of many batches are not joined for being few"
     dying = [((number, number), DEATHS - (number == 2)) for number in range(9, 0, -1)]
     assert [_taken(dying, 3)[0] for _ in range(3)] == [(1, 1), (2, 2), (3, 5)], "one at which a worker died is given out alone"
+
+
+def test_another_span_waits_behind_each_worker_until_few_batches_are_left() -> None:
+    def free(batches: int, running: int, *, is_short: bool = True) -> int:
+        return _free([((number, number), DEATHS) for number in range(batches)], 2, running, is_short=is_short)
+
+    assert (free(50, 0), free(50, 1), free(50, 2), free(50, 3), free(50, 4)) == (2, 1, 2, 1, 0), "first each worker has one"
+    assert (free(12, 0), free(12, 2), free(12, 3)) == (2, 0, -1), "of the last ones each goes to whoever is free first"
+    assert (free(50, 1, is_short=False), free(50, 2, is_short=False)) == (1, 0)
+    assert free(0, 0) == 0
 
 
 def test_documents_cut_by_topic_are_cut_by_who_has_the_model(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
