@@ -46,7 +46,7 @@ _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TURNS, _FEW = 2, 3  # a worker gets its share of the short batches that wait over so many turns, and no fewer than so many at once
+_TURNS, _FEW = 1.5, 8  # a worker gets its share of the short batches that wait over so many turns, and no fewer than so many at once
 _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
@@ -265,7 +265,7 @@ def _free(waiting: list[tuple[Span, int]], places: int, running: int, *, is_shor
 def _at_once(waiting: list[tuple[Span, int]], places: int, free: int) -> int:
     """How many of the spans that wait are given to a worker as one: fewer and fewer, so that workers end together, and never so many that one has none."""
     (first, last), _ = waiting[-1]
-    return max(1, min(max(_FEW // (last - first + 1), len(waiting) // (_TURNS * places)), len(waiting) // free))
+    return max(1, min(max(_FEW // (last - first + 1), int(len(waiting) / (_TURNS * places))), len(waiting) // free))
 
 
 def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:
