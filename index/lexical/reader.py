@@ -119,8 +119,10 @@ class LexicalIndex:
         if k < 1 or (ids is not None and not len(ids)):
             return []
         found: _Scores = {}
+        known: dict[int, str] = {}  # row → chunk id
         if ids is not None and not isinstance(ids, np.ndarray) and len(ids) <= _FEW:
-            rows = self._with_terms(self._rows_of(ids))
+            known = dict(zip((located := self._table.locate(list(ids))).tolist(), ids, strict=True))
+            rows = self._with_terms(np.unique(located[located >= 0]))
             scores = (self._scores(name, weights, rows) for name, weights in self._readings(query))
         else:
             wanted = ids if ids is None or isinstance(ids, np.ndarray) else self._mask_of(ids)
@@ -131,7 +133,8 @@ class LexicalIndex:
         rounded = {row: float(f"{score:.6g}") for row, score in found.items()}
         least = _kth(rounded, k)
         best = [row for row, score in rounded.items() if score >= least]
-        ranked = zip(self._table.ids(np.array(best, np.int64)), (rounded[row] for row in best), strict=True)
+        chunk_ids = [known[row] for row in best] if known else self._table.ids(np.array(best, np.int64))
+        ranked = zip(chunk_ids, (rounded[row] for row in best), strict=True)
         return sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:k]
 
     def readings(self, query: str) -> list[AnalyzedQuery]:

@@ -104,7 +104,7 @@ def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> No
             margin = max(float(errors.mean()), 0.0) + _DEVIATIONS * max(float(errors.std()), spread)
             reach = _kth_product(compared, k) - margin - _SINGLE_PRECISION
         else:
-            reach = _kth([np.unique(one.estimates) for one in compared], k + _SPARE)
+            reach = _kth([one.estimates[_is_first(one.estimates)] for one in compared], k + _SPARE)
         errors = np.concatenate([errors, *(one.compare(reach) for one in compared)])
         if not is_known and len(errors) >= _SPARE:
             continue
@@ -123,6 +123,13 @@ def _kth(numbers: Sequence[Vectors], k: int) -> float:
     """The k-th largest of all numbers; minus infinity where there are fewer."""
     every = np.concatenate([_NO_PRODUCTS, *numbers])
     return float(np.partition(every, -k)[-k]) if len(every) >= k else -np.inf
+
+
+def _is_first(estimates: Vectors) -> npt.NDArray[np.bool_]:
+    """Which of some sorted estimates differ from the one before, bool (n,)."""
+    is_first = np.ones(len(estimates), dtype=np.bool_)
+    np.not_equal(estimates[1:], estimates[:-1], out=is_first[1:])
+    return is_first
 
 
 class _Compared:
@@ -146,7 +153,7 @@ class _Compared:
         self.listed, self.estimates = self.listed[count:], self.estimates[count:]
         products = np.take(self.among.vectors, rows, axis=0) @ self._unit
         self.rows, self.products = np.concatenate([self.rows, rows]), np.concatenate([self.products, products])
-        errors: Vectors = (products - estimates)[np.append(True, estimates[1:] != estimates[:-1])]
+        errors: Vectors = (products - estimates)[_is_first(estimates)]
         return errors
 
     def list_more(self) -> None:
