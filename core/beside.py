@@ -58,8 +58,7 @@ class Threads:
             except RuntimeError:  # the system gives no further thread, or Python is ending; the pool has queued the call all the same
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = _pool_of(self._count)
-                self._waiting.pop(doing, None)
-                return None
+                return None if self._taken_back(doing) else doing
         return doing
 
     def _do_newest(self) -> None:
