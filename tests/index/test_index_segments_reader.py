@@ -315,6 +315,26 @@ def test_what_runs_beside_a_search_that_fails_is_over_when_it_has_failed(small: 
         assert ended
 
 
+def test_segments_that_other_threads_search_give_the_same_hits(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [pair.several.query(vector, 7) for vector in _vectors()]
+    monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
+    assert [pair.several.query(vector, 7) for vector in _vectors()] == alone
+    with pair.several.begin_query(_vectors()[0], 7) as found:
+        words = pair.several.lexical("castle", 7)
+        assert (found(), words) == (alone[0], pair.several.lexical("castle", 7))
+
+
+def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_of_others_alone(small: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
+    vector = _vectors()[0]
+    with OpenVersion(small.index_dir, "v0001") as opened:
+        with pytest.raises(ZeroDivisionError), opened.begin_query(vector, 3):
+            raise ZeroDivisionError
+        monkeypatch.setattr("almanac.index.vectors.nearest._Compared._list", lambda _: 1 // 0)
+        with opened.begin_query(vector, 3) as found, pytest.raises(DamagedVersion, match="v0001 cannot be read"):
+            found()
+
+
 def test_rows_of_many_batches_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
     rows = [_row(number, number, 0, chance) for number in range(300)]
