@@ -51,21 +51,16 @@ class Rows:
     quantized: Quantized | None = None
 
 
-def nearest(segments: Sequence[Rows], vector: Vectors, k: int) -> list[tuple[str, float]]:
-    """Returns the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id; an empty list without rows.
+@contextmanager
+def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+    """Context manager with what gives the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id.
 
     Args:
         segments: The rows, by segment.
         vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
         k: Maximum number of hits.
+        beside: Until the hits are asked for, other threads list some of many rows, one segment after the other.
     """
-    with seek_nearest(segments, vector, k) as found:
-        return found()
-
-
-@contextmanager
-def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-    """Context manager with what gives the result of `nearest`. With `beside`, other threads list some of many rows until then, one segment after the other."""
     length = np.linalg.norm(vector)
     if not length > 0:
         yield list

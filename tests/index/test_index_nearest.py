@@ -13,7 +13,7 @@ import pytest
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors import nearest as module
 from almanac.index.vectors.matrix import MATRIX
-from almanac.index.vectors.nearest import Rows, nearest
+from almanac.index.vectors.nearest import Rows, seek_nearest
 from almanac.index.vectors.quantized import QUANTIZED, Quantized, write_quantized
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
@@ -22,6 +22,11 @@ from tests.index.segmented import as_one, build_segmented, spread
 from tests.index.test_index_delta import problems
 
 _QUANTISED_FROM = "almanac.index.vectors.quantized._FEW"
+
+
+def nearest(rows: list[Rows], query: Any, k: int) -> list[tuple[str, float]]:
+    with seek_nearest(rows, query, k) as found:
+        return found()
 
 
 def _around_topics(rows: int, dimension: int, random: np.random.Generator) -> Any:
