@@ -3,7 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 # One thread each for numpy, torch and onnxruntime: those of two processes on two cores would wait for each other.
-PYTEST := pytest -n 2 --dist loadgroup
+# A worker that dies ends the tests, and the one that it was at is named: xdist 3.8 leaves the worker that replaces it waiting for ever.
+PYTEST := pytest -n 2 --dist loadgroup --max-worker-restart 0
 test quick: export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help

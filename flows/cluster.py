@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 from prefect import task
@@ -32,7 +32,7 @@ from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of
-from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, require_equal
+from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
@@ -52,7 +52,7 @@ _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "em
 
 @contextmanager
 def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
-    """Yields what has batches done by the cluster's workers; None with `engine: local`. Nothing is connected to before there is work.
+    """Yields what has batches done by the cluster's workers; None with `engine: local`. A run that has no work for them needs no cluster.
 
     Raises UsageError where the extra `dask` is not installed, or ALMANAC_DASK is missing or malformed.
     """
@@ -67,12 +67,23 @@ def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
 
 
 def prepare_cluster(declaration: Declaration) -> None:
-    """Imports what reaches a cluster, and reads what its workers have to have, where the run is to have one. Connects to nothing, and raises nothing."""
+    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has them import what batches take. Raises nothing."""
     if declaration.run.engine == "local":
         return
     with suppress(Exception):  # told when the run begins
         import_module("prefect_dask.task_runners")
+        if address := _options(declaration).get("address"):
+            Thread(target=_get_workers_ready, args=(address,), name="almanac-cluster", daemon=True).start()
         abilities(declaration.embed)
+
+
+def _get_workers_ready(address: str) -> None:
+    """Asks the workers that there are to import what batches take. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
+    from distributed import Client
+
+    _quieten()
+    with suppress(Exception), Client(address, timeout=_CONNECT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+        client.run(get_ready, on_error="ignore")
 
 
 def _options(declaration: Declaration) -> dict[str, Any]:

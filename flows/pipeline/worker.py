@@ -9,8 +9,9 @@ import platform
 import socket
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from almanac.core.code_fingerprint import code_fingerprint
@@ -48,6 +49,11 @@ def _code() -> Abilities:
         "chunking": code_fingerprint(*CHUNKING),
         "batches": code_fingerprint(*_BATCHES),
     }
+
+
+def get_ready() -> None:
+    """Begins to import what batches take, in a thread: a worker that has done none yet would have its first one wait for it."""
+    Thread(target=lambda: [import_module(f"almanac.{name}") for name in _BATCHES], name="almanac-imports", daemon=True).start()
 
 
 def answer(embed: str, probe: str) -> dict[str, Any]:

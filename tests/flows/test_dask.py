@@ -24,7 +24,7 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import _at_once, _free, _taken, fan_out_of
+from almanac.flows.cluster import _at_once, _free, _taken, fan_out_of, prepare_cluster
 from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
@@ -496,6 +496,24 @@ def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Pa
     with patch("almanac.flows.cluster._CONNECT_S", 1), pytest.raises(AlmanacError) as raised:
         _run(declared, tmp_path / "data", f"tcp://127.0.0.1:{_port()}")
     assert (raised.value.exit_code, raised.value.report["outcome"] if raised.value.report else None) == (7, "failed")
+
+
+def test_workers_import_what_batches_take_as_a_run_starts(declared: Path, cluster: Cluster) -> None:
+    from distributed import Client
+
+    cluster.add_worker()
+    client = Client(cluster.address, set_as_default=False)  # type: ignore[no-untyped-call]
+    with patch.dict(os.environ, {"ALMANAC_DASK": cluster.address}), client:
+        client.wait_for_workers(1, timeout=PATIENCE_S)
+        prepare_cluster(load_declaration(str(declared), ""))
+        deadline = time.monotonic() + PATIENCE_S
+        while not all(client.run(_has_imported).values()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def _has_imported() -> bool:
+    return "almanac.flows.pipeline.segments" in sys.modules
 
 
 @LONG
