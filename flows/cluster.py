@@ -32,7 +32,7 @@ from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of
-from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal
+from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, begin_imports, require_equal
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
@@ -73,17 +73,17 @@ def prepare_cluster(declaration: Declaration) -> None:
     with suppress(Exception):  # told when the run begins
         import_module("prefect_dask.task_runners")
         if address := _options(declaration).get("address"):
-            Thread(target=_get_workers_ready, args=(address,), name="almanac-cluster", daemon=True).start()
+            Thread(target=_have_workers_import, args=(address,), name="almanac-cluster", daemon=True).start()
         abilities(declaration.embed)
 
 
-def _get_workers_ready(address: str) -> None:
+def _have_workers_import(address: str) -> None:
     """Asks the workers that there are to import what batches take. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
     from distributed import Client
 
     _quieten()
     with suppress(Exception), Client(address, timeout=_CONNECT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]
-        client.run(get_ready, on_error="ignore")
+        client.run(begin_imports, on_error="ignore")
 
 
 def _options(declaration: Declaration) -> dict[str, Any]:

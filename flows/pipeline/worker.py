@@ -51,7 +51,7 @@ def _code() -> Abilities:
     }
 
 
-def get_ready() -> None:
+def begin_imports() -> None:
     """Begins to import what batches take, in a thread: a worker that has done none yet would have its first one wait for it."""
     Thread(target=lambda: [import_module(f"almanac.{name}") for name in _BATCHES], name="almanac-imports", daemon=True).start()
 
