@@ -4,6 +4,7 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -52,10 +53,7 @@ class OpenVinoLayers:
     """By OpenVINO, in bfloat16 or float32: some passes at once, each on one core or a few, while the next ones are prepared."""
 
     def __init__(self, graph: "ModelProto", *, is_half: bool) -> None:
-        quiet_engines()
-        import openvino  # type: ignore[import-untyped]  # ships no types
-
-        core = openvino.Core()
+        core = _open_vino()
         told = {
             "INFERENCE_PRECISION_HINT": "bf16" if is_half else "f32",
             "PERFORMANCE_HINT": "THROUGHPUT",
@@ -82,6 +80,19 @@ class OpenVinoLayers:
             for request, _ in running:
                 with suppress(Exception):
                     request.wait()
+
+
+@cache
+def _open_vino() -> Any:
+    """OpenVINO's core, kept until the process ends.
+
+    Its plugin gives the thread that loads it a stack for signal handlers, and frees that with the last model. In another thread it frees the stack without
+    taking it back, and the next signal, such as Ctrl-C, ends the process with a crash.
+    """
+    quiet_engines()
+    import openvino  # type: ignore[import-untyped]  # ships no types
+
+    return openvino.Core()
 
 
 def _output(request: Any) -> _Array:

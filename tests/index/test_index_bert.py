@@ -140,6 +140,30 @@ def test_openvino_tells_nobody_that_it_was_imported() -> None:
     assert done.stdout.strip() == "True None"
 
 
+_INTERRUPTED = """
+import mmap, signal, sys, threading
+from almanac.index.embedding.embedder import LocalEmbedder
+from almanac.schemas.declaration.embed import Embed
+embedders = [LocalEmbedder(Embed(model=sys.argv[1], precision="float32"))]
+embedders[0].embed_documents(["Two are back."])
+releasing = threading.Thread(target=embedders.clear)
+releasing.start()
+releasing.join()
+kept = [mmap.mmap(-1, 4096, prot=mmap.PROT_READ) for _ in range(8)]  # takes the place of what is freed
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_process_is_interrupted_whichever_thread_released_its_model(tmp_path: Path) -> None:
+    folder = save_embedder(tmp_path / "small")
+    command = [sys.executable, "-c", _INTERRUPTED, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
+
+
 @given(lengths=st.lists(st.integers(2, 512), max_size=60))
 def test_passes_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
     passes = list(_passes(lengths))
