@@ -1,11 +1,11 @@
 """Batches of a run on a Dask cluster, by Prefect's Dask task runner: each span of batches is a task in Prefect, and done by a worker.
 
-Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are given out as there are threads; of short
-batches another one for each, which begins as soon as the first is done. A worker that dies takes no other batch with it than the one that it was at. Dask
-gives its spans to another worker; where a batch ends three of them, so does the run, whatever the scheduler's `allowed-failures` says. If the scheduler is
-lost, the run ends, and the next one goes on from the files that are written.
+Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are given out as there are threads. A worker
+that dies takes no other batch with it than the one that it was at. Dask gives its span to another worker; where a batch ends three of them, so does the run,
+whatever the scheduler's `allowed-failures` says. If the scheduler is lost, the run ends, and the next one goes on from the files that are written.
 """
 
+import gc
 import logging
 import re
 import time
@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from math import ceil
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -46,7 +47,7 @@ _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TURNS, _FEW = 1.5, 8  # a worker gets its share of the short batches that wait over so many turns, and no fewer than so many at once
+_TURNS, _FEW = 1.5, 4  # of the short batches that wait, a worker gets its share over so many turns, and at least so many at once
 _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
@@ -79,11 +80,16 @@ def prepare_cluster(declaration: Declaration) -> None:
 
 def _have_workers_import(address: str) -> None:
     """Asks the workers that there are to import what batches take. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
-    from distributed import Client
+    is_asked = False
+    with suppress(Exception, CancelledError):
+        from distributed import Client
 
-    _quieten()
-    with suppress(Exception), Client(address, timeout=_CONNECT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]
-        client.run(begin_imports, on_error="ignore")
+        _quieten()
+        with Client(address, timeout=_CONNECT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            client.run(begin_imports, on_error="ignore")
+            is_asked = True
+    if not is_asked:
+        gc.collect()  # a client that was made halfway would be closed as the process ends, and wait 40 s for its loop, which has ended by then
 
 
 def _options(declaration: Declaration) -> dict[str, Any]:
@@ -138,14 +144,14 @@ class _Cluster:
                         if at.deaths >= DEATHS:
                             hint = f"the worker's log says how: often it lacked memory; {_AGAIN}"
                             raise OperationalError(f"{at.name} ended {at.deaths} workers, one after the other", where=killed.worker, hint=hint) from killed
-                        waiting.append((given.span, DEATHS - at.deaths))  # they died at other batches of the span, or while it waited behind another
+                        waiting.append((given.span, DEATHS - at.deaths))  # they died at other batches of the span
                         self._looked_at = 0.0
                         continue
                     yield result
                 with self._as_operational():
                     places = self._places(wants)
-                    while (free := _free(waiting, places, len(running), is_short=_is_short(step, run))) > 0:
-                        at_once = _at_once(waiting, places, free) if _is_short(step, run) else 1
+                    while waiting and len(running) < places:
+                        at_once = _at_once(waiting, places) if _is_short(step, run) else 1
                         span, deaths = _taken(waiting, at_once)
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
                         given.future.add_done_callback(lambda _: ended.set())
@@ -265,18 +271,11 @@ def _is_short(step: Callable[..., Any], run: Run) -> bool:
     return step is map_batches or (step is cut_batches and run.declaration.chunk.by != "semantic")
 
 
-def _free(waiting: list[tuple[Span, int]], places: int, running: int, *, is_short: bool) -> int:
-    """How many spans may be given out now: one for each place that is free, and another one for each place while many short batches wait."""
-    if not waiting:
-        return 0
-    is_ahead = is_short and running >= places and len(waiting) > _TURNS * places * _FEW
-    return (2 * places if is_ahead else places) - running
-
-
-def _at_once(waiting: list[tuple[Span, int]], places: int, free: int) -> int:
-    """How many of the spans that wait are given to a worker as one: fewer and fewer, so that workers end together, and never so many that one has none."""
+def _at_once(waiting: Sequence[tuple[Span, int]], places: int) -> int:
+    """How many of the spans that wait are given to a worker as one: fewer and fewer, and in the end its even share, so that workers end together."""
     (first, last), _ = waiting[-1]
-    return max(1, min(max(_FEW // (last - first + 1), int(len(waiting) / (_TURNS * places))), len(waiting) // free))
+    some = max(_FEW // (last - first + 1), ceil(len(waiting) / (_TURNS * places)))
+    return min(some, ceil(len(waiting) / places))
 
 
 def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:
@@ -355,5 +354,5 @@ def _quieten() -> None:
     """Dask writes what happens to its connections on stderr; what matters of it becomes an error."""
     import distributed  # noqa: F401  # sets the levels that are changed here
 
-    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in ("distributed", "tornado")]:
+    for name in [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in ("distributed", "tornado")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -51,7 +51,8 @@ class PinnedVersion:
     @property
     def folder(self) -> Path:
         """The folder to read the version's own files from: the pinned one, even after it was renamed."""
-        return self._pins[0].folder if self._pins else self._public
+        pins = self._pins  # which another thread may close
+        return pins[0].folder if pins else self._public
 
     @property
     def is_in_place(self) -> bool:

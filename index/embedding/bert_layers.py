@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 _Array = npt.NDArray[np.float32]
+
+
+_LOADING = Lock()
 
 
 class Pass(NamedTuple):
@@ -53,7 +57,8 @@ class OpenVinoLayers:
     """By OpenVINO, in bfloat16 or float32: some passes at once, each on one core or a few, while the next ones are prepared."""
 
     def __init__(self, graph: "ModelProto", *, is_half: bool) -> None:
-        core = _open_vino()
+        with _LOADING:
+            core = _open_vino()
         told = {
             "INFERENCE_PRECISION_HINT": "bf16" if is_half else "f32",
             "PERFORMANCE_HINT": "THROUGHPUT",
@@ -87,7 +92,7 @@ def _open_vino() -> Any:
     """OpenVINO's core, kept until the process ends.
 
     Its plugin gives the thread that loads it a stack for signal handlers, and frees that with the last model. In another thread it frees the stack without
-    taking it back, and the next signal, such as Ctrl-C, ends the process with a crash.
+    taking it back, and the next signal, such as Ctrl-C, ends the process with a crash. So does a second core, which is why loading takes a lock.
     """
     quiet_engines()
     import openvino  # type: ignore[import-untyped]  # ships no types

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -24,12 +23,12 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import _at_once, _free, _taken, fan_out_of, prepare_cluster
+from almanac.flows.cluster import _at_once, _taken, fan_out_of, prepare_cluster
 from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
-from almanac.flows.pipeline.fan_out import DEATHS
+from almanac.flows.pipeline.fan_out import DEATHS, spans_of
 from almanac.flows.pipeline.handles import Comparison
 from almanac.flows.pipeline.item_batches import cut_batches, stage_items, uncut
 from almanac.flows.pipeline.map import map_pages
@@ -338,26 +337,25 @@ def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(declared
     assert manifests[0].fingerprints == manifests[1].fingerprints
 
 
-def test_short_batches_are_given_out_several_at_once_and_leave_no_worker_without() -> None:
-    for spans, places in product((1, 3, 6, 8, 20, 40), (1, 2, 4, 8)):
-        waiting = [((number, number), DEATHS) for number in range(spans, 0, -1)]
-        given = [_taken(waiting, _at_once(waiting, places, places - busy))[0] for busy in range(min(spans, places))]
-        assert len(given) == min(spans, places)
-        assert spans < 20 or places > 1 or given[0] == (1, int(spans / 1.5))
-    long = [((10 * number - 9, 10 * number), DEATHS) for number in range(6, 0, -1)]
-    assert _at_once(long, 3, 1) == 1, "spans of many batches are not joined for being few"
+@pytest.mark.parametrize(("batches", "places"), [(1, 1), (3, 2), (10, 2), (23, 2), (62, 2), (30, 3), (40, 4), (60, 6), (92, 8), (100, 12), (1000, 16), (5, 8)])
+def test_short_batches_are_given_out_several_at_once_so_that_workers_end_together(declared: Path, tmp_path: Path, batches: int, places: int) -> None:
+    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
+    waiting = [(span, DEATHS) for span in reversed(list(spans_of(run, batches)))]
+    least = min(len(waiting), places)
+    busy_until, tasks = [0.0] * places, 0
+    while waiting:  # a batch takes a second, and a task a quarter of one
+        (first, last), _ = _taken(waiting, _at_once(waiting, places))
+        busy_until = sorted(busy_until)
+        busy_until[0] += 0.25 + last - first + 1
+        tasks += 1
+    assert sum(until > 0 for until in busy_until) == least, "no worker is without, as long as there are spans"
+    assert max(busy_until) <= 1.15 * batches / places + 1.25
+    assert tasks <= 4 + 3 * places
+
+
+def test_a_span_at_which_a_worker_died_is_given_out_alone() -> None:
     dying = [((number, number), DEATHS - (number == 2)) for number in range(9, 0, -1)]
-    assert [_taken(dying, 3)[0] for _ in range(3)] == [(1, 1), (2, 2), (3, 5)], "one at which a worker died is given out alone"
-
-
-def test_another_span_waits_behind_each_worker_until_few_batches_are_left() -> None:
-    def free(batches: int, running: int, *, is_short: bool = True) -> int:
-        return _free([((number, number), DEATHS) for number in range(batches)], 2, running, is_short=is_short)
-
-    assert (free(50, 0), free(50, 1), free(50, 2), free(50, 3), free(50, 4)) == (2, 1, 2, 1, 0), "first each worker has one"
-    assert (free(24, 0), free(24, 2), free(24, 3)) == (2, 0, -1), "of the last ones each goes to whoever is free first"
-    assert (free(50, 1, is_short=False), free(50, 2, is_short=False)) == (1, 0)
-    assert free(0, 0) == 0
+    assert [_taken(dying, 3)[0] for _ in range(3)] == [(1, 1), (2, 2), (3, 5)]
 
 
 def test_documents_cut_by_topic_are_cut_by_who_has_the_model(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
