@@ -33,7 +33,7 @@ from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of
-from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, begin_imports, require_equal
+from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
@@ -68,25 +68,25 @@ def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
 
 
 def prepare_cluster(declaration: Declaration) -> None:
-    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has them import what batches take. Raises nothing."""
+    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has them get ready. Raises nothing."""
     if declaration.run.engine == "local":
         return
     with suppress(Exception):  # told when the run begins
         import_module("prefect_dask.task_runners")
         if address := _options(declaration).get("address"):
-            Thread(target=_have_workers_import, args=(address,), name="almanac-cluster", daemon=True).start()
+            Thread(target=_get_workers_ready, args=(address,), name="almanac-cluster", daemon=True).start()
         abilities(declaration.embed)
 
 
-def _have_workers_import(address: str) -> None:
-    """Asks the workers that there are to import what batches take. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
+def _get_workers_ready(address: str) -> None:
+    """Asks the workers that there are to do what they begin with. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
     is_asked = False
     with suppress(Exception, CancelledError):
         from distributed import Client
 
         _quieten()
         with Client(address, timeout=_CONNECT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]
-            client.run(begin_imports, on_error="ignore")
+            client.run(get_ready, on_error="ignore")
             is_asked = True
     if not is_asked:
         gc.collect()  # a client that was made halfway would be closed as the process ends, and wait 40 s for its loop, which has ended by then

@@ -51,9 +51,16 @@ def _code() -> Abilities:
     }
 
 
-def begin_imports() -> None:
-    """Begins to import what batches take, in a thread: a worker that has done none yet would have its first one wait for it."""
-    Thread(target=lambda: [import_module(f"almanac.{name}") for name in _BATCHES], name="almanac-imports", daemon=True).start()
+def get_ready() -> None:
+    """Does in a thread what a worker begins with: its first batch would wait for it."""
+    Thread(target=dask_setup, name="almanac-ready", daemon=True).start()
+
+
+def dask_setup(_worker: Any = None) -> None:
+    """Imports what batches take and what carries them, and reads the code for its fingerprints: for `dask worker --preload almanac.flows.pipeline.worker`."""
+    for name in ("almanac.flows.cluster", "prefect.task_engine"):
+        import_module(name)
+    _code()
 
 
 def answer(embed: str, probe: str) -> dict[str, Any]:

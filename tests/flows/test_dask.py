@@ -496,22 +496,23 @@ def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Pa
     assert (raised.value.exit_code, raised.value.report["outcome"] if raised.value.report else None) == (7, "failed")
 
 
-def test_workers_import_what_batches_take_as_a_run_starts(declared: Path, cluster: Cluster) -> None:
+@pytest.mark.parametrize("preloaded", [False, True])
+def test_workers_get_ready_as_they_or_a_run_start(declared: Path, cluster: Cluster, *, preloaded: bool) -> None:
     from distributed import Client
 
-    cluster.add_worker()
+    def is_ready() -> bool:  # travels by its code: by its name, this module would be imported, and all that it imports
+        return {"almanac.flows.pipeline.page_batches", "prefect.task_engine"} <= set(sys.modules)
+
+    cluster.add_worker(*(["--preload", "almanac.flows.pipeline.worker"] if preloaded else []))
     client = Client(cluster.address, set_as_default=False)  # type: ignore[no-untyped-call]
     with patch.dict(os.environ, {"ALMANAC_DASK": cluster.address}), client:
         client.wait_for_workers(1, timeout=PATIENCE_S)
+        assert list(client.run(is_ready).values()) == [preloaded]
         prepare_cluster(load_declaration(str(declared), ""))
         deadline = time.monotonic() + PATIENCE_S
-        while not all(client.run(_has_imported).values()):
+        while not all(client.run(is_ready).values()):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-
-
-def _has_imported() -> bool:
-    return "almanac.flows.pipeline.segments" in sys.modules
 
 
 @LONG
