@@ -58,7 +58,8 @@ def get_ready() -> None:
 
 def dask_setup(_worker: Any = None) -> None:
     """Imports what batches take and what carries them, and reads the code for its fingerprints: for `dask worker --preload almanac.flows.pipeline.worker`."""
-    for name in ("almanac.flows.cluster", "prefect.task_engine"):
+    later = ("trafilatura", "pandas")  # imported with the first page of a main text, and with the first table
+    for name in ("almanac.flows.cluster", "prefect.task_engine", *later):
         import_module(name)
     _code()
 
