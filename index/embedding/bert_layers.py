@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 _Array = npt.NDArray[np.float32]
-
-
 _LOADING = Lock()
 
 
