@@ -204,6 +204,7 @@ def _read(folder: Path) -> dict[str, Any]:
     begin = time.perf_counter()
     with OpenVersion(index_dir, current_version(index_dir) or "") as opened:
         retriever = Retriever(declaration, opened, lambda _: vectors[:0])
+        retriever.warm(_INFO.dimension)  # as `almanac serve` does, before a version's first answer
         times = []
         for question, vector in zip(questions, vectors, strict=True):
             found = retriever.find(Request(question, vector, 10, "hybrid"))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.core.computed_once import computed_once
+from almanac.core.mapped import map_pages_in_memory
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.rows import BY_ID, ROWS, MappedRows
 from almanac.index.vectors.keys import RowNumbers
@@ -68,6 +69,11 @@ class OpenSegment:
         """Unit vectors of all rows, float32 (n, dimension), mapped into memory. Raises DamagedVersion."""
         self.require_unaltered(MATRIX)
         return open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
+
+    def map_pages(self) -> None:
+        """Maps the pages of rows and vectors that are in memory (`core.mapped`). Raises DamagedVersion."""
+        self.rows.map_pages()
+        map_pages_in_memory(self.vectors)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:
         """Returns the row of each chunk id, int64 (n,), -1 where there is none that is part of the version. `ids` are bytes of 32 hex digits each."""

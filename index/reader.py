@@ -193,6 +193,15 @@ class OpenVersion:
                 return self._lexical.search(query, k, ids.few if ids.few is not None else ids.mask)
             return self._lexical.search(query, k, ids)
 
+    def map_pages(self) -> None:
+        """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many. Raises DamagedVersion."""
+        from almanac.index.lexical.writer import as_damaged_lexical
+
+        with self._damage_as_error(), as_damaged_lexical(self.folder):
+            self._lexical.map_pages()
+            for part in self._segments:
+                part.map_pages()
+
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
         from almanac.index.lexical.writer import as_damaged_lexical

@@ -1,4 +1,4 @@
-"""Which processes there are, read from /proc: what `ps` and `pgrep` print depends on the terminal, the locale and the letters of a path."""
+"""Which processes there are, and what is mapped, read from /proc: what `ps` and `pgrep` print depends on the terminal, the locale and the letters of a path."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +17,18 @@ def carrying(text: str) -> list[int]:
 def command_line(pid: int) -> str:
     """Empty for a process that has ended."""
     return _read(Path(f"/proc/{pid}/cmdline")).replace(b"\0", b" ").decode(errors="replace")
+
+
+def mapped_kib(path: Path) -> int:
+    """How much of a file this process has mapped, by whichever of its mappings has most; -1 for a file that it has not mapped at all."""
+    sizes, is_of_file = [-1], False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        first = line.split(None, 1)[0]
+        if "-" in first:  # a mapping's addresses
+            is_of_file = line.endswith(f" {path}")
+        elif is_of_file and first == "Rss:":
+            sizes.append(int(line.split()[1]))
+    return max(sizes)
 
 
 def _all() -> Iterator[Path]:

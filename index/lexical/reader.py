@@ -105,6 +105,11 @@ class LexicalIndex:
         self._kept: dict[tuple[str, str], _Counts] = {}
         self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
 
+    def map_pages(self) -> None:
+        """Maps the pages of rows' terms that are in memory (`core.mapped`). Raises DamagedVersion."""
+        for part in self._parts:
+            part.terms.map_pages()
+
     def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
 

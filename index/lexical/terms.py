@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from almanac.core.mapped import map_pages_in_memory
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
@@ -83,7 +84,8 @@ class TermsFile:
         """Opens the file of an index of `rows` rows. Raises DamagedVersion where it is missing, truncated, or has another number of batches."""
         self._path, self.rows = path, rows
         with as_damaged_terms(path):
-            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            self._mapped = pa.memory_map(str(path))
+            self._reader = pa.ipc.open_file(self._mapped)
             if not self._reader.schema.equals(TERMS_SCHEMA):
                 raise ValueError("it has other columns")
             if self._reader.num_record_batches != -(-rows // BATCH):
@@ -98,6 +100,14 @@ class TermsFile:
                 column = self._columns.get((batch, name)) or self._column(batch, name)
                 found.append(column.data[column.starts[row] : column.starts[row + 1]])
         return found
+
+    def map_pages(self) -> None:
+        """Maps the file's pages that are in memory (`core.mapped`), and finds where each batch has its texts."""
+        self._mapped.seek(0)
+        map_pages_in_memory(np.frombuffer(self._mapped.read_buffer(), dtype=np.uint8))
+        with as_damaged_terms(self._path):
+            for number in range(self._reader.num_record_batches):
+                self._column(number, BODY)
 
     def batches(self, rows: RowNumbers) -> Iterator[tuple[RowNumbers, pa.RecordBatch]]:
         """Yields the given rows, which are ascending, as (row numbers, terms): one batch of at most 2,000 rows for each batch of the file that has any."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from almanac.core.mapped import map_pages_in_memory
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
@@ -146,6 +147,10 @@ class MappedRows:
         """The first eight digits of each id, as a number, in the order of ids: NumPy bisects these a hundred times as quickly as ids."""
         numbers = np.searchsorted(self._starts, self._by_id, side="right") - 1
         return _beginnings(self._words[self._first_word[numbers] + _WORDS * (self._by_id - self._starts[numbers])])
+
+    def map_pages(self) -> None:
+        """Maps the files' pages that are in memory (`core.mapped`), and makes ready what finds ids."""
+        map_pages_in_memory(self._words, self._by_id, self._begin_of_id)
 
     def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """Returns columns of one row."""

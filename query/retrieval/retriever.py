@@ -421,6 +421,7 @@ class Retriever:
 
     def warm(self, dimension: int) -> None:
         """Runs a search, so that the files and caches of the version are loaded before the first request. `dimension` is that of the version's vectors."""
+        self.opened.map_pages()
         self.find(Request("a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.is_warm = True
 

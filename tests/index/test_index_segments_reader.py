@@ -3,6 +3,7 @@
 import os
 import random
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ from almanac.schemas.items import ChunkRow
 from tests.conftest import PATIENCE_S
 from tests.index.conftest import Base, HashEmbedder
 from tests.index.segmented import as_one, build_segmented, spread, table_in
+from tests.processes import mapped_kib
 
 _WORDS = ["castle", "garden", "opening", "hours", "ticket", "museum", "tower", "bridge", "river", "boat", "summer", "winter", "children", "students", "price"]
 _QUERIES = ["castle", "opening hours of the museum", "children in winter", "no such word", "castle garden ticket price boat"]
@@ -296,6 +298,17 @@ def test_a_closed_reader_pins_its_segments_again(small: Base) -> None:
     assert reader.query(_vectors()[0], 3) == first
     assert reader.is_in_place
     reader.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
+def test_a_warm_reader_has_mapped_what_searches_read(small: Base) -> None:
+    with OpenVersion(small.index_dir, "v0001") as opened:
+        declaration = Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})
+        Retriever(declaration, opened, _vectors).warm(opened.manifest.embedder.dimension)
+        for use in opened.manifest.segments:
+            for name in ("vectors.npy", "rows.arrow", "by_id.npy", "lexical/terms.arrow"):
+                path = segment_dir(small.index_dir, use.segment) / name
+                assert mapped_kib(path) == 4 * -(-path.stat().st_size // 4096), name
 
 
 def test_what_runs_beside_a_search_that_fails_is_over_when_it_has_failed(small: Base) -> None:
