@@ -30,7 +30,7 @@ from almanac.query.evaluation.evaluate import read_qrels, read_queries
 from almanac.query.evaluation.fitting import fit_curve
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.retrieval.relevance import CurveName, Features
-from almanac.query.retrieval.retriever import Request
+from almanac.query.retrieval.request import Request
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import Curve
 

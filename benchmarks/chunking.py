@@ -23,7 +23,7 @@ from ruamel.yaml import YAML
 
 from almanac.core.logs import log_through_stdlib
 from almanac.query import PublishedIndex, open_index
-from almanac.query.retrieval.retriever import Request, SearchMode
+from almanac.query.retrieval.request import Request, SearchMode
 from almanac.schemas.hashing import file_sha256
 from benchmarks.evaluation import retriever_for, run_below_prefect
 

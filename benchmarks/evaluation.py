@@ -31,7 +31,8 @@ from almanac.query.evaluation.golden import load_golden, measure_recall
 from almanac.query.models.rerank import load_reranker
 from almanac.query.retrieval.fusion import UsualCosine, fuse
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.weights import dense_weight
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.retrieve import Retrieve

@@ -25,7 +25,8 @@ from almanac.index.embedding.embedder import load_embedder
 from almanac.index.embedding.model_folder import find_model
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import version_dir
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from benchmarks.index import MAKE, command, machine, make_version
 

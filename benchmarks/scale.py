@@ -40,7 +40,8 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import current_version, next_version, version_dir
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict

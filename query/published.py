@@ -28,7 +28,8 @@ from almanac.query.naming import default_of_project
 from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.query_expansion import PATIENCE
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import SEARCH_MODES, Request, Retriever, SearchMode, required_vector
+from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode
+from almanac.query.retrieval.retriever import Retriever, required_vector
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed

@@ -10,7 +10,7 @@ from almanac.query.answering.answer import History, Question, answer, stream_ans
 from almanac.query.answering.answerability import NEAREST
 from almanac.query.answering.pathways import require_mode
 from almanac.query.published import Asked, Embedders, PublishedIndex, open_index
-from almanac.query.retrieval.retriever import SearchMode
+from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.errors import AlmanacError, UsageError
 from almanac.schemas.results import Answer, Hit, SearchResult
 

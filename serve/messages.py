@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from almanac.query.answering.pathways import AnswerMode
-from almanac.query.retrieval.retriever import SearchMode
+from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.results import ListedDocument
 from almanac.serve.problems import BRANCHES, ProblemDetails
 

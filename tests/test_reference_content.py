@@ -15,7 +15,7 @@ from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import evaluate
-from almanac.query.retrieval.retriever import SearchMode
+from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.reports import EvalResult
 from tests.conftest import ROOT, Almanac

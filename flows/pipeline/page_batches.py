@@ -29,9 +29,8 @@ from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pa
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
 log = structlog.get_logger("almanac.map")
-_PAGES = 64  # of a batch, on average: a second of work
-_MOST_PAGES = 4 * _PAGES
-_WORTH_SHARING = 8 * _PAGES
+_LEAST_PAGES, _MOST_PAGES = 32, 160  # of a batch, 64 on average: half a second or a second of work
+_WORTH_SHARING = 512
 _LISTED_ROWS = 1000
 _SCHEMA = pa.schema([("source", pa.string()), ("key", pa.string()), ("page", pa.binary())])
 
@@ -135,11 +134,12 @@ def _stage_listed(run: Run, source: Source, crawl: str) -> Path:
 
 
 def _batches(works: Iterable[PageToMap]) -> Iterator[list[PageToMap]]:
-    """Divides pages into batches. A page's key decides whether a batch ends with it, so that a page more or less changes one batch, and not all that follow."""
+    """Divides pages into batches. A page's key decides whether a batch ends with it, so that a page more or less changes few batches, not all that follow."""
     batch: list[PageToMap] = []
     for work in works:
         batch.append(work)
-        if int(work.key[:8], 16) % _PAGES == 0 or len(batch) == _MOST_PAGES:
+        is_end = len(batch) >= _LEAST_PAGES and int(work.key[:8], 16) % _LEAST_PAGES == 0
+        if is_end or len(batch) == _MOST_PAGES:
             yield batch
             batch = []
     if batch:

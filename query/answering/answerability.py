@@ -12,7 +12,8 @@ from typing import NamedTuple
 from almanac.index.embedding.calibrations import AnswerCurve, answer_curve_of
 from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
 from almanac.query.answering.extractive import Picked
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import rarest_missing
 from almanac.schemas.results import Hit
 

@@ -8,7 +8,7 @@ from babel import Locale, UnknownLocaleError
 from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.query.retrieval.question_language import QuestionLanguage
-from almanac.query.retrieval.retriever import SearchMode
+from almanac.query.retrieval.request import SearchMode
 
 MULTILINGUAL = "multilingual-e5-small-q4"
 

@@ -20,7 +20,8 @@ from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import load_reranker
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.reports import Recall

@@ -12,7 +12,8 @@ from almanac.query.evaluation.golden import Golden, without_history
 from almanac.query.models.rerank import load_reranker
 from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.relevance import Features
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import Calibration, EmbedderInfo
 

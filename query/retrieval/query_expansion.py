@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from almanac.index.mistral.retry import Retry
-from almanac.query.retrieval.retriever import Retrieved
+from almanac.query.retrieval.request import Retrieved
 from almanac.schemas.errors import CredentialRefused, OperationalError
 from almanac.schemas.results import Hit
 

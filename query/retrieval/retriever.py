@@ -4,23 +4,20 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from cachetools import LRUCache
 
 from almanac.core.coded import Coded
-from almanac.core.given_up import require_wanted
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.embedding.calibrations import calibration_of
-from almanac.index.embedding.embedder import ScoreThresholds, Vectors
+from almanac.index.embedding.embedder import Vectors
 from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.attainable import attainable_score
 from almanac.index.reader import OpenVersion
@@ -30,7 +27,9 @@ from almanac.query.retrieval.content_languages import ContentLanguages
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
 from almanac.query.retrieval.known_fields import KnownFields, metadata_paths
+from almanac.query.retrieval.listed_documents import ListedDocuments, table_of_documents
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, CurveName, Evidence, Features, confidence_in, features, relevances
+from almanac.query.retrieval.request import Request, Retrieved
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
 from almanac.query.retrieval.spelling import Vocabulary
 from almanac.query.retrieval.tags import QuestionTags, TagIndex
@@ -41,10 +40,8 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import Calibration
-from almanac.schemas.results import Hit, ListedDocument, Neighbour
+from almanac.schemas.results import Hit, Neighbour
 
-SearchMode = Literal["dense", "lexical", "hybrid"]
-SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "passage", "ordinal", "start", "end", "metadata", "fetched_at")
@@ -58,81 +55,6 @@ _COLUMNS = 32  # fields whose values are cached: four bytes a row, and each dist
 _READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
 _BATCH = 1_000  # texts read at a time
 _UNLIKE = 3  # times k: candidates for the selection by diversity
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One search request.
-
-    Args:
-        text: Text to search for.
-        vector: Unit vector of the text, float32 (dimension,). None is allowed in mode `lexical` without `floor`; tags are then matched by their words alone.
-        k: Maximum number of hits.
-        mode: Retrievers to use.
-        where: Metadata filter, in the grammar of `query.retrieval.filters`.
-        floor: Minimum dense cosine of a hit.
-        thresholds: Calibrated score thresholds of the embedder, whose floor is applied together with the term coverage of a hit
-            (`query.retrieval.relevance`): in a language that the embedder does not cover, term coverage decides alone.
-        workspace: Value that the declared workspace field of a hit must have.
-        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document, diversity, share), relevance and
-            neighbours.
-        closest: Number of hits, or k if that is more, to find besides: the closest, whether they pass `floor` and `thresholds` or not. 0 for none.
-    """
-
-    text: str
-    vector: Vectors | None
-    k: int
-    mode: SearchMode
-    where: dict[str, Any] | None = None
-    floor: float | None = None
-    thresholds: ScoreThresholds | None = None
-    workspace: str | None = None
-    ranking: bool = False
-    closest: int = 0
-
-
-@dataclass(slots=True)
-class Retrieved:
-    """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and what the step adds.
-
-    `rivals` are the chunk ids of the first candidates, before tags, reranking and thresholds: what hits are compared with for their relevance. `closest` are
-    the best hits without floor and thresholds, as many as the request wants of them.
-    """
-
-    hits: list[Hit] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
-    rivals: list[str] = field(default_factory=list)
-    closest: list[Hit] = field(default_factory=list)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """Times a step and appends it to the trace. The block puts its results into the yielded dictionary. Raises GivenUp before it."""
-        require_wanted()
-        start = time.perf_counter()
-        told: dict[str, Any] = {"step": name, "ms": None}
-        yield told
-        told["ms"] = round(1000 * (time.perf_counter() - start), 2)
-        self.trace.append(told)
-
-
-class ListedDocuments(Sequence[ListedDocument]):
-    """Documents in a list, of which each is made when it is asked for."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
-
-    @overload
-    def __getitem__(self, place: int) -> ListedDocument: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[ListedDocument]: ...
-    def __getitem__(self, place: int | slice) -> ListedDocument | list[ListedDocument]:
-        places = range(len(self))[place]
-        rows = self._table.take(pa.array([places] if isinstance(places, int) else places, pa.int64())).to_pylist()
-        found = [ListedDocument(**row) for row in rows]
-        return found[0] if isinstance(places, int) else found
 
 
 class Retriever:
@@ -445,25 +367,13 @@ class Retriever:
         field = self._workspace_field
         return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
 
-    def documents(self, workspace: str | None = None) -> "ListedDocuments":
+    def documents(self, workspace: str | None = None) -> ListedDocuments:
         """Lists the documents and records of a workspace, or all, in the order of URL and title. The list is cached.
 
         Raises UsageError as `visible`.
         """
         visible = self.visible(workspace)
-
-        def read() -> pa.Table:
-            found = self.opened.table(("source", "document_id", "url", "title"), visible)
-            found = found.group_by(["source", "document_id"], use_threads=False).aggregate([("url", "first"), ("title", "first"), ([], "count_all")])
-            is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
-            listed = {
-                "source": pc.if_else(is_without_url, found["document_id"], found["url_first"]),
-                "title": found["title_first"],
-                "chunks": found["count_all"],
-            }
-            return pa.table(listed).sort_by([("source", "ascending"), ("title", "ascending")])
-
-        return ListedDocuments(self._documents_in.of(workspace, read))
+        return ListedDocuments(self._documents_in.of(workspace, lambda: table_of_documents(self.opened, visible)))
 
     def require_filter(self, request: Request) -> None:
         """Raises UsageError for a filter or a workspace that `find` would refuse, and for none where callers have to name one. The matching ids are cached."""

@@ -11,7 +11,8 @@ from almanac.index.lexical.analyzer import primary_tag
 from almanac.query.retrieval.follow_up import Found, Leaning, continued, continues, earlier_questions, leaning_of, with_context
 from almanac.query.retrieval.query_expansion import expand, merge
 from almanac.query.retrieval.question_language import question_language
-from almanac.query.retrieval.retriever import Request, Retrieved, Retriever
+from almanac.query.retrieval.request import Request, Retrieved
+from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.rewriting import rewrite
 from almanac.query.retrieval.spelling import Respelt, respell
 from almanac.schemas.results import Hit

@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
 from almanac.query import PublishedIndex, SeveralIndexes
-from almanac.query.retrieval.retriever import SearchMode
+from almanac.query.retrieval.request import SearchMode
 from almanac.serve.adapters import metadata_of
 
 

@@ -7,7 +7,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from almanac.query import PublishedIndex, SeveralIndexes
-from almanac.query.retrieval.retriever import SearchMode
+from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.results import Hit, SearchResult
 from almanac.serve.adapters import metadata_of
 

@@ -14,7 +14,8 @@ from almanac.core.tables import CHUNKS
 from almanac.index.reader import OpenVersion
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.store import read_manifest, version_dir
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.transforms import mapped
 from tests.index.conftest import INFO
 from tests.proof.acts import run, small_and_here

@@ -20,7 +20,8 @@ from almanac.index.reader import OpenVersion
 from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
 from almanac.index.segments.store import remove_unnamed_segments, segment_dir
 from almanac.index.versions.store import MANIFEST, version_dir
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256

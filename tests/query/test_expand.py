@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from almanac.query.retrieval.query_expansion import merge, other_wordings
-from almanac.query.retrieval.retriever import Retrieved
+from almanac.query.retrieval.request import Retrieved
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.results import Hit
 

@@ -24,7 +24,8 @@ from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
 from almanac.query.evaluation.fitting import fit_curve
 from almanac.query.retrieval.relevance import Evidence, Features, confidence_in, features, relevances
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed

@@ -13,7 +13,8 @@ from almanac.index.build.derived import derive
 from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.retriever import Request, Retriever
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import UsageError

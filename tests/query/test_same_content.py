@@ -12,7 +12,8 @@ from almanac.index.build.builder import build_here
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.publish import finish_version
-from almanac.query.retrieval.retriever import Request, Retriever, SearchMode
+from almanac.query.retrieval.request import Request, SearchMode
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.items import ChunkRow
