@@ -34,10 +34,9 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
-    from almanac.flows.server import api_process
+    from almanac.flows.server.api_process import started_ahead
 
-    api_process.start_ahead()
-    with uncollected():
+    with started_ahead(), uncollected():
         declaration = load_declaration(kb, env)
         from almanac.index.versions.lock import require_free
         from almanac.schemas.reports import RunReport
