@@ -34,9 +34,10 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
-    from almanac.flows.server.api_process import started_ahead
+    from almanac.flows.server import api_process
 
-    with started_ahead(), uncollected():
+    api_process.start_ahead()
+    with uncollected():
         declaration = load_declaration(kb, env)
         from almanac.index.versions.lock import require_free
         from almanac.schemas.reports import RunReport

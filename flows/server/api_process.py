@@ -3,13 +3,13 @@
 What is imported here is imported before that process starts, and in it before anything else: little.
 """
 
+import atexit
 import json
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -39,16 +39,11 @@ class ApiProcess:
         self.child.communicate()
 
 
-@contextmanager
-def started_ahead() -> Iterator[None]:
-    """Starts the process that `api_process` returns, unless PREFECT_API_URL names a server. If nobody takes it within the block, it ends there."""
+def start_ahead() -> None:
+    """Starts the process that `api_process` returns, unless PREFECT_API_URL names a server. If nobody takes it, it ends with this process."""
     if not _waiting and not os.environ.get("PREFECT_API_URL"):
         _waiting.append(_started())
-    try:
-        yield
-    finally:
-        while _waiting:
-            _waiting.pop().end()
+        atexit.register(_end)
 
 
 def api_process() -> ApiProcess:
@@ -62,6 +57,11 @@ def _started() -> ApiProcess:
         quiet = subprocess.DEVNULL  # until it has its log
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True, pass_fds=[listener.fileno()])
         return ApiProcess(child, f"http://127.0.0.1:{listener.getsockname()[1]}/api")
+
+
+def _end() -> None:
+    while _waiting:
+        _waiting.pop().end()
 
 
 def _serve(listener: int) -> None:
