@@ -34,9 +34,6 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
-    from almanac.flows.server import api_process
-
-    api_process.start_ahead()
     with uncollected():
         declaration = load_declaration(kb, env)
         from almanac.index.versions.lock import require_free

@@ -23,7 +23,7 @@ from tests.proof.base import LONG
 
 
 def _api_of(process: int) -> int:
-    return next(child for child in children_of(process) if "flows.server.api_process" in command_line(child))
+    return next(child for child in children_of(process) if "flows.server.api" in command_line(child))
 
 
 @pytest.mark.slow
