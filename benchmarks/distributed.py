@@ -81,9 +81,9 @@ def _cluster(workers: int) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     address, quiet = f"tcp://127.0.0.1:{port}", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": {**os.environ, **_ONE_THREAD}}
-    scheduler = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"]
-    worker = ["distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    worker += ["--preload", "almanac.flows.pipeline.worker"]
+    ready = ["--host", "127.0.0.1", "--no-dashboard", "--preload", "almanac.flows.pipeline.worker"]
+    scheduler = ["distributed.cli.dask_scheduler", "--port", str(port), *ready]
+    worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *ready]
     started = [subprocess.Popen([sys.executable, "-m", *command], **quiet) for command in (scheduler, *[worker] * workers)]  # type: ignore[call-overload]
     try:
         yield address

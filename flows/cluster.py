@@ -68,18 +68,18 @@ def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
 
 
 def prepare_cluster(declaration: Declaration) -> None:
-    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has them get ready. Raises nothing."""
+    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has it get ready. Raises nothing."""
     if declaration.run.engine == "local":
         return
     with suppress(Exception):  # told when the run begins
         import_module("prefect_dask.task_runners")
         if address := _options(declaration).get("address"):
-            Thread(target=_get_workers_ready, args=(address,), name="almanac-cluster", daemon=True).start()
+            Thread(target=_get_cluster_ready, args=(address,), name="almanac-cluster", daemon=True).start()
         abilities(declaration.embed)
 
 
-def _get_workers_ready(address: str) -> None:
-    """Asks the workers that there are to do what they begin with. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
+def _get_cluster_ready(address: str) -> None:
+    """Asks scheduler and workers to do what they begin with. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
     is_asked = False
     with suppress(Exception, CancelledError):
         from distributed import Client
@@ -88,6 +88,7 @@ def _get_workers_ready(address: str) -> None:
         with Client(address, timeout=_CONNECT_S, set_as_default=False) as client:  # type: ignore[no-untyped-call]
             client.run(get_ready, on_error="ignore")
             is_asked = True
+            client.run_on_scheduler(get_ready)
     if not is_asked:
         gc.collect()  # a client that was made halfway would be closed as the process ends, and wait 40 s for its loop, which has ended by then
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from almanac.core.code_fingerprint import code_fingerprint
 from almanac.core.settings import DataDir
+from almanac.core.uncollected import uncollected
 from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import require_precision
@@ -52,16 +53,20 @@ def _code() -> Abilities:
 
 
 def get_ready() -> None:
-    """Does in a thread what a worker begins with: its first batch would wait for it."""
+    """Does in a thread what workers and the scheduler begin with: the first batches would wait for it."""
     Thread(target=dask_setup, name="almanac-ready", daemon=True).start()
 
 
-def dask_setup(_worker: Any = None) -> None:
-    """Imports what batches take and what carries them, and reads the code for its fingerprints: for `dask worker --preload almanac.flows.pipeline.worker`."""
+def dask_setup(_process: Any = None) -> None:
+    """Imports what batches take and what carries them, and reads the code for its fingerprints: for `--preload almanac.flows.pipeline.worker`.
+
+    The scheduler imports what carries batches, too: it unpickles each call, in the loop in which it does everything else.
+    """
     later = ("trafilatura", "pandas")  # imported with the first page of a main text, and with the first table
-    for name in ("almanac.flows.cluster", "prefect.task_engine", *later):
-        import_module(name)
-    _code()
+    with uncollected():
+        for name in ("almanac.flows.refresh", "prefect.task_engine", "prefect_dask.task_runners", *later):
+            import_module(name)
+        _code()
 
 
 def answer(embed: str, probe: str) -> dict[str, Any]:

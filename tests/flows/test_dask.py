@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -497,7 +498,7 @@ def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("preloaded", [False, True])
-def test_workers_get_ready_as_they_or_a_run_start(declared: Path, cluster: Cluster, *, preloaded: bool) -> None:
+def test_a_cluster_gets_ready_as_it_or_a_run_starts(declared: Path, cluster: Cluster, *, preloaded: bool) -> None:
     from distributed import Client
 
     def is_ready() -> bool:  # travels by its code: by its name, this module would be imported, and all that it imports
@@ -508,9 +509,11 @@ def test_workers_get_ready_as_they_or_a_run_start(declared: Path, cluster: Clust
     with patch.dict(os.environ, {"ALMANAC_DASK": cluster.address}), client:
         client.wait_for_workers(1, timeout=PATIENCE_S)
         assert list(client.run(is_ready).values()) == [preloaded]
+        scheduler = partial(client.run_on_scheduler, is_ready)
+        assert not scheduler()
         prepare_cluster(load_declaration(str(declared), ""))
         deadline = time.monotonic() + PATIENCE_S
-        while not all(client.run(is_ready).values()):
+        while not all([*client.run(is_ready).values(), scheduler()]):
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
