@@ -28,7 +28,7 @@ from prefect.utilities.engine import collect_task_run_inputs_sync
 
 from almanac.core.settings import dask_cluster
 from almanac.flows.pipeline.embed import embed_batches
-from almanac.flows.pipeline.fan_out import DEATHS, FanOut, Span, Unfinished, span_name
+from almanac.flows.pipeline.fan_out import DEATHS, FanOut, Span, Unfinished, most_tasks, span_name
 from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
@@ -126,6 +126,7 @@ class _Cluster:
         if not spans:
             return
         wanted, wants = abilities(run.embed), _resource_for(step, run)
+        least = ceil(len(spans) / most_tasks(run))
         with self._as_operational():
             self._connect(run.embed, wanted, run.staging)
         waiting, running, ended = [(span, DEATHS) for span in reversed(spans)], dict[Any, _Given](), Event()
@@ -152,8 +153,7 @@ class _Cluster:
                 with self._as_operational():
                     places = self._places(wants)
                     while waiting and len(running) < places:
-                        at_once = _at_once(waiting, places) if _is_short(step, run) else 1
-                        span, deaths = _taken(waiting, at_once)
+                        span, deaths = _taken(waiting, _at_once(len(waiting), places, least, are_short=_is_short(step, run)))
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
                         given.future.add_done_callback(lambda _: ended.set())
                         running[given.future] = given
@@ -272,11 +272,13 @@ def _is_short(step: Callable[..., Any], run: Run) -> bool:
     return step is map_batches or (step is cut_batches and run.declaration.chunk.by != "semantic")
 
 
-def _at_once(waiting: Sequence[tuple[Span, int]], places: int) -> int:
-    """How many of the spans that wait are given to a worker as one: fewer and fewer, and in the end its even share, so that workers end together."""
-    (first, last), _ = waiting[-1]
-    some = max(_FEW // (last - first + 1), ceil(len(waiting) / (_TURNS * places)))
-    return min(some, ceil(len(waiting) / places))
+def _at_once(waiting: int, places: int, least: int, *, are_short: bool) -> int:
+    """How many of the batches that wait are given to a worker as one: in the end its even share, so that workers end together.
+
+    Before, it is `least`, or of short batches more: first many, and fewer and fewer.
+    """
+    some = max(_FEW, least, ceil(waiting / (_TURNS * places))) if are_short else least
+    return min(some, ceil(waiting / places))
 
 
 def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:

@@ -43,14 +43,20 @@ def _notes(what: str, number: int | str) -> str:
     return f"at-{what}-{number}-"
 
 
-def spans_of(run: Run, batches: int) -> Iterator[Span]:
-    """The batches of each task, first and last, from 1 on: one, or as many as keep a run below 200 tasks.
+def most_tasks(run: Run) -> int:
+    """The tasks of a step with batches, so that a run stays below 200 of them: where workers do so, it maps, cuts, embeds and makes segments with a quarter."""
+    return max(1, max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 4))
 
-    Where workers do so, a quarter of these tasks map pages, a quarter cut documents, a quarter embed, and a quarter make segments.
-    """
-    tasks = max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 4)
-    size = max(1, -(-batches // max(1, tasks)))
+
+def spans_of(run: Run, batches: int) -> Iterator[Span]:
+    """The batches of each task, first and last, from 1 on: one, or as many as keep a step below its most tasks."""
+    size = max(1, -(-batches // most_tasks(run)))
     yield from ((first + 1, min(first + size, batches)) for first in range(0, batches, size))
+
+
+def each_alone(batches: int) -> list[Span]:
+    """Spans of one batch: who shares them out gives several at once where that suits."""
+    return [(number, number) for number in range(1, batches + 1)]
 
 
 def span_name(what: str, span: Span) -> str:

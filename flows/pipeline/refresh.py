@@ -25,7 +25,7 @@ from almanac.flows.pipeline.embed import (
     stage_texts,
     unembedded,
 )
-from almanac.flows.pipeline.fan_out import FanOut, spans_of
+from almanac.flows.pipeline.fan_out import FanOut, each_alone, spans_of
 from almanac.flows.pipeline.handles import Comparison, Embedded, Live, PlannedSegments, Tables, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
@@ -245,12 +245,11 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: 
 
 def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgress) -> Iterator[Embedded]:
     """Embeds in this process or by workers. An API is asked from here: it sets the pace, its key stays on one machine, and one process keeps to its limits."""
-    spans = list(spans_of(run, texts.checkpoints))
     if conduct.fan_out is None or run.embed.provider != "local":
-        yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans)
+        yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans_of(run, texts.checkpoints))
         return
     done = 0
-    for part in conduct.fan_out(embed_batches, run, texts, spans, partial(unembedded, run, texts)):
+    for part in conduct.fan_out(embed_batches, run, texts, each_alone(texts.checkpoints), partial(unembedded, run, texts)):
         done += part.texts
         on_progress(done, texts.count)
         yield part
@@ -313,7 +312,7 @@ def _segments_by_workers(run: Run, do: Do, version: str, tables: Tables, live: L
     planned: PlannedSegments | None = do(plan_segments, run, version, tables, live)
     if planned is not None and planned.count > 1:
         done = 0
-        for made in fan_out(make_segments_of, run, planned, list(spans_of(run, planned.count)), partial(unmade, run, planned)):
+        for made in fan_out(make_segments_of, run, planned, each_alone(planned.count), partial(unmade, run, planned)):
             done += made.chunks
             on_progress(done, planned.chunks)
     return planned

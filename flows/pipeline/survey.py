@@ -16,7 +16,7 @@ from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
-from almanac.flows.pipeline.fan_out import FanOut, spans_of
+from almanac.flows.pipeline.fan_out import FanOut, each_alone
 from almanac.flows.pipeline.handles import Comparison, ItemBatches, Items, Live, Measured, PageBatches, Pages, Tables, Validated
 from almanac.flows.pipeline.item_batches import cut_batches, is_much_to_cut, stage_items, uncut
 from almanac.flows.pipeline.ledger import Ledger
@@ -135,7 +135,7 @@ def map_all(run: Run, pages: tuple[Pages, ...], do: Do = call_directly, fan_out:
 def _map_in_batches(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:
     batches: PageBatches = do(stage_pages, run, pages)
     done = 0
-    for mapped in fan_out(map_batches, run, batches, list(spans_of(run, batches.count)), partial(unmapped, run, batches)):
+    for mapped in fan_out(map_batches, run, batches, each_alone(batches.count), partial(unmapped, run, batches)):
         done += mapped.pages
         on_page(done, batches.pages)
     return batches
@@ -155,7 +155,7 @@ def cut(
 def _cut_in_batches(run: Run, do: Do, comparison: Comparison, live: Live | None, fan_out: FanOut, on_item: OnProgress) -> ItemBatches:
     batches: ItemBatches = do(stage_items, run, comparison, live)
     done = 0
-    for part in fan_out(cut_batches, run, batches, list(spans_of(run, batches.count)), partial(uncut, run, batches)):
+    for part in fan_out(cut_batches, run, batches, each_alone(batches.count), partial(uncut, run, batches)):
         done += part.items
         on_item(done, batches.items)
     return batches

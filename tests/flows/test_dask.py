@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,7 +30,7 @@ from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
-from almanac.flows.pipeline.fan_out import DEATHS, spans_of
+from almanac.flows.pipeline.fan_out import DEATHS, each_alone, most_tasks
 from almanac.flows.pipeline.handles import Comparison
 from almanac.flows.pipeline.item_batches import cut_batches, stage_items, uncut
 from almanac.flows.pipeline.map import map_pages
@@ -341,17 +342,31 @@ def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(declared
 @pytest.mark.parametrize(("batches", "places"), [(1, 1), (3, 2), (10, 2), (23, 2), (62, 2), (30, 3), (40, 4), (60, 6), (92, 8), (100, 12), (1000, 16), (5, 8)])
 def test_short_batches_are_given_out_several_at_once_so_that_workers_end_together(declared: Path, tmp_path: Path, batches: int, places: int) -> None:
     run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
-    waiting = [(span, DEATHS) for span in reversed(list(spans_of(run, batches)))]
-    least = min(len(waiting), places)
+    waiting = [(span, DEATHS) for span in reversed(each_alone(batches))]
+    least = ceil(batches / most_tasks(run))
     busy_until, tasks = [0.0] * places, 0
     while waiting:  # a batch takes a second, and a task a quarter of one
-        (first, last), _ = _taken(waiting, _at_once(waiting, places))
+        (first, last), _ = _taken(waiting, _at_once(len(waiting), places, least, are_short=True))
         busy_until = sorted(busy_until)
         busy_until[0] += 0.25 + last - first + 1
         tasks += 1
-    assert sum(until > 0 for until in busy_until) == least, "no worker is without, as long as there are spans"
+    assert sum(until > 0 for until in busy_until) == min(batches, places), "no worker is without, as long as there are batches"
     assert max(busy_until) <= 1.15 * batches / places + 1.25
-    assert tasks <= 4 + 3 * places
+    assert tasks <= max(40, 6 * places)
+
+
+@pytest.mark.parametrize(("batches", "places"), [(1, 2), (10, 2), (47, 2), (2000, 2), (2000, 64)])
+def test_long_batches_are_given_out_alone_while_they_are_few_and_in_even_shares_at_the_end(declared: Path, tmp_path: Path, batches: int, places: int) -> None:
+    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
+    waiting, given = [(span, DEATHS) for span in reversed(each_alone(batches))], []
+    while waiting:
+        given.append(_taken(waiting, _at_once(len(waiting), places, ceil(batches / most_tasks(run)), are_short=False))[0])
+    assert [number for first, last in given for number in range(first, last + 1)] == list(range(1, batches + 1))
+    sizes = [last - first + 1 for first, last in given]
+    assert sizes == sorted(sizes, reverse=True)
+    assert (max(sizes), sizes[-1]) == (min(ceil(batches / most_tasks(run)), ceil(batches / places)), 1)
+    assert len(given) >= min(batches, places)
+    assert len(given) <= most_tasks(run) + 6 * places
 
 
 def test_a_span_at_which_a_worker_died_is_given_out_alone() -> None:
