@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _HEADING = re.compile(r"(?:\A|\n\n)([^\n:]+):\n(?=[^\n])")
-_LIKE_HEADING = re.compile(r"(\n\n[^\n:]+:)\n(?=[^\n])")
+_LIKE_HEADINGS = re.compile(r"(?<=\n\n)(?:[^\n:]+:\n)+(?=[^\n])")  # also those below: behind the empty line after the first, they would be headings
 _COLON = re.compile(r"\s*[:：]+(?=\s|$)|[:：]+$")
 
 
@@ -47,7 +47,7 @@ def lay_out(lines: Iterable[tuple[str, str]], texts: Iterable[tuple[str, str]]) 
     """The passage of (label, value) pairs: lines, whose values are one line each, then long texts."""
     head = "\n".join(f"{_plain(label)}: {value}" for label, value in lines)
     # A lead-in within a text is told from a label by the empty line behind it.
-    blocks = (f"{_plain(label)}:\n" + _LIKE_HEADING.sub(r"\1\n\n", value) for label, value in texts)
+    blocks = (f"{_plain(label)}:\n" + _LIKE_HEADINGS.sub(lambda found: found[0].replace("\n", "\n\n"), value) for label, value in texts)
     return "\n\n".join(filter(None, [head, *blocks]))
 
 

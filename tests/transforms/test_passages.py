@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from almanac.core.passage_parts import lay_out, parts_of
@@ -154,6 +154,7 @@ _TEXTS = st.text(st.sampled_from("ab: \n*·12"), min_size=1, max_size=40).map(st
 _LABELS = st.text(st.sampled_from("ab, "), min_size=1, max_size=9).map(lambda text: " ".join(text.split())).filter(bool)
 
 
+@example(lines=[], texts=[("a", "1\n\n1:\n1:\n1")])
 @given(st.lists(st.tuples(_LABELS, _TEXTS.map(lambda text: " ".join(text.split())))), st.lists(st.tuples(_LABELS, _TEXTS)))
 def test_what_was_laid_out_is_read_again(lines: list[tuple[str, str]], texts: list[tuple[str, str]]) -> None:
     passage = lay_out(lines, texts)
