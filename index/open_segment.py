@@ -73,7 +73,7 @@ class OpenSegment:
     def map_pages(self) -> None:
         """Maps the pages of rows and vectors that are in memory (`core.mapped`). Raises DamagedVersion."""
         self.rows.map_pages()
-        map_pages_in_memory(self.vectors)
+        map_pages_in_memory(self.folder / MATRIX, self.vectors)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:
         """Returns the row of each chunk id, int64 (n,), -1 where there is none that is part of the version. `ids` are bytes of 32 hex digits each."""

@@ -197,8 +197,9 @@ class OpenVersion:
         """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many. Raises DamagedVersion."""
         from almanac.index.lexical.writer import as_damaged_lexical
 
-        with self._damage_as_error(), as_damaged_lexical(self.folder):
-            self._lexical.map_pages()
+        with self._damage_as_error():
+            with as_damaged_lexical(self.folder):
+                self._lexical.map_pages()
             for part in self._segments:
                 part.map_pages()
 

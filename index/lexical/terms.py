@@ -84,8 +84,9 @@ class TermsFile:
         """Opens the file of an index of `rows` rows. Raises DamagedVersion where it is missing, truncated, or has another number of batches."""
         self._path, self.rows = path, rows
         with as_damaged_terms(path):
-            self._mapped = pa.memory_map(str(path))
-            self._reader = pa.ipc.open_file(self._mapped)
+            mapped = pa.memory_map(str(path))
+            self._whole = mapped.read_buffer()
+            self._reader = pa.ipc.open_file(mapped)
             if not self._reader.schema.equals(TERMS_SCHEMA):
                 raise ValueError("it has other columns")
             if self._reader.num_record_batches != -(-rows // BATCH):
@@ -103,9 +104,8 @@ class TermsFile:
 
     def map_pages(self) -> None:
         """Maps the file's pages that are in memory (`core.mapped`), and finds where each batch has its texts."""
-        self._mapped.seek(0)
-        map_pages_in_memory(np.frombuffer(self._mapped.read_buffer(), dtype=np.uint8))
         with as_damaged_terms(self._path):
+            map_pages_in_memory(self._path, np.frombuffer(self._whole, dtype=np.uint8))
             for number in range(self._reader.num_record_batches):
                 self._column(number, BODY)
 

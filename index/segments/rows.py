@@ -78,6 +78,7 @@ class MappedRows:
     """
 
     def __init__(self, folder: Path, count: int) -> None:
+        self._folder = folder
         try:
             mapped = pa.memory_map(str(folder / ROWS))
             reader = pa.ipc.open_file(mapped)
@@ -150,7 +151,9 @@ class MappedRows:
 
     def map_pages(self) -> None:
         """Maps the files' pages that are in memory (`core.mapped`), and makes ready what finds ids."""
-        map_pages_in_memory(self._words, self._by_id, self._begin_of_id)
+        map_pages_in_memory(self._folder / ROWS, self._words)
+        map_pages_in_memory(self._folder / BY_ID, self._by_id)
+        _ = self._begin_of_id
 
     def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """Returns columns of one row."""

@@ -38,7 +38,7 @@ def test_all_that_is_in_memory_is_mapped_at_once(tmp_path: Path) -> None:
     array = _mapped_array(path)
     path.read_bytes()
     assert mapped_kib(path) == 0
-    map_pages_in_memory(array)
+    map_pages_in_memory(path, array)
     assert mapped_kib(path) == 8 * 1024
 
 
@@ -47,13 +47,40 @@ def test_what_is_not_in_memory_is_not_read(tmp_path: Path) -> None:
     array = _mapped_array(path)
     path.read_bytes()
     _forget(path, 2 * _MIB, 4 * _MIB)
-    map_pages_in_memory(array)
+    map_pages_in_memory(path, array)
     assert 3 * 1024 <= mapped_kib(path) <= 5 * 1024
     assert array.tobytes() == path.read_bytes()[128:]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_another_user_who_may_only_read_maps_nothing_ahead(tmp_path: Path) -> None:
+    """Linux tells such a user that all of a file is in memory: to map it would read all of it."""
+    path = tmp_path / "file"
+    array = _mapped_array(path)
+    path.read_bytes()
+    tmp_path.chmod(0o755)
+    if not (child := os.fork()):
+        found = 2
+        try:
+            os.chdir(tmp_path)  # the folders above are root's alone
+            os.setresuid(65534, 65534, 65534)
+            map_pages_in_memory(Path(path.name), array)
+            found = int(mapped_kib(path) >= 1024)
+        finally:
+            os._exit(found)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_file_that_was_removed_meanwhile_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    array = _mapped_array(path)
+    path.unlink()
+    map_pages_in_memory(path, array)
+    assert array[:100].tobytes()
+
+
 @pytest.mark.parametrize("array", [np.zeros((0, 384), np.float32), np.ones((3, 5), np.float32), np.zeros(1, np.uint8)])
-def test_arrays_of_no_file_and_without_rows_are_left_as_they_are(array: np.ndarray) -> None:
+def test_arrays_of_no_file_and_without_rows_are_left_as_they_are(tmp_path: Path, array: np.ndarray) -> None:
     before = array.copy()
-    map_pages_in_memory(array, array)
+    map_pages_in_memory(tmp_path, array, array)
     assert (array == before).all()
