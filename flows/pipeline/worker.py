@@ -7,6 +7,7 @@ run's own, so it may do nothing.
 import os
 import platform
 import socket
+import sys
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib import import_module, metadata
@@ -63,8 +64,11 @@ def dask_setup(_process: Any = None) -> None:
     The scheduler imports what carries batches, too: it unpickles each call, in the loop in which it does everything else.
     """
     later = ("trafilatura", "pandas")  # imported with the first page of a main text, and with the first table
+    names = ("almanac.flows.refresh", "prefect.task_engine", "prefect_dask.task_runners", *later)
+    if all(name in sys.modules for name in names):
+        return  # each run asks a process that may live for months: `uncollected` would keep for ever what others have there at the time
     with uncollected():
-        for name in ("almanac.flows.refresh", "prefect.task_engine", "prefect_dask.task_runners", *later):
+        for name in names:
             import_module(name)
         _code()
 

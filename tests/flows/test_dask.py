@@ -1,5 +1,6 @@
 """Batches on a Dask cluster: a real scheduler and real workers, some of which are killed, and the same result as without them."""
 
+import gc
 import json
 import os
 import pickle
@@ -38,7 +39,7 @@ from almanac.flows.pipeline.page_batches import map_batches, parts_folder, stage
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import validate
-from almanac.flows.pipeline.worker import abilities
+from almanac.flows.pipeline.worker import abilities, dask_setup
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
@@ -531,6 +532,16 @@ def test_a_cluster_gets_ready_as_it_or_a_run_starts(declared: Path, cluster: Clu
         while not all([*client.run(is_ready).values(), scheduler()]):
             assert time.monotonic() < deadline
             time.sleep(0.1)
+
+
+def test_a_process_that_is_ready_keeps_nothing_more_for_ever() -> None:
+    try:
+        dask_setup()
+        kept = gc.get_freeze_count()
+        dask_setup()  # as each run asks
+        assert gc.get_freeze_count() == kept > 0
+    finally:
+        gc.unfreeze()
 
 
 @LONG
