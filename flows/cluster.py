@@ -307,7 +307,7 @@ class _KilledError(Exception):
 def _deaths_allowed() -> Any:
     """A plugin of the scheduler that gives a task up with the death that its annotation names. Other tasks have what `allowed-failures` says.
 
-    A local class travels by its code, so that the scheduler needs no Almanac.
+    A local class: `distributed` is imported only where a run is to have a cluster.
     """
     from distributed import SchedulerPlugin
 
