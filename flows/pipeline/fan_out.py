@@ -44,7 +44,7 @@ def _notes(what: str, number: int | str) -> str:
 
 
 def most_tasks(run: Run) -> int:
-    """The tasks of a step with batches, so that a run stays below 200 of them: where workers do so, it maps, cuts, embeds and makes segments with a quarter."""
+    """The tasks of a step with batches, so that a run stays below 200 of them. Of a cluster's four such steps each has a quarter, and more for many threads."""
     return max(1, max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 4))
 
 
