@@ -47,7 +47,8 @@ _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TURNS, _FEW = 1.5, 4  # of the short batches that wait, a worker gets its share over so many turns, and at least so many at once
+_TURNS, _FEW, _MANY = 1.5, 4, 20  # of the short batches that wait, a worker gets its share over so many turns, and from so many to so many at once
+_COMING = 2  # places that there will be at least, presumably: workers come one by one
 _TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
 
 
@@ -275,9 +276,9 @@ def _is_short(step: Callable[..., Any], run: Run) -> bool:
 def _at_once(waiting: int, places: int, least: int, *, are_short: bool) -> int:
     """How many of the batches that wait are given to a worker as one: in the end its even share, so that workers end together.
 
-    Before, it is `least`, or of short batches more: first many, and fewer and fewer.
+    Before, it is `least`, or of short batches more: first many, and fewer and fewer. Never so many that workers which come later have nothing left to do.
     """
-    some = max(_FEW, least, ceil(waiting / (_TURNS * places))) if are_short else least
+    some = max(_FEW, least, min(_MANY, ceil(waiting / (_TURNS * max(_COMING, places))))) if are_short else least
     return min(some, ceil(waiting / places))
 
 

@@ -26,7 +26,7 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import _at_once, _taken, fan_out_of, prepare_cluster
+from almanac.flows.cluster import _FEW, _MANY, _at_once, _taken, fan_out_of, prepare_cluster
 from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
@@ -354,6 +354,22 @@ def test_short_batches_are_given_out_several_at_once_so_that_workers_end_togethe
     assert sum(until > 0 for until in busy_until) == min(batches, places), "no worker is without, as long as there are batches"
     assert max(busy_until) <= 1.15 * batches / places + 1.25
     assert tasks <= max(40, 6 * places)
+
+
+@pytest.mark.parametrize("batches", [10, 20, 30, 62, 200])
+@pytest.mark.parametrize("workers", [2, 3, 8])
+def test_workers_that_come_one_by_one_end_together(declared: Path, tmp_path: Path, batches: int, workers: int) -> None:
+    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
+    waiting = [(span, DEATHS) for span in reversed(each_alone(batches))]
+    least = ceil(batches / most_tasks(run))
+    busy_until = [float(second) for second in range(workers)]  # one worker more each second; a batch takes a second
+    while waiting:
+        now = min(busy_until)
+        places = sum(second <= now for second in range(workers))
+        (first, last), _ = _taken(waiting, _at_once(len(waiting), places, least, are_short=True))
+        busy_until[busy_until.index(now)] = now + last - first + 1
+    even = (batches + sum(range(workers))) / workers
+    assert max(busy_until) <= max(even + _FEW + 1, min(_MANY, batches / 2))
 
 
 @pytest.mark.parametrize(("batches", "places"), [(1, 2), (10, 2), (47, 2), (2000, 2), (2000, 64)])
