@@ -7,6 +7,7 @@ takes its name (`rebuild`, `forget`). A reader that opened files by that name wo
 import fcntl
 import os
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,25 +16,25 @@ from almanac.core.durable import remove
 
 
 class Pin:
-    """Shared lock on a version's folder until `close`. On Linux, `folder` refers to the same folder even after it was renamed."""
+    """Shared lock on a version's folder until `close`, or until nobody refers to it. On Linux, `folder` refers to the same folder even after it was renamed."""
 
     def __init__(self, folder: Path) -> None:
         self._named = folder
-        self._descriptor: int | None = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._closed = weakref.finalize(self, os.close, self._descriptor)
+        self._closed.atexit = False
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         self.folder = Path(f"/proc/self/fd/{self._descriptor}") if sys.platform == "linux" else folder
 
     def is_in_place(self) -> bool:
         """Whether the folder still has its name. False when another folder replaced it, or it is being removed."""
         try:
-            return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), self._named.stat())
+            return self._closed.alive and os.path.samestat(os.fstat(self._descriptor), self._named.stat())
         except FileNotFoundError:
             return False
 
     def close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._closed()
 
 
 @contextmanager

@@ -377,8 +377,10 @@ class PublishedIndex:
         """
         question = without_invisible(question)
         _require_text(question, "question")
-        if k is not None and k < 1:
-            raise UsageError(f"k must be at least 1; found {k}", where="-k", hint="1 or more; without it, as many as declared")
+        if k is not None and (not isinstance(k, int) or k < 1):
+            raise UsageError(f"k must be at least 1, and a whole number; found {k!r}", where="-k", hint="1 or more; without it, as many as declared")
+        if floor is not None and not (isinstance(floor, int | float) and -1 <= floor <= 1):
+            raise UsageError(f"floor is a cosine from -1 to 1; found {floor!r}", where="--floor", hint="such as 0.3; without it, as declared")
         declared = self.declaration.retrieve
         text = compose_query(declared.query, question, parts)
         asked = mode or declared.mode

@@ -147,7 +147,7 @@ class Writer:
         """Renews the lock until `release`, in a thread. While the store is away, it goes on trying: the lock holds as long as nobody else takes it."""
         while not self._ended.wait(_RENEW_S):
             try:
-                if not self._rewrite(released=False):
+                if not self._rewrite(released=False) and not self._ended.is_set():
                     self._lost = True
                     return
             except AlmanacError as error:
@@ -163,6 +163,8 @@ class Writer:
 
     def _rewrite(self, *, released: bool) -> bool:
         with self._writing:
+            if self._ended.is_set() and not released:  # by a renewal that comes late
+                return False
             lock = self._lock.model_copy(update={"released": released, "nonce": secrets.token_hex(8)})
             etag = self._objects.write(_key(self._kb, "LOCK"), lock.model_dump_json(indent=1).encode(), replacing=self._etag)
             self._etag = etag or self._etag

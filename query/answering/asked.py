@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache, partial
+from itertools import islice
 from typing import NamedTuple
 
 from almanac.core.multiplier_words import POWERS
@@ -43,6 +44,8 @@ class Part(NamedTuple):
 
 
 _MOST_PARTS = 3
+_MOST_OPENINGS = 30  # places at which a further part may begin; a text with more is no question
+_BEFORE = 50  # characters before an interrogative word that tell whether it joins clauses
 _SENTENCES, _LONGEST = 1 << 13, 1_000  # sentences of which it is known what they hold, and the characters up to which they are remembered; some MB
 _COMMAS = frozenset(",;，、")
 
@@ -68,11 +71,13 @@ def asked_parts(question: str) -> list[Part]:
     plain, places = _plain_with_places(question)
     begin = polite.end() if (polite := POLITE.match(plain)) else 0
     spans: list[tuple[int, int]] = []
-    for found in FURTHER.finditer(plain, begin):
-        is_comma = found[0].strip() in _COMMAS
-        if len(spans) < _MOST_PARTS - 1 and _opens(plain[found.end() :]) and _asks(plain[begin : found.start()], is_comma=is_comma):
+    openings = (found for found in FURTHER.finditer(plain, begin) if _opens(plain[found.end() :]))
+    for found in islice(openings, _MOST_OPENINGS):
+        if _asks(plain[begin : found.start()], is_comma=found[0].strip() in _COMMAS):
             spans.append((begin, found.start()))
             begin = found.end()
+        if len(spans) == _MOST_PARTS - 1:
+            break
     spans.append((begin, len(plain)))
     if len(spans) == 1:
         return [Part(question, _kinds_of(plain[begin:]))]
@@ -98,9 +103,11 @@ def holds_any(sentence: str, kinds: Iterable[Kind]) -> bool | None:
 
 
 def _plain_with_places(text: str) -> tuple[str, list[int]]:
-    """The text in lower case and without diacritics, and for each offset in it, and its end, the offset in `text`."""
+    """The text in lower case, without diacritics and repeated white space, and for each offset in it, and its end, the offset in `text`."""
     plain, places = [], []
     for place, character in enumerate(text):
+        if character.isspace() and place and text[place - 1].isspace():
+            continue
         folded = fold(character.casefold().replace("’", "'"))
         plain.append(folded)
         places += [place] * len(folded)
@@ -133,8 +140,10 @@ def _first(plain: str) -> _Asking | None:
 
 def _is_asking(plain: str, match: re.Match[str]) -> bool:
     """Whether an interrogative word asks here, and does not join clauses: "the days when it is closed", "a house where one eats"."""
-    before, after = plain[: match.start()], plain[match.end() :]
-    return match[0].rsplit(" ", 1)[-1] not in JOINING or not before.strip() or not after.strip(" ?？") or bool(BEFORE_CLAUSE.search(before))
+    if match[0].rsplit(" ", 1)[-1] not in JOINING:
+        return True
+    is_first, is_last = not plain[: match.start()].strip(), not plain[match.end() :].strip(" ?？")
+    return is_first or is_last or bool(BEFORE_CLAUSE.search(plain, max(0, match.start() - _BEFORE), match.start()))
 
 
 def _is_bare(plain: str) -> bool:
@@ -149,9 +158,9 @@ def _opens(plain: str) -> bool:
     """Whether a question begins here, or behind a preposition."""
     plain = plain.lstrip("¿¡ ")
     before = PREPOSITION.match(plain)
-    for text in (plain, plain[before.end() :] if before else plain):
-        rule = YES_OR_NO.search(text)
-        if ((first := _first(text)) and first.start == 0) or (rule and rule.start() == 0 and rule.end() < len(text.rstrip("?？ "))):
+    for text in (plain, plain[before.end() :]) if before else (plain,):
+        rule = YES_OR_NO.match(text)
+        if any(pattern.match(text) for _, pattern in ASKING) or (rule and rule.end() < len(text.rstrip("?？ "))):
             return True
     return False
 

@@ -11,19 +11,21 @@ Metadata holds amounts as decimal strings, so a text that is a number is compare
 
 import operator
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.core.coded import Coded
+from almanac.core.given_up import require_wanted
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
 
 Mask = npt.NDArray[np.bool_]
 _DEEPEST = 50  # levels; no practical filter is deeper, and far deeper ones would exceed Python's recursion limit
 _SHOWN = 200  # maximum characters of a value in an error message
+_NESTED = (list, tuple, dict)  # values that have no hash
 _EXACT = 2**53  # up to this magnitude, floats represent every integer exactly
 
 
@@ -38,7 +40,7 @@ def _numeric(value: Any) -> Any:
 
 def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def test(found: Any, wanted: Any) -> bool:
-        if isinstance(wanted, int | float) and not isinstance(wanted, bool):
+        if _is_number(wanted):
             found = _numeric(found)
         try:
             return compare(found, wanted)
@@ -48,17 +50,36 @@ def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return test
 
 
+def _any_of(wanted: Sequence[Any]) -> Callable[[Any], bool]:
+    """The test whether a value equals one of those wanted, as $eq tells it: of many, in the time of one."""
+    numbers = {one for one in wanted if _is_number(one) and one == one}  # NaN equals nothing
+    others = [one for one in wanted if not _is_number(one)]
+    plain = {one for one in others if not isinstance(one, _NESTED)}
+    nested = [one for one in others if isinstance(one, _NESTED)]
+
+    def test(found: Any) -> bool:
+        if isinstance(found, _NESTED):
+            return found in nested
+        return found in plain or (bool(numbers) and _numeric(found) in numbers)
+
+    return test
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": _typed(operator.eq),
     "$gt": _typed(operator.gt),
     "$gte": _typed(operator.ge),
     "$lt": _typed(operator.lt),
     "$lte": _typed(operator.le),
-    "$in": lambda found, wanted: any(_OPERATORS["$eq"](found, one) for one in wanted),
     "$contains": lambda found, wanted: isinstance(found, str) and str(wanted) in found,
 }
 _AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {"$eq": operator.eq, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
+_NAMES = (*_OPERATORS, "$in", *_NEGATED)
 
 
 class Column:
@@ -140,17 +161,21 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int) -
     if key.startswith("$"):
         raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name")
     tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
+    if not tests:
+        raise UsageError(f"{key} has no operator", where="--where", hint=f'{{"{key}": value}}, or one of {", ".join(_NAMES)}')
     values = column(key)
     mask = np.ones(len(values.distinct), dtype=np.bool_)
     for name, limit in tests.items():
-        _require_operator(name, limit)
+        _require_operator(key, name, limit)
+        require_wanted()
         mask &= _tested(name, values, limit)
     return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
 
 
-def _require_operator(name: str, wanted: Any) -> None:
-    if name not in _OPERATORS and name not in _NEGATED:
-        raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join([*_OPERATORS, *_NEGATED])}")
+def _require_operator(key: str, name: str, wanted: Any) -> None:
+    if name not in _NAMES:
+        nested = "" if name.startswith("$") else f'; a value within {key} is named "{key}.{name}"'
+        raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join(_NAMES)}{nested}")
     if name in ("$in", "$nin") and not isinstance(wanted, list):
         raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")
 
@@ -160,24 +185,23 @@ def _tested(name: str, values: Column, wanted: Any) -> Mask:
     if name in _AT_ONCE and _is_float_enough(wanted) and values.numbers is not None:
         compared: Mask = _AT_ONCE[name](values.numbers, wanted)  # a missing value is NaN, which passes none of these comparisons
         return compared
-    return np.array([_test(name, value, wanted) for value in values.distinct], dtype=np.bool_)
+    positive = _NEGATED.get(name, name)
+    test = _any_of(wanted) if positive == "$in" else partial(_compared, _OPERATORS[positive], wanted)
+    is_negated = name in _NEGATED
+    return np.array([value is not None and _any(test, value) != is_negated for value in values.distinct], dtype=np.bool_)
 
 
 def _is_float_enough(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT)
 
 
-def _test(name: str, value: Any, wanted: Any) -> bool:
-    if value is None:
-        return False
-    if name in _NEGATED:
-        return not _any(_OPERATORS[_NEGATED[name]], value, wanted)
-    return _any(_OPERATORS[name], value, wanted)
+def _compared(compare: Callable[[Any, Any], bool], wanted: Any, found: Any) -> bool:
+    return compare(found, wanted)
 
 
-def _any(test: Callable[[Any, Any], bool], value: Any, wanted: Any) -> bool:
-    """Tests a value; a list passes if one of its entries does."""
-    return any(test(v, wanted) for v in value) if isinstance(value, list) else test(value, wanted)
+def _any(test: Callable[[Any], bool], value: Any) -> bool:
+    """Tests a value; a list passes if one of its entries does. What is missing passes no test, in a list neither."""
+    return any(one is not None and test(one) for one in value) if isinstance(value, list) else test(value)
 
 
 def reach(value: Any, path: Sequence[str]) -> Any:

@@ -10,7 +10,7 @@ from almanac.index.embedding.subword_fertility import language_fit
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.schemas.declaration.embed import Embed
 
-_NO_LANGUAGE = re.compile(r"https?://\S+|\S+@\S+|[\d\W_]+")
+_NO_LANGUAGE = re.compile(r"https?://\S+|(?<!\S)\S[^\s@]*@\S+|[\d\W_]+")
 # From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the better judge.
 _SURE = 0.8
 _RATHER = 0.25  # the likeliest language of "Wie teuer?" has .3, of "tour to bangkok" .19, and is a wrong one

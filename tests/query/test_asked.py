@@ -4,6 +4,7 @@ import pytest
 
 from almanac.query.answering.asked import asked_parts, holds, holds_any
 from almanac.query.answering.asked_words import Kind
+from tests.growth import assert_linear
 
 _WHEN = {"date", "hour", "duration"}
 _ASKED: list[tuple[set[str], tuple[str, ...]]] = [
@@ -88,3 +89,13 @@ def test_what_cannot_be_told_is_neither_held_nor_lacking() -> None:
     assert holds("Ann signed it.", "person") is None
     assert holds_any("Ann signed it.", ()) is None
     assert holds_any("Ann signed it.", {"person", "date"}) is False
+
+
+@pytest.mark.parametrize("piece", ["? ", "dogs, boats, ", "x, is a, ", "the house when ", "when it rains, ", " ", "and ", "几点吗，"])
+def test_a_long_text_is_read_in_one_pass(piece: str) -> None:
+    assert_linear(asked_parts, lambda pieces: piece * pieces, 600)
+
+
+def test_white_space_makes_no_difference() -> None:
+    parts = asked_parts("What does it  cost" + " " * 200 + "and \n\n when does it leave ?")
+    assert [(part.text, part.is_bare) for part in parts] == [("What does it  cost", True), ("when does it leave", False)]

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from almanac.core.coded import Coded
 from almanac.query.published import parse_where
 from almanac.query.retrieval.filters import Column, filter_key, matching_rows, reach
 from almanac.schemas.errors import UsageError
+from tests.growth import assert_comparable
 
 _ROWS: list[dict[str, Any]] = [
     {"name": "a", "n": 1, "tags": ["x", "y"], "price": [{"amount": "99.00", "currency": "$"}, {"amount": "7"}]},
@@ -102,3 +105,43 @@ def test_a_filter_without_end_and_a_workspace_that_is_no_text_are_refused() -> N
 def test_filters_that_say_the_same_have_the_same_key() -> None:
     assert filter_key("a", {"x": 1, "y": [True, None]}) == filter_key("a", {"y": [True, None], "x": 1})
     assert len({filter_key(*one) for one in ((None, None), ("", None), (None, {"x": 1}), (None, {"x": 1.0}), (None, {"x": "1"}), (None, {"x": True}))}) == 6
+
+
+_VALUES: list[Any] = [
+    1, 1.0, "1", "1.0", True, False, 0, "a", "", "nan", float("nan"), None, "true", {"x": 1}, [1, "a"], [None, 2], [[1]], "2", 2, 2**60, str(2**60), "1e400",
+    float("inf"), [True], [{"x": 1}], -0.0, "²",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(_VALUES), min_size=1, max_size=8), st.lists(st.sampled_from(_VALUES), min_size=1, max_size=4))
+def test_one_of_several_is_equal_to_any_of_them(distinct: list[Any], wanted: list[Any]) -> None:
+    column = Column(Coded.of(distinct))
+
+    def rows(where: Any) -> list[bool]:
+        return matching_rows({"f": where}, lambda _: column, len(distinct)).tolist()
+
+    assert rows({"$in": wanted}) == [any(found) for found in zip(*(rows({"$eq": one}) for one in wanted), strict=True)]
+    assert rows({"$nin": wanted}) == [value is not None and not found for value, found in zip(distinct, rows({"$in": wanted}), strict=True)]
+
+
+def test_many_values_cost_a_filter_no_more_than_one() -> None:
+    values = [f"https://example.org/{number}" for number in range(20_000)]
+    column = Column(Coded.of(values))
+    for wanted in (values[:500], list(range(500))):
+        many, one = ({"url": {"$in": wanted[:count]}} for count in (500, 1))
+        assert_comparable(lambda where: matching_rows(where, lambda _: column, len(values)), many, one, times=5)
+
+
+def test_null_matches_nothing_in_a_list_neither() -> None:
+    column = Column(Coded.of([None, [None, 1], 1]))
+    for wanted in (None, {"$eq": None}, {"$in": [None]}):
+        assert not matching_rows({"f": wanted}, lambda _: column, 3).any()
+    assert matching_rows({"f": 1}, lambda _: column, 3).tolist() == [False, True, True]
+
+
+def test_a_value_within_another_is_named_with_a_dot() -> None:
+    with pytest.raises(UsageError, match="unknown operator amount") as raised:
+        _match({"price": {"amount": "7"}})
+    assert '"price.amount"' in str(raised.value.hint)
+    with pytest.raises(UsageError, match="n has no operator"):
+        _match({"n": {}})

@@ -9,9 +9,10 @@ from almanac.index.embedding.model_cache import MULTILINGUAL_E5
 from almanac.query import open_index
 from almanac.query.answering.notes import MULTILINGUAL, note_on_language
 from almanac.query.published import PublishedIndex
-from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question
+from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question, question_language
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.results import Answer
+from tests.growth import assert_linear
 from tests.query.small_base import SmallBase
 
 
@@ -71,3 +72,9 @@ def test_the_multilingual_embedder_is_not_recommended_to_itself(tmp_path: Path) 
     note = note_on_language(QuestionLanguage("zu", 0.1), str(tmp_path / MULTILINGUAL), "hybrid")
     assert note is not None and note.count(MULTILINGUAL) == 1
     assert str(tmp_path) not in note
+
+
+def test_addresses_have_no_language_and_a_long_word_costs_no_more() -> None:
+    assert question_language("(x.y@example.org, @user@example.org) 12 https://example.org/quand-ouvre-le-musee") is None
+    assert question_language("an anna.schmidt@example.org: Wann öffnet das Museum am Sonntag?") == "de"
+    assert_linear(question_language, lambda pieces: "x" * pieces, 20_000)

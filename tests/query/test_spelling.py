@@ -1,6 +1,7 @@
 """Misspelt words of a question, and what stands for them."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import islice, product
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from almanac.index.lexical.analyzer import stored_tokens, tokens
 from almanac.query.retrieval.spelling import Respelt, Vocabulary, is_known, respell
-from tests.growth import assert_comparable
+from tests.growth import assert_comparable, assert_linear
 
 _TEXTS = [
     "The vegetarian route runs each evening. Temperature: it charges from 0 to 40 degrees. The garden closes at six, the gardens at seven.",
@@ -122,3 +123,22 @@ def test_the_nearest_of_two_hundred_thousand_words_is_found_without_looking_at_e
     vocabulary = Vocabulary(lambda: [" ".join([*letters, "temperature"])])
     assert vocabulary.nearest("temparature", lambda *_: False) == "temperature"
     assert_comparable(lambda find: find(), lambda: vocabulary.nearest("temparature", lambda *_: False), lambda: Counter(letters), times=5)
+
+
+@pytest.mark.parametrize("question", ["{} temparature?", "See p. 4 . . . . {} temparature", "Der Weg{} zur Temparature"])
+def test_long_runs_of_punctuation_and_white_space_before_a_word_cost_no_more(question: str) -> None:
+    assert_linear(_respelt, lambda pieces: question.format(". " * pieces) + " Zyxwvq" * pieces, 300)
+
+
+def test_a_text_full_of_words_that_nobody_knows_is_no_question() -> None:
+    unknown = ["zzy" + "".join(of) for of in islice(product("bcdfghjk", repeat=4), 400)]
+    sought = []
+
+    class Counting(Vocabulary):
+        def nearest(self, word: str, is_same: Callable[[str, str], bool]) -> str | None:
+            sought.append(word)
+            return super().nearest(word, is_same)
+
+    respell(" ".join(unknown * 3), Counting(lambda: _TEXTS), lambda _: False, lambda *_: False, ["en"])
+    assert sought == unknown[: len(sought)], "each is looked for once"
+    assert 10 <= len(sought) <= 50

@@ -4,7 +4,8 @@ import json
 import os
 import socket
 import subprocess
-from unittest.mock import patch
+from threading import Event
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -89,3 +90,17 @@ def test_a_head_that_nobody_can_read_is_an_error(bucket: Bucket) -> None:
         objects.write_blindly("heads/kb/CURRENT", content)
         with pytest.raises(StorageError, match=finding):
             read_head(objects, "kb")
+
+
+def test_a_renewal_that_comes_late_does_not_take_a_lock_back_that_was_released(bucket: Bucket) -> None:
+    objects = Objects(bucket.url)
+    with writing(objects, "kb", "first") as writer:
+        pass
+    late = Event()
+    with patch.object(writer, "_ended", Mock(wait=lambda _: late.is_set() or late.set(), is_set=writer._ended.is_set)):
+        writer.renew_until_ended()  # it had looked before the release
+    assert late.is_set()
+    assert not writer._lost
+    found = objects.read("heads/kb/LOCK")
+    assert found is not None
+    assert json.loads(found.content)["released"] is True
