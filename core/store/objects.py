@@ -7,6 +7,7 @@ the first store is opened.
 import hashlib
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ _CONNECT_S, _READ_S, _TRIES = 10, 60, 4
 _BRIEF_CONNECT_S, _BRIEF_READ_S, _BRIEF_TRIES = 3, 10, 2
 WORKERS = 16  # requests at the same time
 _NO_ETAG = f'"{"0" * 32}"'
-_REFUSED = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
+_REFUSED = {"PreconditionFailed", "412"}
+_CONFLICT = {"ConditionalRequestConflict", "409"}
+_CONFLICT_WAITS_S = (0.1, 0.3, 1.0)  # before a request is repeated that met another one for the same key
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _UNCHANGED = {"NotModified", "304"}
 _FORBIDDEN = {"AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
@@ -118,13 +121,18 @@ class Objects:
         request whose reply was lost may be repeated. Contents that compete must therefore differ.
         """
         condition = {"IfNoneMatch": "*"} if replacing is None else {"IfMatch": replacing}
-        try:
-            with self._told(key):
-                reply = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition)
-                return str(reply["ETag"])
-        except (_Refused, _Absent):
-            there = self.read(key)
-            return there.etag if there is not None and there.content == content else None
+        for wait_s in (*_CONFLICT_WAITS_S, None):
+            try:
+                with self._told(key):
+                    reply = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition)
+                    return str(reply["ETag"])
+            except (_Refused, _Absent):
+                break
+            except _Conflict:  # says nothing about the condition, in S3; another store may mean that it does not hold
+                if wait_s is not None:
+                    time.sleep(wait_s)
+        there = self.read(key)
+        return there.etag if there is not None and there.content == content else None
 
     def write_blindly(self, key: str, content: bytes) -> None:
         """Writes an object, whatever is there."""
@@ -215,8 +223,10 @@ class Objects:
             return NotFound(f"no such bucket: {self._bucket}", where=where, hint="make it, or check --data and AWS_ENDPOINT_URL")
         if code in _UNCHANGED or status == 304:
             return _Unchanged(key)
-        if code in _REFUSED or status in (409, 412):
+        if code in _REFUSED or status == 412:
             return _Refused(key)
+        if code in _CONFLICT or status == 409:
+            return _Conflict(finding, where=where, hint="try again; what was done is kept in the working copy")
         if code in _FORBIDDEN or status in (401, 403):
             return CredentialRefused(finding, where=where, hint="the credentials need GetObject, PutObject, DeleteObject and ListBucket there")
         if code in _ABSENT or status == 404:
@@ -238,6 +248,10 @@ class _Unchanged(Exception):
 
 class _Refused(Exception):
     """The condition of a write does not hold."""
+
+
+class _Conflict(StoreAway):
+    """Another request for the same key was being served."""
 
 
 def _age(reply: Any, modified: datetime) -> float:

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from botocore.exceptions import ClientError
 
 from almanac.core.store.objects import PART, Changed, Objects, require_conditional_writes
 from almanac.schemas.errors import NotFound, OperationalError, StorageError, StoreAway, UsageError
@@ -28,6 +30,26 @@ def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
         assert found is not None
         assert (found.content, found.etag) == next((content, one) for content, one in zip(contents, won, strict=True) if one)
         etag = found.etag
+
+
+@pytest.mark.parametrize("conflicts", [2, 9])
+def test_a_request_that_meets_another_one_is_repeated(bucket: Bucket, conflicts: int) -> None:
+    objects = Objects(bucket.url)
+    etag, waits = objects.write("head", b"0", replacing=None), []
+    refusal = {"Error": {"Code": "ConditionalRequestConflict"}, "ResponseMetadata": {"HTTPStatusCode": 409}}
+    put, requests = objects._client.put_object, iter(range(9))
+
+    def met(**request: object) -> object:
+        if next(requests) < conflicts:
+            raise ClientError(refusal, "PutObject")
+        return put(**request)
+
+    with patch.object(objects._client, "put_object", met), patch("almanac.core.store.objects.time.sleep", waits.append):
+        written = objects.write("head", b"1", replacing=etag)
+    found = objects.read("head")
+    assert found is not None
+    wanted = (b"1", found.etag, 2) if conflicts == 2 else (b"0", None, 3)
+    assert (found.content, written, len(waits)) == wanted
 
 
 def test_what_is_there_is_not_written_again_and_the_same_content_counts_as_written(bucket: Bucket) -> None:
