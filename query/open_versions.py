@@ -54,7 +54,7 @@ class VersionPool:
 
     Args:
         resolve: Gives the version to read for the name that a request has, or None, as `resolve_version` does.
-        open_version: Opens the version of a name. Requests call it under the pool's lock, so that no version is opened twice.
+        open_version: Opens the version of a name. One request calls it at a time, so that no version is opened twice; those of open versions go on meanwhile.
         pinned: Version for requests that name none. Default: the live version.
     """
 
@@ -64,6 +64,7 @@ class VersionPool:
         self._usual: _Open | None = None  # for requests that name no version
         self._named = _Named(_NAMED)
         self._lock = threading.Lock()
+        self._opening = threading.Lock()  # taken before `_lock`
 
     @contextmanager
     def reading(self, version: str | None = None) -> Iterator[Retriever]:
@@ -136,8 +137,7 @@ class VersionPool:
                 return held
             name = self._resolve(version or self._pinned)
             try:
-                with self._lock:
-                    return self._share(name, is_usual=version is None)
+                return self._share(name, is_usual=version is None)
             except NotFound:  # pruned between the two steps; try again if another version is live by now
                 if version or self._pinned or self._resolve(None) == name:
                     raise
@@ -149,18 +149,32 @@ class VersionPool:
             return self._usual
 
     def _share(self, name: str, *, is_usual: bool) -> _Open:
-        found = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)
-        if found is not None and not found.retriever.opened.is_in_place:  # `rebuild` or `forget` has replaced its folder
-            self._retire(found)
-            found = None
-        opened = found or _Open(name, self._open_version(name))
+        if opened := self._shared(name, is_usual=is_usual):
+            return opened
+        with self._opening:
+            if opened := self._shared(name, is_usual=is_usual):  # another request has opened it
+                return opened
+            opened = _Open(name, self._open_version(name))
+            with self._lock:
+                return self._used(opened, is_usual=is_usual)
+
+    def _shared(self, name: str, *, is_usual: bool) -> _Open | None:
+        with self._lock:
+            found = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)
+            if found is not None and not found.retriever.opened.is_in_place:  # `rebuild` or `forget` has replaced its folder
+                self._retire(found)
+                return None
+            return found and self._used(found, is_usual=is_usual)
+
+    def _used(self, opened: _Open, *, is_usual: bool) -> _Open:
+        """Counts a request, and keeps the version open. Under the lock."""
         if is_usual and opened is not self._usual:
-            self._named.pop(name, None)
+            self._named.pop(opened.name, None)
             if self._usual is not None:
                 self._usual.retire()
             self._usual = opened
         elif opened is not self._usual:
-            self._named[name] = opened  # also marks it as most recently used
+            self._named[opened.name] = opened  # also marks it as most recently used
         opened.users += 1
         return opened
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -119,6 +120,32 @@ def test_of_the_versions_asked_for_by_name_the_one_that_waits_longest_makes_room
     assert (opened, closed) == (["live", "a", "b", "c"], ["b"])
     pool.close()
     assert sorted(closed) == ["a", "b", "c", "live"]
+
+
+def test_requests_of_an_open_version_go_on_while_another_one_is_opened_once() -> None:
+    begun, may_end, opened = threading.Event(), threading.Event(), list[str]()
+
+    def open_version(name: str) -> Any:
+        opened.append(name)
+        if name == "slow":
+            begun.set()
+            assert may_end.wait(60)
+        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, close=lambda: None))
+
+    pool = VersionPool(lambda version: version or "live", open_version)
+
+    def names(version: str | None) -> str:
+        with pool.reading(version) as found:
+            return str(found.name)  # type: ignore[attr-defined]
+
+    with ThreadPoolExecutor(4) as threads, pool.reading():
+        slow = [threads.submit(names, "slow") for _ in range(3)]
+        assert begun.wait(60)
+        assert threads.submit(names, None).result(60) == "live"
+        pool.close_idle()
+        may_end.set()
+        assert [one.result(60) for one in slow] == ["slow"] * 3
+    assert opened == ["live", "slow"]
 
 
 def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_warm() -> None:
