@@ -3,12 +3,14 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache, cached_property
+from functools import cache
 from itertools import islice, takewhile
+from threading import RLock
 from typing import NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
+from almanac.core.computed_once import computed_once
 from almanac.core.given_up import require_wanted
 from almanac.index.lexical.analyzer import fold, primary_tag
 
@@ -52,7 +54,7 @@ class Vocabulary:
     """The words of texts, of four letters and more, without those in scripts that have no spaces. Read on first use; safe to share among threads."""
 
     def __init__(self, texts: Callable[[], Iterable[str]]) -> None:
-        self._texts = texts
+        self._texts, self._lock = texts, RLock()
 
     def nearest(self, word: str, is_same: Callable[[str, str], bool]) -> str | None:
         """The word nearest to a misspelt one, in lower case, with its diacritics; None where none is near, or several are that mean different things.
@@ -78,11 +80,11 @@ class Vocabulary:
             return None
         return spelt[best]
 
-    @cached_property
+    @computed_once
     def _listed(self) -> list[str]:
         return sorted(self._words)
 
-    @cached_property
+    @computed_once
     def _words(self) -> dict[str, dict[str, int]]:
         """Word without diacritics → its spellings, with how often each occurs."""
         counts: Counter[str] = Counter()

@@ -118,7 +118,8 @@ def test_one_of_several_is_equal_to_any_of_them(distinct: list[Any], wanted: lis
     column = Column(Coded.of(distinct))
 
     def rows(where: Any) -> list[bool]:
-        return matching_rows({"f": where}, lambda _: column, len(distinct)).tolist()
+        found: list[bool] = matching_rows({"f": where}, lambda _: column, len(distinct)).tolist()
+        return found
 
     assert rows({"$in": wanted}) == [any(found) for found in zip(*(rows({"$eq": one}) for one in wanted), strict=True)]
     assert rows({"$nin": wanted}) == [value is not None and not found for value, found in zip(distinct, rows({"$in": wanted}), strict=True)]

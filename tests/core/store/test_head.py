@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import subprocess
-from threading import Event
 from unittest.mock import Mock, patch
 
 import pytest
@@ -96,10 +95,10 @@ def test_a_renewal_that_comes_late_does_not_take_a_lock_back_that_was_released(b
     objects = Objects(bucket.url)
     with writing(objects, "kb", "first") as writer:
         pass
-    late = Event()
-    with patch.object(writer, "_ended", Mock(wait=lambda _: late.is_set() or late.set(), is_set=writer._ended.is_set)):
-        writer.renew_until_ended()  # it had looked before the release
-    assert late.is_set()
+    looks = iter([False, True])  # the renewal had looked before the release
+    with patch.object(writer, "_ended", Mock(wait=lambda _: next(looks), is_set=writer._ended.is_set)):
+        writer.renew_until_ended()
+    assert next(looks, None) is None
     assert not writer._lost
     found = objects.read("heads/kb/LOCK")
     assert found is not None

@@ -35,7 +35,7 @@ def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
 @pytest.mark.parametrize("conflicts", [2, 9])
 def test_a_request_that_meets_another_one_is_repeated(bucket: Bucket, conflicts: int) -> None:
     objects = Objects(bucket.url)
-    etag, waits = objects.write("head", b"0", replacing=None), []
+    etag, waits = objects.write("head", b"0", replacing=None), list[float]()
     refusal = {"Error": {"Code": "ConditionalRequestConflict"}, "ResponseMetadata": {"HTTPStatusCode": 409}}
     put, requests = objects._client.put_object, iter(range(9))
 
