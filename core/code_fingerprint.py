@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from almanac.core.settings import installation
@@ -80,6 +81,9 @@ def _is_excluded(module: str) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in EXCLUDED_MODULES)
 
 
+_PARSING = Lock()  # Python 3.11 counts the depth of all threads' trees together, and two at once may end in a SystemError
+
+
 @cache
 def _read(module: str) -> _Module:
     path = _path(module)
@@ -87,7 +91,9 @@ def _read(module: str) -> _Module:
         raise ModuleNotFoundError(f"no module {_PACKAGE}.{module}", name=module)
     code: list[str] = []
     names: set[str] = set()
-    _write(ast.parse(path.read_bytes()), code, names)
+    with _PARSING:
+        tree = ast.parse(path.read_bytes())
+    _write(tree, code, names)
     own = frozenset(name.removeprefix(f"{_PACKAGE}.") for name in names if name.startswith(f"{_PACKAGE}."))
     tops = {name.partition(".")[0] for name in names}
     return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), sha256(" ".join(code)))
