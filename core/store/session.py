@@ -5,6 +5,7 @@ What stays open, and answers also while the store is away, reads through `reader
 For a data directory on local disk all of it does nothing. boto3 is imported by `Objects`, when a store is opened.
 """
 
+import math
 import tempfile
 import threading
 import time
@@ -117,7 +118,7 @@ class Session:
         """Pushes for the last time. After a takedown, also one of a writer before that was cut off, removes all objects that CURRENT does not need any more."""
         self.push()
         if self._writer.seen.head.erases:
-            self.swept = self._sweep(0.0)
+            self.swept = self._sweep(-math.inf)  # a store tells the time of a reply in whole seconds: what it has just got may seem to come from later
             self._writer.point_to(self._writer.seen.head.model_copy(update={"erases": False}))
 
     def remove_unneeded(self) -> None:

@@ -24,6 +24,7 @@ from almanac.index.build.job import BuildJob
 from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.chroma.unused import erase_unused
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS
 from almanac.index.segments.rows import MappedRows, write_rows
@@ -88,12 +89,15 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     table = read_table(job.version_dir / CHUNKS, ["chunk_id", "text_sha256", "fetched_at"])
     _refuse_duplicates(table)
     why: DeltaNotPossible | None = None
+    facts: BuildFacts | None = None
     if job.parent is not None:
         try:
-            return _build_delta(job, usable_parent(job, job.parent), table, on_progress)
+            facts = _build_delta(job, usable_parent(job, job.parent), table, on_progress)
         except DeltaNotPossible as reason:
             why = reason
-    return _build_full(job, table, why, on_progress)
+    facts = facts or _build_full(job, table, why, on_progress)
+    erase_unused(job.version_dir)
+    return facts
 
 
 def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on_progress: OnProgress) -> BuildFacts:

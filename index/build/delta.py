@@ -93,8 +93,8 @@ def full_facts(rows: int, why: DeltaNotPossible | None = None) -> BuildFacts:
 
 
 def row_layout() -> str:
-    """Fingerprint of the row format in Chroma: changes with the code that makes the rows and with Chroma's version, which rules out a delta."""
-    return short_hash([code_fingerprint("index.chroma.rows"), version("chromadb")])
+    """Fingerprint of how rows lie in Chroma's files: changes with the code that makes them, and with Chroma's version, which rules out a delta."""
+    return short_hash([code_fingerprint("index.chroma.rows"), code_fingerprint("index.chroma.unused"), version("chromadb")])
 
 
 def usable_parent(job: BuildJob, folder: Path) -> Parent:

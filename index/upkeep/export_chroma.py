@@ -17,6 +17,7 @@ from almanac.index.build.job import AbsolutePath
 from almanac.index.chroma.batches import ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.chroma.unused import erase_unused
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.upkeep.composition import read_deletions
@@ -84,6 +85,7 @@ def _write_collection(job: ExportJob) -> None:
                 documents=[document_of(row) for row in found],
                 metadatas=[metadata_of(row) for row in found],
             )
+    erase_unused(job.target)
 
 
 def _segments_of(index_dir: Path, manifest: Manifest) -> Iterator[_Rows]:

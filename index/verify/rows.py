@@ -15,6 +15,7 @@ from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, open_table
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.chroma.unused import erase_unflushed
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.matrix import TOLERANCE, check_matrix, cosines_of
@@ -78,6 +79,7 @@ def check_rows(
                 _check_batch(collection, [row for row in rows if row["chunk_id"] not in missing], expected, embedder.dimension, problems)
             if _most_repeats(table.column("text_sha256")) <= _REPEATS_THAT_HNSW_BEARS:
                 _probe(collection, compared, missing, expected, problems)
+        erase_unflushed(version_dir)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, problems)
     except Exception as error:  # Chroma raises various types from its Rust core; in any case the version cannot be read

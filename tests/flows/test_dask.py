@@ -556,7 +556,7 @@ def test_a_process_that_is_ready_keeps_nothing_more_for_ever() -> None:
         kept = gc.get_freeze_count()
         others = [[number] for number in range(1_000)]  # what somebody else has in a worker meanwhile
         dask_setup()  # as each run asks
-        assert (gc.get_freeze_count(), len(others)) == (kept, 1_000)
+        assert len(others) == 1_000 and gc.get_freeze_count() <= kept  # less where something has ended since
     finally:
         gc.unfreeze()
 

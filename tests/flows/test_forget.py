@@ -83,7 +83,7 @@ def data(made: Path, tmp_path: Path) -> Iterator[DataDir]:
 
 def _holding(text: str, root: Path) -> list[str]:
     """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, and rejects, some of which are of other pages."""
-    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl", making.NEEDS_A_CHILD)]
+    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl")]
     return [str(path.relative_to(root)) for path in files if text in _unpacked(path)]
 
 

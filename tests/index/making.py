@@ -11,7 +11,6 @@ import pytest
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, chunks_table, items_table, write_table
 from almanac.index.build.builder import build_version
-from almanac.index.build.child_process import run_child
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
@@ -25,9 +24,6 @@ from almanac.schemas.manifest import Counts, Manifest, Verdict
 from tests.index.conftest import DERIVED, INFO, HashEmbedder
 from tests.index.embedding import embed_missing
 
-# HNSW writes uninitialised memory into this file, so a build in this process, which has read all texts, may leave a bit of any text there. A child has read
-# its own segment alone, and overwrites the memory that it frees.
-NEEDS_A_CHILD = "data_level0.bin"
 AT = "2026-01-01T00:00:00+00:00"
 Texts = Mapping[str, str]  # URL → text
 _STARTING = ("almanac.index.build.builder", "almanac.index.upkeep.export_chroma", "almanac.index.verify.verifier")
@@ -95,13 +91,4 @@ def without_children() -> Iterator[None]:
         for module in _STARTING:
             patch.setattr(f"{module}.run_child", child_here)
         patch.setattr("almanac.index.build.child_process.Ahead.start", lambda *_: None)
-        yield
-
-
-@contextmanager
-def with_children() -> Iterator[None]:
-    """Within `without_children`: steps in children after all, as a run takes them."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in _STARTING:
-            patch.setattr(f"{module}.run_child", run_child)
         yield

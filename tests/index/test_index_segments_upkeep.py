@@ -14,7 +14,7 @@ import pytest
 from almanac.cli.export import export_table
 from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
-from almanac.core.tables import CHUNKS, DOCUMENTS, read_table
+from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.flows.pipeline import retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.flows.reporting.diff import compare_versions
@@ -47,7 +47,6 @@ from almanac.schemas.manifest import Manifest, SegmentUse
 from almanac.schemas.reports import CompactResult
 from tests.index import making
 from tests.index.conftest import INFO, HashEmbedder
-from tests.proof.base import LONG
 
 LIMIT = 2  # `index.segment`: a full build divides 12 chunks into three segments
 FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(12)}
@@ -307,9 +306,9 @@ def _forget(data: DataDir, version: str, *urls: str) -> UrlContent:
     return found
 
 
-def _bytes_of(folder: Path, *, without: str = making.NEEDS_A_CHILD) -> bytes:
+def _bytes_of(folder: Path) -> bytes:
     """Everything below a folder, tables as they are read."""
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name != without]
+    files = [path for path in folder.rglob("*") if path.is_file()]
     return b"".join(str(pq.read_table(path).to_pydict()).encode() if path.suffix == ".parquet" else path.read_bytes() for path in files)
 
 
@@ -347,17 +346,6 @@ def test_a_page_that_a_version_has_deleted_already_is_erased_from_its_segments_t
     assert _verified(data) == _verified(data, "v0001") == []
     assert b"text of page 7" not in _bytes_of(data.index("shop"))
     assert _left(data) == []
-
-
-@LONG
-def test_a_child_writes_no_text_of_other_segments_into_the_files_of_its_own(data: DataDir) -> None:
-    with making.with_children():
-        _forget(data, "v0002", "http://shop/7")
-    folder = _segment(data, 1)
-    own = set(read_table(folder / CHUNKS, ["text"]).column("text").to_pylist())
-    content = _bytes_of(folder, without="")
-    assert len(own) == 3 and all(text.encode() in content for text in own)
-    assert [text for text in [*FIRST.values(), *SECOND.values()] if text not in own and text.encode() in content] == []
 
 
 def test_segments_of_which_nothing_is_left_are_left_out_but_for_the_last(data: DataDir) -> None:
