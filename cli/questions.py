@@ -38,7 +38,7 @@ def search(
     """Show the best passages with relevance, score, URL and version."""
     named, query = _split(kb, query, "query")
     with _open(named, data=data, version=version, env=env) as index:
-        from almanac.query.published import parse_parts, parse_where
+        from almanac.query.retrieval.arguments import parse_parts, parse_where
 
         result = index.search(
             query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), explain=explain
@@ -74,7 +74,7 @@ def ask(
     """Answer with cited sentences, or say that the answer is not there."""
     named, question = _split(kb, question, "question")
     with _open(named, data=data, version=version, env=env) as index:
-        from almanac.query.published import parse_parts
+        from almanac.query.retrieval.arguments import parse_parts
 
         answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), language=language)
     if as_json:

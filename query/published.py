@@ -1,6 +1,5 @@
 """A published index opened for search and answers. Each request reads exactly one version, from its first step to its last."""
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -26,6 +25,7 @@ from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
 from almanac.query.naming import default_of_project
 from almanac.query.open_versions import VersionPool
+from almanac.query.retrieval.arguments import require_floor, require_hits, require_parts, require_text
 from almanac.query.retrieval.query_expansion import PATIENCE
 from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode
@@ -316,7 +316,8 @@ class PublishedIndex:
 
         Raises:
             UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an unknown field or operator; `workspace` is
-                given and none is declared, or not given and required; `parts` has a name that the declared template lacks.
+                given and none is declared, or not given and required; `parts` are no texts by name, or have one that the declared template lacks; `history` is
+                no list of messages.
             NotFound: There is no such `version`.
             NothingPublished: No version is named or pinned, and none is live yet.
             EmbedderMismatch: The version was built with another embedder than the declared one.
@@ -376,11 +377,10 @@ class PublishedIndex:
         Raises every UsageError before the embedder is loaded, which takes seconds.
         """
         question = without_invisible(question)
-        _require_text(question, "question")
-        if k is not None and (not isinstance(k, int) or k < 1):
-            raise UsageError(f"k must be at least 1, and a whole number; found {k!r}", where="-k", hint="1 or more; without it, as many as declared")
-        if floor is not None and not (isinstance(floor, int | float) and -1 <= floor <= 1):
-            raise UsageError(f"floor is a cosine from -1 to 1; found {floor!r}", where="--floor", hint="such as 0.3; without it, as declared")
+        require_text(question)
+        require_hits(k)
+        require_floor(floor)
+        require_parts(parts)
         declared = self.declaration.retrieve
         text = compose_query(declared.query, question, parts)
         asked = mode or declared.mode
@@ -528,30 +528,6 @@ class PublishedIndex:
             )
 
 
-def parse_where(text: str | None) -> dict[str, Any] | None:
-    """Parses the JSON object of `--where` into a filter; None for None. Raises UsageError where it is not a JSON object."""
-    if text is None:
-        return None
-    try:
-        where = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"not JSON: {error}", where="--where", hint="""write it like --where '{"kind": "record"}'""") from error
-    if not isinstance(where, dict):
-        raise UsageError(f"a filter is a JSON object; found {text}", where="--where")
-    return where
-
-
-def parse_parts(parts: Sequence[str] | None) -> dict[str, str]:
-    """Parses the values of `--part NAME=TEXT` into name → text. Raises UsageError for another form."""
-    named = {}
-    for part in parts or ():
-        name, equals, text = part.partition("=")
-        if not equals or not name.isidentifier():
-            raise UsageError(f"not NAME=TEXT: {part!r}", where="--part", hint="write it like --part product='Kettle 2'")
-        named[name] = text
-    return named
-
-
 def _is_confident(retriever: Retriever, text: str, hits: Sequence[Hit], declared: float | None, measured: float) -> bool:
     """Whether a hit is confident: its dense cosine reaches the declared one; without one, its relevance is high; without relevance, the embedder's own.
 
@@ -561,13 +537,6 @@ def _is_confident(retriever: Retriever, text: str, hits: Sequence[Hit], declared
         return any(hit.confidence == "high" for hit in hits)
     found = retriever.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
     return any(one.reaches(measured if declared is None else declared) for one in found.values())
-
-
-def _require_text(text: str, what: str) -> None:
-    if not text.strip():
-        raise UsageError(f"the {what} is empty", hint="ask something")
-    if any("\ud800" <= c <= "\udfff" for c in text):
-        raise UsageError(f"the {what} is not valid UTF-8", hint="check the terminal's or the caller's encoding")
 
 
 def best_documents(hits: Sequence[Hit]) -> dict[str, float]:

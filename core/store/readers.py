@@ -165,7 +165,7 @@ class StoreReader:
         try:
             fetched = self._fetch(None).head
             on_change()
-        except AlmanacError as error:
+        except (AlmanacError, OSError) as error:  # OSError: a full disk
             self._due_at = time.monotonic() + self._delay_s
             self._delay_s = min(2 * self._delay_s, _LONGEST_S)
             self._tell("not_taken_over", error)

@@ -8,6 +8,7 @@ import numpy as np
 
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.lexical.analyzer import primary_tag
+from almanac.query.retrieval.arguments import require_history
 from almanac.query.retrieval.follow_up import Found, Leaning, continued, continues, earlier_questions, leaning_of, with_context
 from almanac.query.retrieval.query_expansion import expand, merge
 from almanac.query.retrieval.question_language import question_language
@@ -96,6 +97,7 @@ class Search:
 
         Raises the errors of `Retriever.find`, of the embedder, and CredentialRefused and DeclarationError of the model.
         """
+        require_history(history)
         request = self._request_for(question)  # raises errors of use
         asked = self._standing_alone(question, history)
         if asked.question != question:

@@ -152,6 +152,10 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
         ({"workspace": "people"}, "no workspaces"),
         ({"where": {"colour": "red"}}, "colour"),
         ({"parts": {"prodct": "Kettle"}}, "no placeholder for the part 'prodct'"),
+        ({"parts": {"product": 5}}, "parts are texts by name; found {'product': 5}"),
+        ({"floor": 5}, "a cosine from -1 to 1"),
+        ({"history": "What does it cost?"}, "history is a list of messages"),
+        ({"history": ["What does it cost?"]}, "history is a list of messages"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_the_embedder_is_loaded(opened: OpenVersion, asked: dict[str, Any], finding: str) -> None:

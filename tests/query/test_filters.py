@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.core.coded import Coded
-from almanac.query.published import parse_where
+from almanac.query.retrieval.arguments import parse_where
 from almanac.query.retrieval.filters import Column, filter_key, matching_rows, reach
 from almanac.schemas.errors import UsageError
 from tests.growth import assert_comparable

@@ -1,5 +1,6 @@
 """Readers of a store, on versions that are nothing but files: what they fetch, keep, drop, and make of a store that is away or damaged."""
 
+import errno
 import json
 import os
 import shutil
@@ -190,6 +191,18 @@ def test_a_damaged_object_is_refused_and_taken_over_once_it_is_mended(machine: M
         objects.write_blindly(key, b"two")
         _until(lambda: reader.version == "v0002" and reader.state().behind is None)
         assert _texts(cache, "v0002") == ["one", "two"]
+
+
+def test_a_full_disk_is_tried_again_ever_later_and_ends_with_it(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("almanac.core.store.readers._LONGEST_S", 1.0)
+    writer, cache = machine("writer"), machine("reader")
+    _publish(writer, "v0001", "one")
+    with _following(cache) as reader:
+        with patch.object(StoreReader, "_fetch", side_effect=OSError(errno.ENOSPC, "No space left on device")):
+            _publish(writer, "v0002", "two")
+            _until(lambda: reader._delay_s > 0.1)
+            assert "No space left" in reader._told and reader.resolve() == "v0001"
+        _until(lambda: reader.version == "v0002" and reader.state().behind is None)
 
 
 def test_the_least_recently_used_go_and_what_is_open_stays(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
