@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sentencex import get_sentence_boundaries
-
 from almanac.core.passage_parts import parts_of
+from almanac.core.sentences import sentence_spans
 from almanac.schemas.results import Hit
 
 
@@ -120,8 +119,7 @@ def language_of(hit: Hit, declared: str) -> str:
 
 def split(text: str, language: str) -> Iterator[_Span]:
     """Splits plain prose into sentences, as (start, end) offsets without surrounding white space. `language` is a BCP 47 tag."""
-    for boundary in get_sentence_boundaries(language.partition("-")[0], text):
-        start, end = boundary["start_index"], boundary["end_index"]
+    for start, end in sentence_spans(text, language):
         part = text[start:end]
         if any(c.isalnum() for c in part):
             yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import regex  # type: ignore[import-untyped]  # ships no types
-from sentencex import get_sentence_boundaries
+
+from almanac.core.sentences import sentence_spans
 
 
 class Span(NamedTuple):
@@ -132,7 +133,7 @@ class Layout:
     def sentence_starts(self) -> Sequence[int]:
         """Start of each sentence by the rules of the language; never between a letter and its marks."""
         starts: list[int] = []
-        for begin, end in _sentences(encodable(self.text), self.language.partition("-")[0].lower()):
+        for begin, end in _sentences(encodable(self.text), self.language):
             start = self.trim(Span(begin, end)).start
             if start < end and (not start or self.text[start - 1].isspace() or not _EXTENDS.match(self.text, start)):
                 starts.append(start)
@@ -153,12 +154,12 @@ class Layout:
 def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
     """Yields (start, end) of each sentence, in order; of a sentence longer than a block, the part in its first block.
 
-    The library takes quadratic time on text without line breaks (13 s for 160,000 characters of Chinese), so it gets 2,000 characters at a time.
+    `sentence_spans` takes quadratic time on text without line breaks, so it gets 2,000 characters at a time.
     """
     position, goes_on = 0, False
     while position < len(text):
         block = text[position : position + _BLOCK]
-        found = [(position + one["start_index"], position + one["end_index"]) for one in get_sentence_boundaries(language, block)]
+        found = [(position + begin, position + end) for begin, end in sentence_spans(block, language)]
         is_last = position + len(block) == len(text)
         whole = found if is_last or len(found) == 1 else found[:-1]  # the last sentence may continue in the next block
         yield from whole[1:] if goes_on else whole
