@@ -47,6 +47,7 @@ _MOST_PARTS = 3
 _MOST_OPENINGS = 30  # places at which a further part may begin; a text with more is no question
 _BEFORE = 50  # characters before an interrogative word that tell whether it joins clauses
 _SENTENCES, _LONGEST = 1 << 13, 1_000  # sentences of which it is known what they hold, and the characters up to which they are remembered; some MB
+_WEEKDAY = 4  # letters that tell the days of the week apart, in any case or number: "Monday", "mondays"
 _COMMAS = frozenset(",;，、")
 
 _FREE = re.compile(
@@ -82,6 +83,21 @@ def asked_parts(question: str) -> list[Part]:
     if len(spans) == 1:
         return [Part(question, _kinds_of(plain[begin:]))]
     return [Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans]
+
+
+def named_in(label: str) -> list[tuple[Kinds, str]]:
+    """The kinds that a label of a field names, each with the words that name it, in lower case without diacritics: "Dauer in Tagen" a duration."""
+    plain = _folded(label)
+    return [(kinds, match[0]) for kinds, pattern in NAMED if (match := pattern.search(plain))]
+
+
+@lru_cache(_SENTENCES)
+def days_in(text: str) -> frozenset[str]:
+    """The days that a text names, comparable with those of another one: of a month as "12-24", of the week by their first four letters."""
+    read = _Read(text[:_LONGEST])
+    found = {"-".join(atom[-2:]) for atom in read.atoms if atom[0] in ("day", "date", "any year") and len(atom) > 2}
+    names = weekdays().findall(read.sentence.casefold())
+    return frozenset(found.union(name if " " in name else name[:_WEEKDAY] for name in names))
 
 
 def holds(sentence: str, kind: Kind) -> bool | None:

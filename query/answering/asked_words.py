@@ -249,7 +249,7 @@ NAMED = _table(
             ja 営業時間
         """,
         "price": """
-            en prices?|costs?|fees?|fares?|charges?
+            en prices?|costs?|fees?|fares?|charges?(?! (?:a|an|the|its?|your|up|any|most|all|both|in|from|via|over|phones?|devices?|batteries|\\d+))
             fr prix|tarifs?|coûts?
             es precios?|tarifas?|costes?
             de preise?|kosten|gebühr\\w*

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.asked import MEASURABLE, Part, asked_parts
+from almanac.query.answering.asked import MEASURABLE, Part, asked_parts, days_in
 from almanac.query.answering.scoring import Compared, Floats, Scored
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
 from almanac.query.retrieval.overlap import Words
@@ -176,10 +176,11 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
     sentences, scores = compared.sentences, scored.scores
     order = [int(i) for i in np.argsort(-scores, kind="stable")]
     best = order[0]
-    chosen = [best]
     is_settled = bool(scored.holds[best]) and bool(part.kinds & MEASURABLE)
-    if (needed := _companion(compared, best, part, is_settled=is_settled)) is not None:
-        chosen.append(needed)
+    is_field = compared.is_asked_field(best, part)
+    needed = [_companion(compared, best, part, is_settled=is_settled)]
+    needed += [_field_asked_for(compared, part, scored, order), _about_the_day(compared, part, scored, order)]
+    chosen = list(dict.fromkeys([best, *(i for i in needed if i is not None)]))
     for i in order[1:]:
         is_elsewhere = sentences[i].passage != sentences[best].passage
         margin = _ELSEWHERE if is_elsewhere else _SETTLED if is_settled else _SAME_PASSAGE
@@ -190,6 +191,7 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
             or scores[i] < scores[best] - margin
             or (is_settled and not scored.holds[i])
             or (is_elsewhere and scored.overlaps[i] < _AS_MANY_WORDS * scored.overlaps[best])
+            or (is_elsewhere and not is_field and compared.is_asked_field(i, part))  # another record's price
         ):
             continue
         own = compared.own[i]
@@ -198,6 +200,27 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
         if not is_repeated and not is_too_long:
             chosen.append(i)
     return chosen
+
+
+def _field_asked_for(compared: Compared, part: Part, scored: Scored, order: Sequence[int]) -> int | None:
+    """The field of the best sentence's record that is what is asked for: "Price: 88", where that sentence says of something else that it costs 19 euros."""
+    of_record = (i for i in order if compared.sentences[i].passage == compared.sentences[order[0]].passage)
+    return next((i for i in of_record if scored.holds[i] and compared.is_asked_field(i, part)), None)
+
+
+def _about_the_day(compared: Compared, part: Part, scored: Scored, order: Sequence[int]) -> int | None:
+    """The best further sentence about a day that the question names and the best sentence does not: on such a day, "Open from 9 to 6." may be wrong.
+
+    It need not hold what is asked for: "Closed on Mondays."
+    """
+    best, sentences = order[0], compared.sentences
+    if not (asked := days_in(part.text) - days_in(sentences[best].text)):
+        return None
+    for i in (i for i in order[1:] if asked & days_in(sentences[i].text)):
+        is_near = scored.scores[i] >= scored.scores[best] - _ELSEWHERE and scored.overlaps[i] >= _AS_MANY_WORDS * scored.overlaps[best]
+        if is_near or sentences[i].passage == sentences[best].passage:
+            return i
+    return None
 
 
 def _companion(compared: Compared, best: int, part: Part, *, is_settled: bool) -> int | None:

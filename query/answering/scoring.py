@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from almanac.query.answering.asked import Part, holds_any
+from almanac.query.answering.asked import Part, holds_any, named_in
 from almanac.query.answering.asked_words import Kinds
 from almanac.query.answering.figure_words import NOT
 from almanac.query.answering.sentences import Sentence
@@ -39,6 +39,7 @@ _HIT = 1.5  # for the relevance of the hit, relative to the best one
 _TITLE = 3.0  # less for each share of the question that the title of another hit has, and that of the sentence's hit has not
 _RULES = 0.5  # for a sentence that allows, forbids or denies, where the question is answered by yes or no
 _LABELLED = 1.2  # for a label that the question asks for: "Battery: …"
+_FIELD = 2.0  # times as much for a record's field that is what is asked for: "Price: …" where something costs
 _BESIDE, _BESIDE_HELD = 3.0, 0.5  # less for a short field of a record whose label the question does not have, "Updated: …"; where it holds what is asked for
 _NAMES = 0.6  # for a name that the question does not have, where it asks for a person or a place
 _UNENDED = 0.6  # less for a line without a full stop: most are headings, or parts of lists
@@ -66,6 +67,25 @@ class Scored(NamedTuple):
     scores: Floats
 
 
+class _Label(NamedTuple):
+    """The words of a sentence's label, and which of them name a kind of thing: of "Price per person" the first one. Empty where it has none."""
+
+    words: set[str]
+    naming: list[tuple[Kinds, set[str]]]
+
+    @classmethod
+    def of(cls, text: str, words: Words, tag: str) -> "_Label":
+        found = _LABEL.match(text)
+        if found is None:
+            return cls(set(), [])
+        own = set(words.of(found[1], tag))
+        return cls(own, [(kinds, own.intersection(words.of(name, tag))) for kinds, name in named_in(found[1])])
+
+    def named(self, kinds: Kinds) -> set[str]:
+        """Its words that name one of these kinds."""
+        return {word for named, words in self.naming if named & kinds for word in words}
+
+
 class Compared:
     """The sentences of a question, made ready to be compared with its parts.
 
@@ -84,7 +104,7 @@ class Compared:
         self.sentences, self.tags, self.words, self._relevance = sentences, tags, words, relevance
         self._titles = [dict.fromkeys(words.of(title, tag), 1.0) for title, tag in zip(titles, tags, strict=True)]
         self.own = [set(words.of(s.text, tag)) for s, tag in zip(sentences, tags, strict=True)]
-        self._labels = [set(words.of(label[1], tag)) if (label := _LABEL.match(s.text)) else set() for s, tag in zip(sentences, tags, strict=True)]
+        self._labels = [_Label.of(s.text, words, tag) for s, tag in zip(sentences, tags, strict=True)]
         self._counted: list[dict[str, float]] = []
         for number, (sentence, tag) in enumerate(zip(sentences, tags, strict=True)):
             before = self.own[number - 1] if number and sentences[number - 1].passage == sentence.passage else ()
@@ -105,26 +125,33 @@ class Compared:
         asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}
         overlaps = self.overlaps(part.text)
         among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
-        holds = [_held(s.text, part.kinds) for s in self.sentences]
+        holds = [_held(s.text, label.named(part.kinds), part.kinds) for s, label in zip(self.sentences, self._labels, strict=True)]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
         named = np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)])
         scores += _TITLE * (named - named.max())
         scores += [self._bonus(number, part, held, set(asked[self.tags[number]])) for number, held in enumerate(holds)]
         return Scored(cosines, overlaps, holds, scores.astype(np.float32))
 
+    def is_asked_field(self, number: int, part: Part) -> bool:
+        """Whether a sentence is a field of a record whose label says what is asked for, and nothing besides: "Price: 72.95" where something costs."""
+        label = self._labels[number]
+        named = label.named(part.kinds)
+        return self.sentences[number].is_field and bool(named) and label.words <= named.union(self.words.of(part.text, self.tags[number]))
+
     def _bonus(self, number: int, part: Part, held: bool | None, asked: set[str]) -> float:
         sentence, label = self.sentences[number], self._labels[number]
         found = 0.0 if held is None else _HOLDS if held else -_HOLDS
         if "yes or no" in part.kinds and _RULE.search(sentence.text):
             found += _RULES
-        share = len((label & asked).union(_kin(label, asked))) / len(label) if label else 0.0
-        found += _LABELLED * share
+        own = label.words
+        share = len((own & asked).union(_kin(own, asked), label.named(part.kinds))) / len(own) if own else 0.0
+        found += _LABELLED * share * (_FIELD if sentence.is_field and label.named(part.kinds) else 1.0)
         if sentence.is_field:
             found -= (1 - share) * (_BESIDE_HELD if held else _BESIDE)
         names = [word for word in _INNER.findall(sentence.text) if word[0].isupper()] if part.kinds & _NAMED_KINDS else ()
         if any(not asked.intersection(self.words.of(name, self.tags[number])) for name in names):
             found += _NAMES
-        return found - (0.0 if label or _END.search(sentence.text) else _UNENDED)
+        return found - (0.0 if own or _END.search(sentence.text) else _UNENDED)
 
 
 def _kin(words: Iterable[str], others: Collection[str]) -> list[str]:
@@ -133,7 +160,12 @@ def _kin(words: Iterable[str], others: Collection[str]) -> list[str]:
     return [word for word in words if len(word) >= _STEM and any(other != word and (other.startswith(word) or word.startswith(other)) for other in long)]
 
 
-def _held(text: str, kinds: Kinds) -> bool | None:
-    """Whether a sentence holds what is asked for. Of a row of a table with a figure that cannot be told: its unit may stand in the head."""
+def _held(text: str, named: Collection[str], kinds: Kinds) -> bool | None:
+    """Whether a sentence holds what is asked for, also a number behind a label that names that: "Dauer in Tagen: 7".
+
+    Of a row of a table with a figure that cannot be told: its unit may stand in the head.
+    """
     held = holds_any(text, kinds)
+    if held is False and named and any(c.isdigit() for c in text):
+        return True
     return None if held is False and " | " in text and any(c.isdigit() for c in text) else held

@@ -1,7 +1,10 @@
 """The reply where nothing answers a question: the declared words, else a sentence in the language of the question."""
 
+import re
+
 from almanac.index.lexical.analyzer import primary_tag
-from almanac.query.retrieval.question_language import likelier_language
+from almanac.query.retrieval.question_language import likeliest_languages
+from almanac.query.retrieval.spelling import is_known
 from almanac.schemas.declaration import Declaration
 
 _WORDS = {
@@ -33,6 +36,11 @@ _WORDS = {
     "zh": "我在{title}中没有找到这个问题的答案。",
 }
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he"}
+_RATHER = 0.25  # the likeliest language of "Wie teuer?" has .3, of "tour to bangkok" .19, and is a wrong one
+
+
+_WORD = re.compile(r"[^\W\d_]{3,}")  # what lists of frequent words have
+_LIKELIEST = 5  # languages of a short question that are considered
 
 
 def unknown_words(declaration: Declaration, question: str, language: str | None) -> str:
@@ -41,9 +49,28 @@ def unknown_words(declaration: Declaration, question: str, language: str | None)
     Args:
         declaration: The declaration. Its `answer.unknown` is used as it stands.
         question: The question.
-        language: BCP 47 tag of its language; None where it is not sure: then it is the likeliest. Without words in it, the reply is English.
+        language: BCP 47 tag of its language; None where it is not sure: then it is the declared one if that has all its words, else the likeliest one. Without
+            words in it, the reply is English.
     """
     if declaration.answer.unknown is not None:
         return declaration.answer.unknown
-    tag = primary_tag(language or likelier_language(question, ("en", declaration.language), _WORDS) or "en")
-    return _WORDS.get(_ALSO_CALLED.get(tag, tag), _WORDS["en"]).format(title=declaration.title or declaration.name)
+    tag = _named(language or _likely(question, declaration.language))
+    return _WORDS.get(tag, _WORDS["en"]).format(title=declaration.title or declaration.name)
+
+
+def _likely(question: str, declared: str) -> str:
+    """The language of a question that is too short to identify it surely: "plan" is a word of many."""
+    usual = declared if _named(declared) in _WORDS else "en"
+    words = _WORD.findall(question)
+    if all(is_known(word, [usual]) for word in words):
+        return usual
+    ranked = likeliest_languages(question)
+    if ranked and ranked[0][1] >= _RATHER and _named(ranked[0][0]) in _WORDS:
+        return ranked[0][0]
+    likely = [tag for tag, _ in ranked[:_LIKELIEST] if _named(tag) in _WORDS]
+    return next((tag for tag in [*likely, "en"] if all(is_known(word, [tag]) for word in words)), usual)
+
+
+def _named(language: str) -> str:
+    tag = primary_tag(language)
+    return _ALSO_CALLED.get(tag, tag)

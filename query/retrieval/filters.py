@@ -50,6 +50,19 @@ def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     return test
 
 
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """The test of an order: by number where both are numbers, also as texts, such as the amount of a price; else by letters, as ISO dates are in order."""
+    typed = _typed(compare)
+
+    def test(found: Any, wanted: Any) -> bool:
+        number, limit = _numeric(found), _numeric(wanted)
+        if _is_number(number) and _is_number(limit):
+            return compare(number, limit)
+        return not (_is_number(number) and isinstance(wanted, str) and not wanted[:1].isdigit()) and typed(found, wanted)
+
+    return test
+
+
 def _any_of(wanted: Sequence[Any]) -> Callable[[Any], bool]:
     """The test whether a value equals one of those wanted, as $eq tells it: of many, in the time of one."""
     numbers = {one for one in wanted if _is_number(one) and one == one}  # NaN equals nothing
@@ -71,10 +84,10 @@ def _is_number(value: Any) -> bool:
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": _typed(operator.eq),
-    "$gt": _typed(operator.gt),
-    "$gte": _typed(operator.ge),
-    "$lt": _typed(operator.lt),
-    "$lte": _typed(operator.le),
+    "$gt": _ordered(operator.gt),
+    "$gte": _ordered(operator.ge),
+    "$lt": _ordered(operator.lt),
+    "$lte": _ordered(operator.le),
     "$contains": lambda found, wanted: isinstance(found, str) and str(wanted) in found,
 }
 _AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {"$eq": operator.eq, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}

@@ -1,7 +1,7 @@
 """The language of a question, and how well an embedder knows it."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,7 +13,6 @@ from almanac.schemas.declaration.embed import Embed
 _NO_LANGUAGE = re.compile(r"https?://\S+|(?<!\S)\S[^\s@]*@\S+|[\d\W_]+")
 # From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the better judge.
 _SURE = 0.8
-_RATHER = 0.25  # the likeliest language of "Wie teuer?" has .3, of "tour to bangkok" .19, and is a wrong one
 _ASKED_NOW = 64  # questions whose language is remembered: steps of one search ask for it four times
 _USUAL_WORDS = 1000  # most frequent words of a language: a single question has too few words to judge a vocabulary by
 
@@ -59,19 +58,10 @@ def likeliest_language(text: str) -> str | None:
     return primary_tag(str(language_model().classify(letters)[0])) if letters.strip() else None
 
 
-def likelier_language(question: str, among: Collection[str], others: Collection[str] = ()) -> str | None:
-    """The language of a question that is too short to identify it surely: the likeliest one if it is in `others` and rather likely, else that of `among`.
-
-    All are BCP 47 tags, those of `others` primary ones. None without letters.
-    """
-    letters = _NO_LANGUAGE.sub(" ", question)
-    if not letters.strip():
-        return None
-    ranked = [(primary_tag(str(label)), float(probability)) for label, probability in language_model().rank(letters)]
-    if ranked[0][0] in others and ranked[0][1] >= _RATHER:
-        return ranked[0][0]
-    order = {tag: place for place, (tag, _) in reversed(list(enumerate(ranked)))}
-    return min((tag for tag in among if primary_tag(tag) in order), key=lambda tag: order[primary_tag(tag)], default=None)
+def likeliest_languages(text: str) -> list[tuple[str, float]]:
+    """Primary BCP 47 tags of the languages that a text may be in, with their probabilities, the likeliest first; none for a text without letters."""
+    letters = _NO_LANGUAGE.sub(" ", text)
+    return [(primary_tag(str(label)), float(probability)) for label, probability in language_model().rank(letters)] if letters.strip() else []
 
 
 @lru_cache(maxsize=256)

@@ -261,6 +261,36 @@ def test_a_label_is_asked_for_by_a_word_of_its_kind_though_other_lines_hold_hour
     assert ask("When does the junk depart?", [_tour(passage=passage)]).reply == "Departure: 14/11/2026 [1]"
 
 
+@pytest.mark.parametrize(
+    ("question", "passage", "expected"),
+    [
+        ("How much is the lantern?", "Price: 72.95\nBody: A lantern of tin. A glass for the lantern is 19 euros.", "Price: 72.95"),
+        ("Was kostet die Laterne?", "Preis: 72,95 €\nText: Die Laterne ist aus Blech. Ein Glas für die Laterne kostet 19 €.", "Preis: 72,95 €"),
+        ("Wie lange dauert die Safari?", "Dauer in Tagen: 14\nText: Die Safari beginnt am Morgen. Impfungen braucht die Safari nicht.", "Dauer in Tagen: 14"),
+    ],
+)
+def test_a_field_whose_label_names_what_is_asked_for_answers_before_what_is_said_in_passing(question: str, passage: str, expected: str) -> None:
+    given = {"title": "Laterne" if "Laterne" in question else question.split()[-1].strip("?"), "start": None, "passage": passage}
+    found = ask(question, [make_hit(1, passage, 0.95, **given)], declaration=declared(language="en" if "How" in question else "de"))
+    assert found.reply.startswith(f"{expected} [1]")
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "expected"),
+    [
+        (
+            "On public holidays we close at 18:00. On 24 December the hall stays shut.",
+            "What time do we close on 24 December?",
+            "On 24 December the hall stays shut.",
+        ),
+        ("Le château ouvre à 9 h. Il est fermé le lundi.", "À quelle heure ouvre le château le lundi ?", "Il est fermé le lundi."),
+        ("Wir öffnen um 9 Uhr. Montags bleibt die Halle zu.", "Um wie viel Uhr öffnen wir am Montag?", "Montags bleibt die Halle zu."),
+    ],
+)
+def test_an_hour_is_not_told_without_the_exception_for_the_day_that_is_asked_for(text: str, question: str, expected: str) -> None:
+    assert expected in ask(question, [make_hit(1, f"{text} Dogs stay outside.")]).reply
+
+
 def test_each_part_of_a_question_gets_its_answer() -> None:
     found = ask("What does the junk cost for an adult and when does it depart?", [_tour()])
     assert found.reply == "Departure: 14/11/2026 [1] Price, adult: 9.500.000 ₫ [1]"

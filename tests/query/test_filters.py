@@ -45,6 +45,11 @@ def _match(where: Any) -> str:
         ({"name": {"$in": ["a", "c"]}}, "ac"),
         ({"name": {"$contains": "c"}}, "c"),
         ({"price.amount": {"$lte": 100}}, "a"),
+        ({"price.amount": {"$lt": "100"}}, "a"),
+        ({"price.amount": {"$gt": "100"}}, "b"),
+        ({"price.amount": {"$lt": "cheap"}}, ""),
+        ({"n": {"$lt": "3"}}, "a"),
+        ({"name": {"$lt": "b"}}, "a"),
         ({"price.currency": "$"}, "ab"),
         ({"$or": [{"name": "c"}, {"n": 5}]}, "bc"),
         ({"$and": [{"tags": "y"}, {"$not": {"name": "a"}}]}, "b"),
@@ -61,6 +66,14 @@ def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:
 def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
     with pytest.raises(UsageError):
         _match(where)
+
+
+def test_texts_are_in_the_order_of_letters_as_dates_are_and_numbers_in_that_of_numbers() -> None:
+    def passing(where: Any, *values: Any) -> list[bool]:
+        return list(map(bool, matching_rows({"at": where}, lambda _: Column(Coded.of(list(values))), len(values))))
+
+    assert passing({"$gte": "2026-05-01"}, "2026-04-30", "2026-05-01", "2027", "soon") == [False, True, True, True]
+    assert passing({"$lt": "500"}, "4650.00", "79.00", "500", 20, None, "none") == [False, True, False, True, False, False]
 
 
 def test_integers_that_no_float_tells_apart_stay_apart() -> None:

@@ -20,8 +20,14 @@ from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
         ("Bawo ni mo ṣe le ṣe akara ni ile mi loni?", "en", UNKNOWN),  # Yoruba
         ("¿En qué fecha murió Luis XIV?", "fr", "No encontré respuesta a esto en The rules."),  # Spanish with a probability of .5
         ("tour to bangkok", "en", UNKNOWN),  # likeliest Lingala
-        ("17 × 23", "fr", UNKNOWN),
-        ("prix", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # too short to tell, and nearer to French than to English
+        ("17 × 23", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),
+        ("17 × 23", "auto", UNKNOWN),
+        ("plan", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # a word of many languages
+        ("vélo", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # likeliest Hungarian
+        ("Rabatt", "de-AT", "Darauf habe ich in The rules keine Antwort gefunden."),
+        ("opening hours", "fr", UNKNOWN),
+        ("precio", "en", "No encontré respuesta a esto en The rules."),
+        ("prix", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # too short to tell
     ],
 )
 def test_a_refusal_is_in_the_language_of_the_question(question: str, language: str, reply: str) -> None:
