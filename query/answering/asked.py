@@ -91,10 +91,14 @@ def named_in(label: str) -> list[tuple[Kinds, str]]:
     return [(kinds, match[0]) for kinds, pattern in NAMED if (match := pattern.search(plain))]
 
 
-@lru_cache(_SENTENCES)
 def days_in(text: str) -> frozenset[str]:
-    """The days that a text names, comparable with those of another one: of a month as "12-24", of the week by their first four letters."""
-    read = _Read(text[:_LONGEST])
+    """The days that the beginning of a text names, comparable with those of another one: of a month as "12-24", of the week by their first four letters."""
+    return _remembered_days(text[:_LONGEST])
+
+
+@lru_cache(_SENTENCES)
+def _remembered_days(text: str) -> frozenset[str]:
+    read = _Read(text)
     found = {"-".join(atom[-2:]) for atom in read.atoms if atom[0] in ("day", "date", "any year") and len(atom) > 2}
     names = weekdays().findall(read.sentence.casefold())
     return frozenset(found.union(name if " " in name else name[:_WEEKDAY] for name in names))
