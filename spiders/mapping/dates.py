@@ -18,6 +18,18 @@ _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\
 _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}
 _DECLARED = {"PARSERS": ["custom-formats"]}
 _BUDDHIST_ERA = 543
+_BUDDHIST_CENTURY = 2500  # of a Thai year of two digits
+_YEAR_FIRST = frozenset(("ko", "ja", "zh", "hu"))  # also where the year has two digits: 24. 1. 25.
+_THAI_MONTHS = dict(
+    zip(
+        ("ม.ค", "ก.พ", "มี.ค", "เม.ย", "พ.ค", "มิ.ย", "ก.ค", "ส.ค", "ก.ย", "ต.ค", "พ.ย", "ธ.ค"),
+        ("มกราคม", "กุมภาพันธ์", "มีนาคม", "เมษายน", "พฤษภาคม", "มิถุนายน", "กรกฎาคม", "สิงหาคม", "กันยายน", "ตุลาคม", "พฤศจิกายน", "ธันวาคม"),
+        strict=True,
+    )
+)
+_THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
+_THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
+_SHORT_YEAR = re.compile(r"(?<!\d)(\d\d)$")
 _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id"}  # as dateparser names them
 
 
@@ -76,14 +88,14 @@ def _by_order(match: re.Match[str], language: str) -> datetime:
     """Reads dates of digits: year first, or day and month by language. With dots, day first everywhere."""
     first, mark, second, third = match[1], match[2], match[3], match[4]
     time = [int(part) for part in match.groups()[4:] if part]
-    if len(first) > 2:
-        return _moment(first, second, third, time, match[0])
+    if len(first) > 2 or (primary(language) in _YEAR_FIRST and len(first) == 2 and len(third) <= 2):
+        return _moment(first, second, third, time, match[0], language)
     month_first = is_month_first(language) if mark != "." else False
     readings = {}
     for is_american in (True, False) if month_first is None else (month_first, not month_first):
         day, month = (second, first) if is_american else (first, second)
         try:
-            readings[is_american] = _moment(third, month, day, time, match[0])
+            readings[is_american] = _moment(third, month, day, time, match[0], language)
         except ValueError:
             continue
     distinct = list(dict.fromkeys(readings.values()))
@@ -94,10 +106,13 @@ def _by_order(match: re.Match[str], language: str) -> datetime:
     return distinct[0]
 
 
-def _moment(year: str, month: str, day: str, time: list[int], text: str) -> datetime:
+def _moment(year: str, month: str, day: str, time: list[int], text: str, language: str) -> datetime:
     if len(year) not in (2, 4):
         raise ValueError(f"not a date: {shown(text)}")
-    full_year = int(year) if len(year) == 4 else datetime.strptime(year, "%y").year
+    if primary(language) == "th":
+        full_year = _of_common_era(int(year) if len(year) == 4 else _BUDDHIST_CENTURY + int(year))
+    else:
+        full_year = int(year) if len(year) == 4 else datetime.strptime(year, "%y").year
     try:
         return datetime(full_year, int(month), int(day), *time)  # type: ignore[arg-type]  # hour, minute, second
     except ValueError as error:
@@ -106,13 +121,25 @@ def _moment(year: str, month: str, day: str, time: list[int], text: str) -> date
 
 def _by_words(text: str, language: str) -> datetime:
     """Reads dates in words with dateparser, in the language; in English if dateparser lacks the language."""
-    order = "MDY" if is_month_first(language) else "DMY"
-    found = _dateparser(text, language, {**_ABSOLUTE, "DATE_ORDER": order})
+    order = "YMD" if primary(language) in _YEAR_FIRST else "MDY" if is_month_first(language) else "DMY"
+    found = _dateparser(_written_out(text, primary(language)), language, {**_ABSOLUTE, "DATE_ORDER": order})
     if found is None:
         raise ValueError(f"not a date: {shown(text)}")
-    if primary(language) == "th" and found.year > 2400:
-        return found.replace(year=found.year - _BUDDHIST_ERA)
-    return found
+    return found.replace(year=_of_common_era(found.year)) if primary(language) == "th" else found
+
+
+def _written_out(text: str, language: str) -> str:
+    """The text as dateparser knows it: it reads มี.ค. (March) as January, Thai years of two digits by the common era, and no Turkish I without a dot."""
+    if language in ("tr", "az"):
+        return text.replace("I", "ı").replace("İ", "i")
+    if language != "th":
+        return text
+    text = _THAI_SHORT.sub(lambda match: f" {_THAI_MONTHS[match[1]]} ", _THAI_ERA.sub("", text)).strip()
+    return _SHORT_YEAR.sub(lambda match: str(_BUDDHIST_CENTURY + int(match[1])), " ".join(text.split()))
+
+
+def _of_common_era(year: int) -> int:
+    return year - _BUDDHIST_ERA if year > _BUDDHIST_CENTURY - 100 else year
 
 
 def _dateparser(text: str, language: str, settings: dict[str, Any], formats: list[str] | None = None) -> datetime | None:

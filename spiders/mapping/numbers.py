@@ -19,6 +19,7 @@ RANGE = re.compile(r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s
 # By threes, or as in India: 1,23,456.
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
+_FRACTION = re.compile(r"(\d+)?\s?([¼-¾⅐-⅞])")
 _MAX_DIGITS = 100
 _MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})
 
@@ -36,10 +37,18 @@ def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
 
     With `whole`, a single mark before three digits separates thousands.
     """
-    found = list(NUMBER.finditer(plain_digits(text)))
+    found = list(NUMBER.finditer(_FRACTION.sub(lambda match: _decimal(match, decimal_mark(language)), plain_digits(text))))
     if len(found) != 1:
         raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")
     return to_decimal(found[0], "" if whole else decimal_mark(language), found[0]["sign"])
+
+
+def _decimal(match: re.Match[str], mark: str) -> str:
+    """A fraction in one character as decimals: 2½ as 2.5. Raises ValueError for one that has no short decimals."""
+    decimals = {"¼": "25", "½": "5", "¾": "75"}.get(match[2])
+    if decimals is None:
+        raise ValueError(f"a fraction in {shown(match[0])}")
+    return f"{match[1] or '0'}{mark}{decimals}"
 
 
 def to_decimal(match: re.Match[str], ambiguous_mark: str, sign: str | None) -> Decimal:

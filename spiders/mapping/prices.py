@@ -4,13 +4,22 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from almanac.core.locales import primary
 from almanac.spiders.mapping.amounts import Amount, find_amounts, in_full, is_range, is_share, power_of
 from almanac.spiders.mapping.currencies import price_mark
 from almanac.spiders.mapping.numbers import plain_digits, shown, to_decimal
 from almanac.spiders.reading.currencies import currency_beside
 
 _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
-_FREE = frozenset({"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "חינם", "無料", "免费"})
+_HUNDREDTHS_BEHIND = re.compile(
+    rf"{_HUNDREDTHS.pattern}|\s?(?:gr|grosz[ey]?|коп|копе\w+|к|bani?|öre|øre|hal|haléř\w*|fillér|стотинк\w)\.?(?!\w)", re.IGNORECASE
+)
+_COLON = re.compile(r"(?<=\d):(?=\d\d\s?(?:kr|sek|nok|dkk|:-)(?!\w))", re.IGNORECASE)  # 1299:50 kr
+_FREE = frozenset(
+    {"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "безкоштовно", "חינם", "無料", "免费", "免費", "무료", "ฟรี"}
+    | {"مجاني", "مجانا", "مجانًا", "ücretsiz", "bedava", "za darmo", "bezpłatnie", "bezpłatny", "darmowy", "zdarma", "zadarmo", "ingyenes", "ilmainen"}
+    | {"δωρεάν", "मुफ़्त", "निःशुल्क"}
+)
 
 
 @lru_cache(maxsize=4096)
@@ -25,6 +34,9 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     plain = plain_digits(unicodedata.normalize("NFC", text))
     if plain.casefold() in _FREE:
         return "0", None
+    plain = _COLON.sub(",", plain)
+    if primary(language) == "vi":
+        plain = re.sub(r"(\d+)tr(\d{1,3})(?!\d)", r"\1,\2 triệu", plain)  # 1tr2, 1,2 million
     amounts = find_amounts(plain, language)
     if not amounts:
         raise ValueError(f"no price in {shown(text)}")
@@ -60,12 +72,15 @@ def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
     if len(amounts) < 2:
         return ""
     one, cents = amounts[:2]
-    if one.after.strip() != currency or not one.number["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", cents.number[0]):
+    is_named = _HUNDREDTHS_BEHIND.match(cents.after) is not None
+    stands_between = one.after.strip() == currency or (is_named and not one.after.strip() and currency == currency_beside(one.before, ""))  # £12 10p
+    if not stands_between or not one.number["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", cents.number[0]):
         return ""
     after = cents.after
-    is_last = not after.strip(" .*)]") or _HUNDREDTHS.match(after) is not None
+    is_last = not after.strip(" .*)]") or is_named
     is_glued = one.after == currency and not after[:1].isalpha() and not is_share("", after)
-    return f".{cents.number[0]}" if (is_last or is_glued) and not currency_beside("", after) and not currency_beside(one.before, "") else ""
+    is_price = not is_named and (currency_beside("", after) or currency_beside(one.before, ""))  # of its own, or the first one's currency stands before it
+    return f".{cents.number[0]}" if (is_last or is_glued) and not is_price else ""
 
 
 def _is_negative(number: re.Match[str], before: str, after: str, *, is_first: bool, is_only: bool) -> bool:

@@ -1,6 +1,7 @@
 """Finds the currency beside an amount."""
 
 import re
+import unicodedata
 
 from price_parser._currencies import CURRENCY_CODES, CURRENCY_NATIONAL_SYMBOLS, CURRENCY_SYMBOLS
 from price_parser.parser import SAFE_CURRENCY_SYMBOLS
@@ -10,7 +11,7 @@ from almanac.core.invisible import INVISIBLE
 UNSEEN = INVISIBLE | dict.fromkeys(map(ord, "\u200c\u200d"))
 _MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
 _NAMES = {"Euro", "euros", "Euros", "dollar", "dollars", "Dollar", "Dollars", "rupees", "Rupees", "yen", "pesos", "reais", "francs", "baht", "บาท"}
-_OTHER_NAMES = {"euroa", "ευρώ", "ドル", "ユーロ", "ポンド", "美元", "欧元", "歐元", "달러", "유로"}
+_OTHER_NAMES = {"euroa", "ευρώ", "ドル", "ユーロ", "ポンド", "美元", "欧元", "歐元", "달러", "유로", "रुपये", "रुपए", "रुपया"}
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # English words, and a dash used as a placeholder
 _SHORT = {"R", "kr", "Kr", "zł", "Zł", "Kč", "Rs", "RM", "Ft", "TL", "Tk", "kn", "SR", "KD", "JD", "QR", "Rp", "Bs", "Kz", "đ", "лв", "р."}
 
@@ -42,5 +43,7 @@ def currency_beside(before: str, after: str) -> str | None:
 
 
 def _is_in_word(left: str, right: str) -> bool:
-    """Whether two characters are inside one word. Scripts without upper and lower case may write words without spaces."""
+    """Whether two characters are inside one word. Scripts without upper and lower case may write words without spaces, but for a letter and its marks."""
+    if unicodedata.category(right or " ").startswith("M"):
+        return True
     return left.isalpha() and right.isalpha() and left.lower() != left.upper() and right.lower() != right.upper()
