@@ -26,6 +26,7 @@ RSS_1 = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmln
 <item rdf:about="http://x.test/1"><title>One</title><link>http://x.test/1</link></item></rdf:RDF>"""
 JSON_FEED = """{"version": "https://jsonfeed.org/version/1.1", "title": "News", "home_page_url": "http://x.test/", "next_url": "/feed?page=2",
 "items": [{"id": "1", "url": "http://x.test/1", "content_text": "One"}, {"id": "2"}]}"""
+DUBLIN_CORE = """<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><item><title>One</title><dc:creator>Ada</dc:creator></item></channel></rss>"""
 SITEMAP = """<?xml version='1.0'?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://x.test/1</loc></url></urlset>"""
 INDEX = """<sitemapindex><sitemap><loc>http://x.test/s1.xml</loc></sitemap></sitemapindex>"""
 _XML = ("application/xml", "text/xml; charset=utf-8", "text/html", "text/plain", "")
@@ -94,6 +95,11 @@ def test_what_only_speaks_of_feeds_is_none(body: str, content_type: str) -> None
         (RSS, "application/rss+xml", {"each": {"xpath": "//item"}}, ["One", "Two", "Elsewhere"]),
         (RSS, "text/xml", {"each": {"css": "channel > item"}}, ["One", "Two", "Elsewhere"]),
         (RSS, "text/html", {"each": {"css": "item"}}, ["One", "Two", "Elsewhere"]),
+        (ATOM, "application/atom+xml", {"each": {"css": "entry"}, "fields": {"name": {"css": "title"}}}, ["One"]),
+        (ATOM, "application/atom+xml", {"each": {"xpath": "//entry"}, "fields": {"name": {"xpath": "title"}}}, ["One"]),
+        (SITEMAP, "text/xml", {"each": {"css": "url"}, "fields": {"name": {"css": "loc"}}}, ["http://x.test/1"]),
+        (DUBLIN_CORE, "text/xml", {"each": {"css": "item"}, "fields": {"name": {"xpath": "dc:creator"}}}, ["Ada"]),
+        (DUBLIN_CORE, "text/xml", {"each": {"css": "item"}, "fields": {"name": {"css": "dc|creator"}}}, ["Ada"]),
         (ATOM, "application/atom+xml", {"each": {"xpath": "//*[local-name()='entry']"}, "fields": {"name": {"xpath": "*[local-name()='title']"}}}, ["One"]),
         (RSS, "text/xml", {"fields": {"name": {"xpath": "//channel/title"}}, "id": "{name}"}, ["News"]),
         (JSON_FEED, "application/feed+json", {"each": {"json": "items"}, "fields": {"name": {"json": "id"}}, "id": "{name}"}, ["1", "2"]),
