@@ -14,12 +14,13 @@ from lxml import etree
 
 from almanac.spiders.reading.content import Content
 
-_LITTLE = 200  # characters beside the wall and the page's navigation
+_LITTLE = 200  # letters beside the wall and the page's navigation, counted by `_length`
 _LONGEST = 6000  # characters of a page that is a wall; lists of purposes and partners are long
 _LONGEST_UNMARKED, _LONGEST_AGE = 1500, 500  # without an element that is named for consent
 _OFTEN = 400  # characters, in each of which a text about consent speaks of it
 _LONGEST_CHECK, _LONGEST_MARKED_CHECK = 250, 1500
-_SENTENCE = 20  # characters that a page with content has in paragraphs, lists, tables or its main part
+_SENTENCE = 20  # letters that a page with content has in paragraphs, lists, tables or its main part
+_SYLLABLE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _FEW_WORDS = 2
 _FEW_LINKS = 5
 _LABEL = 60
@@ -167,9 +168,9 @@ def _stands_alone(wall: Any, texts: list[tuple[Any, str]], read: Callable[[], It
     """Whether the page says next to nothing outside of the wall and its navigation, and declared rules find nothing there."""
     inside = set(wall.iter())
     beside = [(parent, text) for parent, text in texts if parent not in inside and not _CHROME(parent)]
-    if sum(len(text) for _, text in beside) > _LITTLE:
+    if sum(_length(text) for _, text in beside) > _LITTLE:
         return False
-    if sum(len(text) for parent, text in beside if not _asks(text, is_plain=True) and _CONTENT(parent)) > _SENTENCE:
+    if sum(_length(text) for parent, text in beside if not _asks(text, is_plain=True) and _CONTENT(parent)) > _SENTENCE:
         return False
     around = inside | set(wall.iterancestors())
     return not any(_is_beside(one, around, beside) for one in read())
@@ -188,6 +189,11 @@ def _is_beside(one: Any, around: set[Any], beside: list[tuple[Any, str]]) -> boo
 
 def _text(element: Any) -> str:
     return " ".join(_clean(text) for text in _TEXTS(element)) if element.tag != "title" else _clean(element.text or "")
+
+
+def _length(text: str) -> int:
+    """Length of a text in letters of an alphabet: a Chinese character, a kana or a Hangul syllable says as much as three of them."""
+    return len(text) + 2 * len(_SYLLABLE.findall(text))
 
 
 def _clean(text: str) -> str:

@@ -105,6 +105,7 @@ def test_a_page_that_only_checks_the_browser_is_a_wall(language: str) -> None:
     assert wall_of(page(f"{_NAV}<p class=hint>{said}</p>{_ARTICLE}<script></script>")) is None
 
 
+_HALL = "市役所は月曜日から金曜日まで開いています。<br>受付は午前九時から午後五時までです。<br>土曜日と日曜日は休みですが、婚姻届は夜間窓口で預かります。"
 _CAR = "<p>The car is returned with a full tank, or we fill it.</p>"
 _RACK = "<p>Let them cool on a rack before you eat them.</p>"
 _COOKIES = "<p>A cookie is a small file that a server leaves with a browser, which sends it back each time that it asks for a page of the same site.</p>"
@@ -127,6 +128,7 @@ _COOKIES = "<p>A cookie is a small file that a server leaves with a browser, whi
         ("Contact", f"<main><h1>Write to us</h1><p>See our privacy notes.</p>{_RACK * 12}<button>Agree and send</button></main>"),
         ("News", "<form><p>I agree to the privacy notes and to receive mails about wine.</p><input type=email name=m><button>I agree</button></form>"),
         ("Player", f"<h1>Player</h1><p>This player requires JavaScript. It plays music.</p>{_RACK * 5}<script></script>"),
+        ("お知らせ", f"<h1>お知らせ</h1><div>{_HALL}</div><div id=cookie-banner>クッキーを使用しています。<button>同意する</button></div>"),
         ("Empty", ""),
     ],
     ids=lambda value: value[:20],
