@@ -105,7 +105,7 @@ def test_a_page_that_only_checks_the_browser_is_a_wall(language: str) -> None:
     assert wall_of(page(f"{_NAV}<p class=hint>{said}</p>{_ARTICLE}<script></script>")) is None
 
 
-_HALL = "市役所は月曜日から金曜日まで開いています。<br>受付は午前九時から午後五時までです。<br>土曜日と日曜日は休みですが、婚姻届は夜間窓口で預かります。"
+_HALL = "市役所は月曜日から金曜日まで開いています。<br>受付の時間は午前九時から午後五時までです。<br>" * 2 + "土曜日と日曜日は休みです。"
 _CAR = "<p>The car is returned with a full tank, or we fill it.</p>"
 _RACK = "<p>Let them cool on a rack before you eat them.</p>"
 _COOKIES = "<p>A cookie is a small file that a server leaves with a browser, which sends it back each time that it asks for a page of the same site.</p>"
