@@ -8,6 +8,7 @@ from inscriptis.model.config import ParserConfig
 from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 
+from almanac.core.spanned_cells import write_out_spanned
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting.selectors import as_read, normal_space
@@ -40,6 +41,8 @@ def _make_plain(tree: Any) -> None:
     for inner in [table for table in tree.iter("table") if next(table.iterancestors("td", "th"), None) is not None]:
         for part in inner.iter(*_TABLE_PARTS):
             part.tag = "div"
+    for table in tree.iter("table"):
+        write_out_spanned(table)
     for code in list(tree.iter("pre")):
         for line_break in code.iter("br"):
             line_break.tail = "\n" + (line_break.tail or "")

@@ -5,6 +5,7 @@ from typing import Any
 from lxml import etree
 from lxml import html as lxml_html
 
+from almanac.core.spanned_cells import write_out_spanned
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.rewriting import remove
 from almanac.spiders.reading.rewritten import rewritten
@@ -15,7 +16,6 @@ _INLINE = frozenset(
     {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "samp", "small", "span"}
     | {"strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
 )
-_MAX_SPANNED, _MAX_SPAN = 2000, 200  # cells of a table that reach over several rows, and rows that one is repeated in
 
 
 def whole_markup(markup: str) -> str:
@@ -46,20 +46,7 @@ def _write_table(table: Any) -> None:
             for inner in list(cell):
                 cell.remove(inner)
             cell.text = text
-    spanned = [(row, cell) for row in table.iter("tr") for cell in row if cell.get("rowspan", "").isdecimal()]
-    for row, cell in spanned[:_MAX_SPANNED]:
-        _repeat_below(row, cell)
-
-
-def _repeat_below(row: Any, cell: Any) -> None:
-    column = row.index(cell)
-    for _ in range(min(int(cell.attrib.pop("rowspan")), _MAX_SPAN) - 1):
-        row = row.getnext()
-        if row is None or row.tag != "tr":
-            return
-        copied = lxml_html.Element(cell.tag)
-        copied.text = cell.text
-        row.insert(min(column, len(row)), copied)
+    write_out_spanned(table)
 
 
 def _text_of(element: Any) -> str:

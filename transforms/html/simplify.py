@@ -1,11 +1,12 @@
 """Parses a page and makes its tree plain: after this, every text stands in a block, and lists, tables and code are as simple as Markdown's."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import lxml.etree
 import lxml.html
+
+from almanac.core.spanned_cells import write_out_spanned
 
 # Elements without readable text.
 _UNREAD = ("script", "style", "template", "noscript", "svg", "canvas", "iframe", "object", "embed", "audio", "video", "head/meta", "head/link")
@@ -16,8 +17,6 @@ BLOCKS = frozenset(
 )
 _IN_LAYOUT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
 DEFINITIONS = "data-definitions"  # marks lists that were definition lists
-_MAX_SPAN = 50
-_MAX_SPANNED = 200
 
 
 def parse_page(html: str) -> Any:
@@ -91,9 +90,7 @@ def _make_table_plain(table: Any) -> None:
         tail, caption.tail = caption.tail, None
         table.addprevious(caption)
         caption.tail = tail
-    spanned = [(row, cell) for row in table.iter("tr") for cell in row if "rowspan" in cell.attrib]
-    for row, cell in spanned[:_MAX_SPANNED]:
-        _repeat_below(row, cell)
+    write_out_spanned(table)
 
 
 def _holds_text(table: Any) -> bool:
@@ -108,29 +105,12 @@ def _follows_line_break(line: Any) -> bool:
     return before is not None and before.tag == "br" and not (before.tail or "").strip()
 
 
-def _repeat_below(row: Any, cell: Any) -> None:
-    place = row.index(cell)
-    below = row
-    for _ in range(min(_number(cell.attrib.pop("rowspan")), _MAX_SPAN) - 1):
-        below = below.getnext()
-        if below is None or below.tag != "tr":
-            return
-        copy = lxml.html.Element(cell.tag)
-        copy.text = cell.text_content()
-        below.insert(place, copy)
-
-
 def _own(table: Any, tags: tuple[str, ...]) -> Iterator[Any]:
     """The table's parts and the table itself, without parts of nested tables."""
     for element in list(table.iter(*tags)):
         nearest = element if element.tag == "table" else next(element.iterancestors("table"), None)
         if nearest is table or nearest is None:
             yield element
-
-
-def _number(text: str) -> int:
-    match = re.match(r"\s*(\d{1,6})", text)
-    return int(match[1]) if match else 1
 
 
 def _make_definitions_a_list(definitions: Any) -> None:
