@@ -122,6 +122,8 @@ def _fill_standard_descriptors() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _is_prefect_gone() -> bool:
@@ -154,6 +156,8 @@ def run(arguments: list[str]) -> int:
         code = INTERRUPTED
     except BrokenPipeError:
         return 0
+    except SystemExit as error:  # what typer makes of a broken pipe
+        return 0 if isinstance(error.__context__, BrokenPipeError) else int(error.code or 0)
     except OSError as error:
         place = str(error.filename or "")
         print_error(StorageError(error.strerror or str(error), where=place or None, hint="check the path, its permissions and the disk"), as_json=as_json)

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from almanac.schemas.errors import AlmanacError
@@ -31,15 +32,25 @@ def stdout() -> IO[str]:
 def print_json(document: "BaseModel | dict[str, Any]") -> None:
     """The command's one JSON document."""
     content = document if isinstance(document, dict) else document.model_dump(by_alias=True, mode="json")
-    stream = stdout()
-    stream.write(json.dumps(content, ensure_ascii=False, indent=1, default=str).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
-    stream.flush()
+    with _even_if_nobody_reads():
+        stdout().write(json.dumps(content, ensure_ascii=False, indent=1, default=str).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+        stdout().flush()
 
 
 def say(text: str = "") -> None:
     """A line for people, as it is."""
-    stdout().write(f"{text}\n")
-    stdout().flush()
+    with _even_if_nobody_reads():
+        stdout().write(f"{text}\n")
+        stdout().flush()
+
+
+@contextmanager
+def _even_if_nobody_reads() -> Iterator[None]:
+    """Where the reader has closed the pipe, what is printed is lost from here on, and the command ends with its own exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout().fileno())
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -53,11 +64,14 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*("–" if cell is None else str(cell) for cell in row))
-    Console(file=stdout(), highlight=False, markup=False).print(table)
+    with _even_if_nobody_reads():
+        Console(file=stdout(), highlight=False, markup=False).print(table)
+        stdout().flush()
 
 
 def print_error(error: AlmanacError, *, as_json: bool) -> None:
     """The error as it stands, on stderr; with --json its document, which is the run's report where it ended one."""
     if as_json:
-        print_json(error.report or error.as_json())
+        with suppress(OSError):  # the disk behind stdout is full, which may be the error
+            print_json(error.report or error.as_json())
     sys.stderr.write(f"almanac: {error.kind.replace('_', ' ')}\n{error}\n")

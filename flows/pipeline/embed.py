@@ -42,7 +42,7 @@ def restore_lost(run: Run, tables: Tables, live: Live | None) -> LostVectors:
     """Restores vectors that the vector store has lost and the live version still has."""
     store, keys = VectorStore(run.data.vectors, run.embedder), keys_in(tables.chunks)
     restored, absent = 0, len(store.absent(keys))
-    for folder, sealed in live.tables.folders() if live is not None and absent else []:
+    for folder, sealed in live.tables.readable_folders() if live is not None and absent else []:
         restored += restore_vectors(store, keys, folder, sealed)
     return LostVectors(restored, absent - restored)
 

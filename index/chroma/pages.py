@@ -37,6 +37,8 @@ def altered_pages(database: Path, page_sums: Path) -> list[int]:
     Readers may have the database open meanwhile. Raises OSError, ValueError or sqlite3.DatabaseError where it cannot be read at all.
     """
     content = page_sums.read_bytes()
+    if len(content) % 4 or len(content) < 8:
+        raise ValueError(f"{PAGE_SUMS} was cut off")
     first_free, free, *wanted = struct.unpack(f"<{len(content) // 4}I", content)
     # Rolls back what a killed reader left, and keeps writers out until the end. A POSIX lock: it ends as soon as this process closes the file.
     with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode={_mode(database)}", uri=True, isolation_level=None)) as reader:

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from almanac.core.code_fingerprint import code_fingerprint
+from almanac.index.lexical.terms import FIELDS
 from almanac.schemas.errors import DamagedVersion
 
 LEXICAL = "lexical"  # the folder in a version's directory
@@ -28,6 +29,13 @@ class LexicalFacts(BaseModel):
     rows: int
     terms: dict[str, int]  # field → number of its terms in all rows, repeated ones included
     longest: dict[str, int]  # field → number of terms of the longest row
+
+    @field_validator("terms", "longest")
+    @classmethod
+    def _require_fields(cls, value: dict[str, int]) -> dict[str, int]:
+        if set(value) != set(FIELDS):
+            raise ValueError(f"not of the fields {', '.join(FIELDS)}")
+        return value
 
 
 def lexical_facts(folder: Path) -> LexicalFacts:

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import structlog
 
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_batches, read_table, rows_in, text_lengths
 from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
+from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Sealed
+
+_log = structlog.get_logger("almanac.segments")
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,18 @@ class VersionTables:
         if not self.manifest.segments:
             return [(self.folder, self.manifest)]
         return [(segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)) for use in self.manifest.segments]
+
+    def readable_folders(self) -> list[tuple[Path, Sealed]]:
+        """As `folders`, without segments whose manifests cannot be read."""
+        if not self.manifest.segments:
+            return self.folders()
+        found = []
+        for use in self.manifest.segments:
+            try:
+                found.append((segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)))
+            except DamagedVersion as error:
+                _log.warning("a segment is damaged", segment=use.segment, error=error.message)
+        return found
 
     def parts(self, table: str) -> list[TablePart]:
         """Returns the parts of a table, in the order of rows; those that are not on disk are left out, as where a knowledge base has no such table."""

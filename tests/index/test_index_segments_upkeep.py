@@ -119,6 +119,30 @@ def test_whatever_is_altered_in_a_segment_is_found_and_the_segment_named(data: D
     assert damaged_segments(_verified(data, "v0001")) == [folder.name]
 
 
+@pytest.mark.parametrize(
+    ("name", "spoil"),
+    [
+        ("lexical/lexical.json", lambda content: content.replace(b'"body"', b'"bodx"', 1)),
+        ("lexical/lexical.json", lambda content: content.replace(b'"body"', b'"bodx"')),
+        ("chroma.crc32", lambda content: content[:-1]),
+        ("chroma.crc32", lambda _: b""),
+    ],
+)
+def test_a_file_that_can_be_read_and_makes_no_sense_is_found_too(data: DataDir, name: str, spoil: Callable[[bytes], bytes]) -> None:
+    path = _segment(data, 1) / name
+    path.write_bytes(spoil(path.read_bytes()))
+    assert damaged_segments(_verified(data)) == [path.relative_to(data.index("shop") / SEGMENTS).parts[0]]
+
+
+def test_vectors_are_restored_from_the_other_segments_where_one_cannot_be_read(data: DataDir) -> None:
+    tables = VersionTables.of(_folder(data), _manifest(data))
+    everything = [folder for folder, _ in tables.folders()]
+    (_segment(data, 1) / "segment.json").write_text("{}")
+    with pytest.raises(DamagedVersion):
+        tables.folders()
+    assert [folder for folder, _ in tables.readable_folders()] == [folder for folder in everything if folder != _segment(data, 1)]
+
+
 def test_mapped_rows_that_differ_from_the_table_are_found_before_anything_is_sealed(data: DataDir) -> None:
     folder = _segment(data, 1)
 
