@@ -1,6 +1,7 @@
 """Reads DOCX and PPTX through unstructured, and markup the same way, into elements. Runs in the reading child only."""
 
 import io
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import lxml.html
 from almanac.schemas.items import Place
 from almanac.spiders.reading.archives import as_plain_document, open_archive
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain, plain_code
+from almanac.spiders.reading.docx_markup import flattened
+from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.offline import partitioner
 from almanac.spiders.reading.whole_markup import whole_markup
 
@@ -22,7 +25,7 @@ def read_docx(body: bytes) -> Document:
     archive = open_archive(body, "DOCX")
     if "word/document.xml" not in archive.namelist():
         raise Unreadable("not a DOCX file: the archive holds no word/document.xml")
-    body = as_plain_document(body, archive, "DOCX")
+    body = flattened(as_plain_document(body, archive, "DOCX"), archive)
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
     elements = list(elements_of(found, is_paged=True))
     return Document(_title(elements), elements, "page" if any(element.place for element in elements) else "")
@@ -56,7 +59,7 @@ def elements_of(found: Iterable[Any], *, is_paged: bool = False, place: Place = 
         if kind in _LEFT_OUT:
             continue
         if kind == "Table" and told.text_as_html:
-            rows = _rows(told.text_as_html)
+            rows = _rows(told.text_as_html, has_spans=is_paged)
             if rows:
                 yield Element("table", rows=rows, place=where)
         elif kind == "CodeSnippet":
@@ -87,10 +90,40 @@ def _is_bold(told: Any, text: str) -> bool:
     return "".join("".join(part for part, tag in stretches if tag.startswith(_BOLD)).split()) == "".join(text.split())
 
 
-def _rows(html: str) -> list[list[str]]:
+def _rows(html: str, *, has_spans: bool) -> list[list[str]]:
+    """The rows of a table. Those of markup come with their merged cells written out (`whole_markup`), those of office files with spans."""
     table = lxml.html.fragment_fromstring(html)
-    rows = [[_cell(cell) for cell in row.xpath("./td|./th")] for row in table.xpath("./tr|./thead/tr|./tbody/tr")]
+    found = [row.xpath("./td|./th") for row in table.xpath("./tr|./thead/tr|./tbody/tr")]
+    is_merged = has_spans and any(cell.attrib for row in found for cell in row)
+    rows = _in_columns(found) if is_merged else [[_cell(cell) for cell in row] for row in found]
     return [row for row in rows if row] if any(map(any, rows)) else []
+
+
+def _in_columns(rows: list[list[Any]]) -> list[list[str]]:
+    """Rows in which each value stands in its column: one merged downwards in each of its rows, one merged to the right in the first of its columns.
+
+    A column of the grid in which no cell begins is none: Word cuts its grids finer than its tables.
+    """
+    placed: list[tuple[dict[int, str], int]] = []  # of each row, its texts by column, and the column where it ends
+    open_cells: dict[int, tuple[int, int, str]] = {}  # by column: how many it takes, how many rows are to come, and its text
+    for row in rows:
+        column, here, going_on = 0, {}, {}
+        for cell in row:
+            while column in open_cells:
+                column += open_cells[column][0]
+            text, columns, height = _cell(cell), int(cell.get("colspan", 1)), int(cell.get("rowspan", 1))
+            here[column] = text
+            if height > 1:
+                going_on[column] = (columns, height - 1, text if len(text) <= MAX_REPEATED else "")
+            column += columns
+        if here:  # a row without cells of its own says the same as the one above
+            here |= {start: text for start, (_, _, text) in open_cells.items()}
+        going_on |= {start: (columns, height - 1, text) for start, (columns, height, text) in open_cells.items() if height > 1}
+        ends = [column, *(start + columns for start, (columns, _, _) in open_cells.items())]
+        placed.append((here, max(ends) if here else 0))
+        open_cells = going_on
+    starts = sorted({start for here, _ in placed for start in here})
+    return [[here.get(start, "") for start in starts[: bisect_left(starts, end)]] for here, end in placed]
 
 
 def _cell(cell: Any) -> str:

@@ -1,0 +1,176 @@
+"""Prepares the markup of a DOCX file for unstructured, which reads only the runs, rows and cells that stand where they do in a simple document.
+
+What stands in something else it passes over without a word: tracked insertions, content controls, simple fields, smart tags, formulas. They are unwrapped
+here, and what is tracked as deleted is left out: the document is as Word shows it once all its changes are accepted.
+"""
+
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lxml import etree
+
+from almanac.spiders.reading.archives import read_part
+from almanac.spiders.reading.docx_merges import W, mend_merges, run_of
+from almanac.spiders.reading.omml import M, omml_text
+
+_PART = "word/document.xml"
+_WRAPPERS = frozenset(f"{W}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml", "bdo", "dir"))
+_WRAPPERS_OF_MATH = _WRAPPERS | {f"{M}oMathPara"}
+_DELETED = (f"{W}del", f"{W}moveFrom", f"{W}cellDel")
+# Properties of wrappers, and records of how something looked before a tracked change: its old list numbers would make it a list item.
+_ASIDE = tuple(f"{W}{name}" for name in ("sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr", "fldData", "pPrChange", "rPrChange", "numberingChange"))
+_BLOCK_PLACES = frozenset({f"{W}body", f"{W}tc"})
+_PLACES_OF_PAGES = frozenset({f"{W}body", f"{W}p"})
+_CONTENTS = "Table of Contents"
+# Says by a look at the bytes that a document, as most are, has nothing to prepare; one in UTF-16 has zeros among them.
+_NEEDED = re.compile(
+    rb"[<:](?:ins|del|moveTo|moveFrom|cellDel|sdt|fldSimple|smartTag|customXml|bdo|dir|ruby|oMath|vMerge|pPrChange|rPrChange|numberingChange)[\s/>]|\0"
+)
+
+
+def flattened(body: bytes, archive: zipfile.ZipFile) -> bytes:
+    """The file with the text of its document where unstructured finds it; the very same bytes if it is there already."""
+    markup = read_part(archive, _PART, "DOCX")
+    if not _NEEDED.search(markup):
+        return body
+    try:
+        # Without `huge_tree`, as python-docx reads it after: what is nested too deep for the one is for the other.
+        root = etree.fromstring(markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+    except etree.XMLSyntaxError:
+        return body  # its reader says what is wrong
+    if not _flatten(root):
+        return body
+    etree.strip_elements(root, etree.Entity, with_tail=False)  # nobody reads them, and they are declared no more
+    markup = etree.tostring(root, encoding="UTF-8", xml_declaration=True, with_tail=False)
+    del root
+    out = io.BytesIO(body)
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:  # a part of that name is there; the last one counts
+        appended.writestr(_PART, markup, zipfile.ZIP_DEFLATED, compresslevel=1)
+    return out.getvalue()
+
+
+def _flatten(root: Any) -> bool:
+    """Flattens the tree in place; whether anything in it changed."""
+    contents = _remove_pages(
+        sdt for sdt in root.iter(f"{W}sdt") if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))
+    )
+    deleted, unended = _remove_deleted(root)
+    aside = _remove(root.iter(*_ASIDE))
+    formulas, annotated, wrapped = _write_formulas(root), _write_ruby(root), _unwrap(root)
+    for paragraph in reversed(unended):
+        _join_to_next(paragraph)
+    return any((contents, deleted, aside, formulas, annotated, wrapped)) | mend_merges(root)
+
+
+def _remove(elements: Iterable[Any]) -> int:
+    found = list(elements)
+    for element in found:
+        if (parent := element.getparent()) is not None:
+            parent.remove(element)
+    return len(found)
+
+
+def _remove_pages(elements: Iterable[Any]) -> int:
+    """Removes elements; where a page ended inside one, it still ends there."""
+    found = list(elements)
+    for element in found:
+        parent = element.getparent()
+        if parent is None or parent.tag not in _PLACES_OF_PAGES:
+            continue
+        for end in list(element.iter(f"{W}lastRenderedPageBreak")):
+            run = element.makeelement(f"{W}r")
+            run.append(end)
+            if parent.tag == f"{W}body":
+                paragraph = element.makeelement(f"{W}p")
+                paragraph.append(run)
+                run = paragraph
+            element.addprevious(run)
+    return _remove(found)
+
+
+def _remove_deleted(root: Any) -> tuple[int, list[Any]]:
+    """Removes what is deleted, also whole rows and cells; how many marks there were, and the paragraphs whose end is deleted, with their text or without."""
+    marks, gone, unended = list(root.iter(*_DELETED)), [], []
+    for mark in marks:
+        parent = mark.getparent()
+        holder = None if parent is None else parent.getparent()
+        if parent is None or holder is None or parent.tag not in (f"{W}rPr", f"{W}trPr", f"{W}tcPr"):
+            gone.append(mark)
+            continue
+        if parent.tag == f"{W}rPr":
+            gone.append(mark)
+            unended += [holder.getparent()] if holder.tag == f"{W}pPr" and holder.getparent() is not None else []
+        else:
+            gone.append(holder)
+    _remove_pages(gone)
+    return len(marks), unended
+
+
+def _write_formulas(root: Any) -> int:
+    """Puts a run with its text in the place of each formula, in a paragraph of its own where it stands in none."""
+    formulas = list(root.iter(f"{M}oMath"))
+    for math in formulas:
+        place = next((outer for outer in math.iterancestors() if outer.tag not in _WRAPPERS_OF_MATH), None)
+        parent = math.getparent()
+        if place is None or parent is None:
+            continue
+        text = omml_text(math)
+        written = run_of(math, f" {text} " if parent.tag == f"{M}oMathPara" else text)
+        if place.tag in _BLOCK_PLACES:
+            paragraph = math.makeelement(f"{W}p")
+            paragraph.append(written)
+            written = paragraph
+        parent.replace(math, written)
+    return len(formulas)
+
+
+def _write_ruby(root: Any) -> int:
+    """Writes annotated characters without their annotation, as those of pages: 漢字, not 漢字かんじ."""
+    annotated = list(root.iter(f"{W}ruby"))
+    for ruby in annotated:
+        for text in list(ruby.iterfind(f"{W}rubyBase//{W}t")):
+            ruby.addprevious(text)
+    return _remove(annotated)
+
+
+def _unwrap(root: Any) -> int:
+    """Puts what stands in wrappers in their place, however many are nested; how many there were."""
+    wrappers = [element for element in root.iter(*_WRAPPERS_OF_MATH) if element.getparent() is not None]
+    outermost = [element for element in wrappers if element.getparent().tag not in _WRAPPERS_OF_MATH]
+    for wrapper in outermost:
+        for inner in list(_unwrapped(wrapper)):
+            wrapper.addprevious(inner)
+    _remove(outermost)
+    return len(wrappers)
+
+
+def _unwrapped(wrapper: Any) -> Iterator[Any]:
+    waiting = [wrapper]
+    while waiting:
+        element = waiting.pop()
+        if element.tag in _WRAPPERS_OF_MATH:
+            waiting += reversed(element)
+        else:
+            yield element
+
+
+def _join_to_next(paragraph: Any) -> None:
+    """Moves what is left of a paragraph, the end of which is deleted, into the one that follows, as Word does."""
+    properties = paragraph.find(f"{W}pPr")
+    if properties is not None and properties.find(f"{W}sectPr") is not None:
+        return
+    following = paragraph.getnext()
+    while following is not None and not (isinstance(following.tag, str) and following.tag in (f"{W}p", f"{W}tbl", f"{W}sectPr")):
+        following = following.getnext()  # marks of bookmarks and the like
+    left = [inner for inner in paragraph if inner is not properties]
+    if following is not None and following.tag == f"{W}p":
+        first = next((inner for inner in following if inner.tag != f"{W}pPr"), None)
+        for inner in left:
+            following.append(inner) if first is None else first.addprevious(inner)
+    elif any(text.text for text in paragraph.iter(f"{W}t")):
+        return
+    _remove([paragraph])
