@@ -6,12 +6,15 @@ from typing import Any
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.template import template_names
 from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import PAGE_BREAK, PLACES, Draft, Item, Reject
 from almanac.transforms.clean import Clean, clean_text, clean_value
 from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.passages import passage_of
 from almanac.transforms.workspaces import misfit
+
+_PARSED = ("microdata", "opengraph")  # what `json` reads out of attributes and elements
 
 
 def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Iterator[Item | Reject]:
@@ -25,8 +28,7 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, lang
         workspace: What keeps workspaces apart; no passage shows it.
     """
     for draft in drafts:
-        # An HTML parser has decoded entities already.
-        if workspace is not None and (reject := misfit(draft, source, workspace, clean, entities=draft.markup != "html")) is not None:
+        if workspace is not None and (reject := misfit(draft, source, workspace, clean, entities=workspace.field in _with_entities(draft, source))) is not None:
             yield reject
             continue
         item = _prepare(draft, source, clean)
@@ -40,16 +42,22 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, lang
             yield Reject(draft.source, draft.url, draft.document_id, "clean", reason, "text", None, rule)
 
 
+def _with_entities(draft: Draft, source: Source) -> set[str]:
+    """Names of the fields in which entities may stand: an HTML parser has decoded them, but for JSON in scripts, which many systems escape like the page."""
+    if draft.markup != "html":
+        return set(draft.fields)
+    return {name for name, rule in source.declared_fields().items() if rule.json_ is not None and rule.from_ not in _PARSED}
+
+
 def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     rules = source.declared_fields()
-    # An HTML parser has decoded entities already; URLs are not cleaned like prose.
-    parsed = draft.markup == "html"
-    fields = {
-        name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=not parsed)
+    coded = _with_entities(draft, source)
+    fields = {  # URLs are not cleaned like prose
+        name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=name in coded)
         for name, value in draft.fields.items()
         if name != PLACES
     }
-    title = clean_text(draft.title, clean, entities=not parsed)
+    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "")))
     known = {**fields, "url": draft.url, "title": title}
     places: list[list[Any]] = []
     if draft.kind == "record":

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from email.message import EmailMessage, MIMEPart
 from typing import Any
 
+from almanac.spiders.reading.decode import decode_markup, decode_text
 from almanac.spiders.reading.document import Attachment, Document, Element, Unreadable, plain
 from almanac.spiders.reading.office import read_markup
 
@@ -76,6 +77,9 @@ def _leaves(part: Any, is_choice: bool = False) -> Iterator[tuple[Any, bool]]:
 
 def _header(message: EmailMessage, name: str) -> str:
     try:
+        raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
+        if any("\udc80" <= c <= "\udcff" for c in raw):  # bytes that no header may have, and many do
+            return plain(" ".join(decode_text(raw.encode("utf-8", "surrogateescape"), str(message.get("Content-Type") or ""))[1].split()))
         return plain(str(message.get(name) or "")).replace("\n", " ")
     except Exception:  # the parser of addresses raises on some that are none (IndexError, AttributeError)
         return ""
@@ -86,10 +90,9 @@ def _body(texts: list[MIMEPart]) -> list[Element]:
 
 
 def _text(part: MIMEPart) -> str:
-    try:
-        return str(part.get_content())
-    except (LookupError, UnicodeError):  # a charset that nobody knows
-        return _bytes(part).decode("utf-8", "replace")
+    """The text of a part, in whatever encoding it is: mails say iso-8859-1 for windows-1252, or nothing at all."""
+    decode = decode_markup if part.get_content_type() == "text/html" else decode_text
+    return decode(_bytes(part), str(part.get("Content-Type") or ""))[1]
 
 
 def _bytes(part: Any) -> bytes:

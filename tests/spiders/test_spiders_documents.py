@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -458,6 +459,26 @@ def test_processor_time_and_elements_are_limited() -> None:
         read_document(_xlsx(), "xlsx", ReadingLimits(elements_per_file=4))
     with pytest.raises(Unreadable, match=r"8 elements, more than 5: limits\.elements_per_file"):
         read_document(_docx(), "docx", ReadingLimits(elements_per_file=5))
+
+
+@pytest.mark.parametrize(
+    ("content_type", "text", "encoding"),
+    [
+        ("text/plain; charset=iso-8859-1", "The price is 12 € per night – “breakfast” included…", "cp1252"),
+        ("text/plain; charset=us-ascii", "Grüße aus Köln, 12 €", "utf-8"),
+        ("", "Żółta gęś, 12 zł", "utf-8"),
+        ("", "Grüße aus Köln, 12 €", "cp1252"),
+        ("text/plain; charset=windows-874", "สวัสดี", "cp874"),
+        ("text/plain; charset=gb2312", "朱镕基 发票", "gbk"),
+        ("text/plain; charset=x-unknown", "Grüße aus Köln", "cp1252"),
+        ("text/html", '<meta charset="windows-1251"><p>Счёт за март</p>', "cp1251"),
+        ("text/html", "<p>Счёт за март</p>", "utf-8"),
+    ],
+)
+def test_a_mail_is_read_in_the_encoding_that_it_is_in(content_type: str, text: str, encoding: str) -> None:
+    head = b"Subject: " + "Żółta gęś".encode() + b"\nFrom: a@x.test\n" + (f"Content-Type: {content_type}\n".encode() if content_type else b"")
+    found = _texts(read_document(head + b"\n" + text.encode(encoding), "eml"))
+    assert found == ["Żółta gęś", "From: a@x.test", re.sub("<[^>]+>", "", text)]
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "docx", "pptx", "xlsx", "epub", "eml"])

@@ -36,6 +36,17 @@ def test_a_record_is_cleaned_and_its_template_filled() -> None:
     assert (item.title, item.text, item.metadata) == ("A title", 'A"1. 2', {"code": 'A"1'})
 
 
+def test_entities_are_decoded_in_json_of_scripts_and_not_in_what_an_html_parser_has_read() -> None:
+    fields = {"name": {"json": "name", "from": "json-ld"}, "brand": {"json": "brand", "from": "microdata"}, "note": {"css": "p"}}
+    source = {"name": "s", "kind": "files", "glob": "*.html", "yields": "records", "fields": fields, "text": "{name}. {note}", "title": "{name}"}
+    declaration = Declaration.model_validate({"name": "kb", "sources": [source]})
+    draft = replace(_draft(name="Lamp &amp; Shade 11 &quot;XL&quot;", brand="A &amp; B", note="write &lt;br&gt;"), markup="html", title="Lamp &amp; Shade")
+    (item,) = prepare_items([draft], declaration.sources[0], "standard", language="en", workspace=None)
+    assert isinstance(item, Item)
+    assert (item.title, item.text) == ("Lamp & Shade", 'Lamp & Shade 11 "XL". write &lt;br&gt;')
+    assert item.fields == {"name": 'Lamp & Shade 11 "XL"', "brand": "A &amp; B", "note": "write &lt;br&gt;"}
+
+
 def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
     (reject,) = prepare_items([_draft(code=None, n=None)], _declaration().sources[0], "standard", language="en", workspace=None)
     assert isinstance(reject, Reject)
