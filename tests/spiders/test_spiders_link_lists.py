@@ -26,7 +26,9 @@ RSS_1 = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmln
 <item rdf:about="http://x.test/1"><title>One</title><link>http://x.test/1</link></item></rdf:RDF>"""
 JSON_FEED = """{"version": "https://jsonfeed.org/version/1.1", "title": "News", "home_page_url": "http://x.test/", "next_url": "/feed?page=2",
 "items": [{"id": "1", "url": "http://x.test/1", "content_text": "One"}, {"id": "2"}]}"""
-DUBLIN_CORE = """<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><item><title>One</title><dc:creator>Ada</dc:creator></item></channel></rss>"""
+DUBLIN_CORE = (
+    """<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><item><title>One</title><dc:creator>Ada</dc:creator></item></channel></rss>"""
+)
 SITEMAP = """<?xml version='1.0'?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>http://x.test/1</loc></url></urlset>"""
 INDEX = """<sitemapindex><sitemap><loc>http://x.test/s1.xml</loc></sitemap></sitemapindex>"""
 _XML = ("application/xml", "text/xml; charset=utf-8", "text/html", "text/plain", "")
