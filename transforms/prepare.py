@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from almanac.core.templates import fill
+from almanac.schemas.declaration.fields import FieldRule, Origin
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.template import template_names
 from almanac.schemas.declaration.workspace import Workspace
@@ -14,7 +15,7 @@ from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.passages import passage_of
 from almanac.transforms.workspaces import misfit
 
-_PARSED = ("microdata", "opengraph")  # what `json` reads out of attributes and elements
+_PARSED = ("body", "microdata", "opengraph")  # what `json` reads out of attributes and elements, or not in a page of HTML at all
 
 
 def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Iterator[Item | Reject]:
@@ -43,10 +44,23 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, lang
 
 
 def _with_entities(draft: Draft, source: Source) -> set[str]:
-    """Names of the fields in which entities may stand: an HTML parser has decoded them, but for JSON in scripts, which many systems escape like the page."""
+    """Names of the fields in which entities may stand.
+
+    An HTML parser has decoded those of elements and attributes. It leaves scripts as they are, and many systems escape the JSON there like the page around it.
+    JSON of files and interfaces is no markup's part, and says `&amp;` where it means it as often as HTML; that is for `clean` alone to decide, as for any text.
+    """
     if draft.markup != "html":
         return set(draft.fields)
-    return {name for name, rule in source.declared_fields().items() if rule.json_ is not None and rule.from_ not in _PARSED}
+    around = source.each.from_ if source.each is not None and source.each.json_ is not None else "body"
+    return {name for name, rule in source.declared_fields().items() if _reads_script(rule, around)}
+
+
+def _reads_script(rule: FieldRule, around: Origin) -> bool:
+    """Whether a value, or one inside it, is JSON of a script; `around` names the data that the item is a part of, `body` where it is none."""
+    where = rule.each or rule
+    origin = around if where.from_ == "body" else where.from_
+    is_script = where.json_ is not None and origin not in _PARSED and rule.type != "html"
+    return is_script or any(_reads_script(inner, origin if where.json_ is not None else "body") for inner in (rule.fields or {}).values())
 
 
 def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
@@ -57,7 +71,7 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
         for name, value in draft.fields.items()
         if name != PLACES
     }
-    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "")))
+    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "{title}")))
     known = {**fields, "url": draft.url, "title": title}
     places: list[list[Any]] = []
     if draft.kind == "record":

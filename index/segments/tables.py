@@ -61,7 +61,7 @@ class VersionTables:
         """As `folders`, without segments whose manifests cannot be read."""
         if not self.manifest.segments:
             return self.folders()
-        found = []
+        found: list[tuple[Path, Sealed]] = []
         for use in self.manifest.segments:
             try:
                 found.append((segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)))

@@ -1,5 +1,6 @@
 """Reads mails (EML): subject, sender, recipients, date and body, and what is attached. Runs in the reading child only."""
 
+import codecs
 import email
 import email.policy
 import re
@@ -17,6 +18,8 @@ _SHOWN = ("From", "To", "Cc", "Date")
 _MAX_PARTS = 1_000
 _TEXTS = ("text/plain", "text/html")
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
+# Seven bits, which would be ASCII by the rules of pages, and what DOS and Lotus Notes wrote.
+_MAIL_ONLY = frozenset({"utf-7", "hz", "iso2022_kr", *(f"iso2022_jp_{kind}" for kind in (1, 2, 3, 2004, "ext")), *(f"cp{n}" for n in (437, 850, 852, 855, 858))})
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
@@ -79,7 +82,8 @@ def _header(message: EmailMessage, name: str) -> str:
     try:
         raw = next((value for key, value in message.raw_items() if key.lower() == name.lower()), "")
         if any("\udc80" <= c <= "\udcff" for c in raw):  # bytes that no header may have, and many do
-            return plain(" ".join(decode_text(raw.encode("utf-8", "surrogateescape"), str(message.get("Content-Type") or ""))[1].split()))
+            text = decode_text(raw.encode("utf-8", "surrogateescape"), str(message.get("Content-Type") or ""))[1]
+            return plain(str(message.policy.header_fetch_parse(name, " ".join(text.split())))).replace("\n", " ")
         return plain(str(message.get(name) or "")).replace("\n", " ")
     except Exception:  # the parser of addresses raises on some that are none (IndexError, AttributeError)
         return ""
@@ -91,8 +95,20 @@ def _body(texts: list[MIMEPart]) -> list[Element]:
 
 def _text(part: MIMEPart) -> str:
     """The text of a part, in whatever encoding it is: mails say iso-8859-1 for windows-1252, or nothing at all."""
+    body = _bytes(part)
+    if (text := _in_mail_only(body, part.get_content_charset())) is not None:
+        return text
     decode = decode_markup if part.get_content_type() == "text/html" else decode_text
-    return decode(_bytes(part), str(part.get("Content-Type") or ""))[1]
+    return decode(body, str(part.get("Content-Type") or ""))[1]
+
+
+def _in_mail_only(body: bytes, label: str | None) -> str | None:
+    """The text in an encoding that only mails use; None if the label names none of these, or another one than the text is in."""
+    try:
+        codec = codecs.lookup(label or "").name
+        return body.decode(codec) if codec in _MAIL_ONLY else None
+    except (LookupError, ValueError):
+        return None
 
 
 def _bytes(part: Any) -> bytes:

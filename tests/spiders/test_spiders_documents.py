@@ -473,6 +473,9 @@ def test_processor_time_and_elements_are_limited() -> None:
         ("text/plain; charset=x-unknown", "Grüße aus Köln", "cp1252"),
         ("text/html", '<meta charset="windows-1251"><p>Счёт за март</p>', "cp1251"),
         ("text/html", "<p>Счёт за март</p>", "utf-8"),
+        ("text/plain; charset=iso-2022-kr", "안녕하세요", "iso2022_kr"),
+        ("text/plain; charset=utf-7", "Grüße aus Köln", "utf-7"),
+        ("text/plain; charset=ibm852", "Zażółć gęślą", "cp852"),
     ],
 )
 def test_a_mail_is_read_in_the_encoding_that_it_is_in(content_type: str, text: str, encoding: str) -> None:
