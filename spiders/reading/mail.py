@@ -19,7 +19,9 @@ _MAX_PARTS = 1_000
 _TEXTS = ("text/plain", "text/html")
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 # Seven bits, which would be ASCII by the rules of pages, and what DOS and Lotus Notes wrote.
-_MAIL_ONLY = frozenset({"utf-7", "hz", "iso2022_kr", *(f"iso2022_jp_{kind}" for kind in (1, 2, 3, 2004, "ext")), *(f"cp{n}" for n in (437, 850, 852, 855, 858))})
+_MAIL_ONLY = frozenset(
+    {"utf-7", "hz", "iso2022_kr", *(f"iso2022_jp_{kind}" for kind in (1, 2, 3, 2004, "ext")), *(f"cp{n}" for n in (437, 850, 852, 855, 858))}
+)
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 

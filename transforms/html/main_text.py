@@ -26,7 +26,6 @@ _LABEL = 20
 _SHORT = 60
 _LISTING = 0.2  # of the main text's letters are in links: it is no article, and its links are what it says
 _HOST = re.compile(r"(?:https?:)?//([^/?#]+)", re.IGNORECASE)
-_CONTACT = re.compile(r"\s*(?:mailto:\s*(?![\s?])|(?:tel|sms|fax|callto):).", re.IGNORECASE)  # `mailto:?subject=…` shares the page
 _IS_URL = re.compile(r"(?<!\w)(?:https?://|www\.)")
 _LEADS_ON = (":", "?", "…")
 
@@ -124,15 +123,12 @@ def _leave_what_is_outside(blocks: list[Block]) -> int:
 
 
 def _leave_links(blocks: list[Block]) -> None:
-    """Drops paragraphs that are one link to the site itself, such as those to other articles.
-
-    Lists stay, and links to other sites, to somebody's mailbox or telephone, or shown as URLs.
-    """
+    """Drops paragraphs that are one link to the site itself, such as those to other articles. Lists stay, and links to other sites, or shown as URLs."""
     own = _own_host(blocks)
     for block in blocks:
         is_line = block.element.tag not in LISTS and block.element.tag not in ("table", "pre") and not block.is_heading
         if block.is_main and is_line and block.linked and block.linked >= 0.9 * block.size and not _IS_URL.search(block.text):
-            block.is_main = any(_host(link) not in ("", own) or _CONTACT.match(link) for link in block.links)
+            block.is_main = any(_host(link) not in ("", own) for link in block.links)
 
 
 def _own_host(blocks: list[Block]) -> str:
