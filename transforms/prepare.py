@@ -52,7 +52,7 @@ def _with_entities(draft: Draft, source: Source) -> set[str]:
     if draft.markup != "html":
         return set(draft.fields)
     around = source.each.from_ if source.each is not None and source.each.json_ is not None else "body"
-    return {name for name, rule in source.declared_fields().items() if draft.fields.get(name) is not None and _reads_script(rule, around)}
+    return {name for name, rule in source.declared_fields().items() if _reads_script(rule, around)}
 
 
 def _reads_script(rule: FieldRule, around: Origin) -> bool:
@@ -71,8 +71,7 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
         for name, value in draft.fields.items()
         if name != PLACES
     }
-    titled = {name.partition(".")[0] for name in template_names(source.title or "{title}")}
-    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(titled))
+    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "{title}")))
     known = {**fields, "url": draft.url, "title": title}
     places: list[list[Any]] = []
     if draft.kind == "record":

@@ -14,7 +14,6 @@ from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.spiders.reading.escaped import escaped_html
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
 from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting.current import current_first, current_only
@@ -129,12 +128,10 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden:
 def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False) -> str:
     """The outer HTML of a match as `rewritten` writes it, serialised so that parsing it again gives the same content.
 
-    It is without what no visitor sees, unless `hidden`. Of an XML element whose text is HTML, as in feeds, it is that HTML.
+    It is without what no visitor sees, unless `hidden`.
     """
     if not isinstance(found, parsel.Selector):
         return str(found)
-    if found.type == "xml" and hasattr(found.root, "iter"):
-        found = escaped_html(found.root) or found
     if hasattr(found.root, "iter"):
         element = as_read(found.root, hidden=hidden)
         if element is None:
