@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -56,14 +57,19 @@ _PROGRAMS = (
         ("cut by", "search"),
         (Watched("recall", 0.01, more=True), Watched("IoU", 0.05, more=True)),
     ),
-    Program("answers", "--sets {sets}", ("questions", "embedder"), (Watched("right", 0.05, more=True),)),
-    Program("evaluation", "--sets {sets}", ("embedder", "set", "search"), (Watched("nDCG@10", _QUALITY, more=True),)),
+    Program("answers", "--sets {sets} --data {data}", ("questions", "embedder"), (Watched("right", 0.05, more=True),)),
+    Program("evaluation", "--sets {sets} --data {data}", ("embedder", "set", "search"), (Watched("nDCG@10", _QUALITY, more=True),)),
 )
 
 
 def main() -> None:
     arguments = _arguments()
-    filled = _filled(arguments.sets)
+    with tempfile.TemporaryDirectory(prefix="almanac-benchmarks-") as data:
+        sys.exit(_carried_out(arguments, _filled(arguments.sets, Path(data))))
+
+
+def _carried_out(arguments: argparse.Namespace, filled: dict[str, list[Path]]) -> bool:
+    """Runs the programs; whether one has failed."""
     named = [one for one in _PROGRAMS if not arguments.only or one.name in arguments.only]
     chosen = [one for one in named if all(filled.get(word, [word]) for word in one.arguments.split())]
     documented = tables_in((installation() / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
@@ -85,7 +91,7 @@ def main() -> None:
     verdict += ["", f"Left out, for want of --sets: {', '.join(left_out)}."] if left_out else []
     arguments.out.write_text("\n".join([*report, "", *verdict, ""]), encoding="utf-8")
     sys.stdout.write("\n".join([*verdict, "", f"All tables: {arguments.out}", ""]))
-    sys.exit(bool(failed))
+    return bool(failed)
 
 
 def _arguments() -> argparse.Namespace:
@@ -96,9 +102,10 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _filled(sets: Sequence[Path]) -> dict[str, list[Path]]:
-    """What stands for the names in arguments."""
+def _filled(sets: Sequence[Path], data: Path) -> dict[str, list[Path]]:
+    """What stands for the names in arguments. Programs that publish the sets do so in one data directory, so that the second one embeds none."""
     return {
+        "{data}": [data],
         "{passages}": [folder / "corpus.jsonl" for folder in sets],
         "{sets}": list(sets),
         "{spans}": [folder for folder in sets if (folder / "spans.jsonl").is_file()][:1],

@@ -96,9 +96,9 @@ def _sets(folders: list[Path], embedders: Sequence[str], data: Path, scratch: Pa
         "|---|---|---|---:|---|---:|---:|---:|---:|---|",
     ]
     for model, folder in product(embedders, folders):
-        declaration = declared_set(folder, model, scratch)
-        run_below_prefect(declaration, data)
-        with open_index(str(declaration), data=data) as index:
+        declaration, place = declared_set(folder, model, scratch), data / Path(model).name  # where `benchmarks.answers` has it, too
+        run_below_prefect(declaration, place)
+        with open_index(str(declaration), data=place) as index:
             judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
             questions = _questions(index, folder, judged)
             chosen.append(f"| {Path(model).name} {_weights_row(index, folder, judged, questions.of(_chooses))}")
