@@ -21,6 +21,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml setup.py
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
 	@touch $@
 
 demo: setup ## crawl the example site on loopback, publish, ask

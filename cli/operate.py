@@ -34,6 +34,9 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
+    from almanac.flows.server.api_ahead import start_ahead as start_api_ahead
+
+    start_api_ahead()
     with uncollected():
         declaration = load_declaration(kb, env)
         from almanac.index.versions.lock import require_free
@@ -46,9 +49,9 @@ def run(
         require_free(folder.index(declaration.name))
 
         if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
-            from almanac.spiders.crawling.start import start_ahead
+            from almanac.spiders.crawling.start import start_ahead as start_crawl_ahead
 
-            start_ahead()
+            start_crawl_ahead()
         from almanac.flows.server.api import start_api
 
         wait_until_ready = start_api(folder)

@@ -5,15 +5,14 @@ docstrings and descriptions, because rewording changes no result. Libraries coun
 libraries that affect no result are excluded below, each with the reason.
 """
 
-import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from threading import Lock
 from typing import NamedTuple
 
+from almanac.core.parsed_code import parsed_files
 from almanac.core.settings import installation
 from almanac.schemas.hashing import canonical_json, sha256
 
@@ -56,6 +55,7 @@ def code_fingerprint(*entries: str) -> str:
     `entries` are module names without the package's, such as `transforms.mapped`.
     """
     modules = computing_modules(*entries)
+    parsed_files().keep()
     return sha256(canonical_json([{name: _read(name).code for name in modules}, libraries_of(modules)]))[:16]
 
 
@@ -74,14 +74,11 @@ def computing_modules(*entries: str) -> list[str]:
 def libraries_of(modules: Iterable[str]) -> dict[str, str]:
     """Returns distribution → installed version of the libraries that these modules import directly, without the excluded ones; sorted by name."""
     names = {DISTRIBUTIONS.get(library, library) for module in modules for library in _read(module).libraries}
-    return {name: metadata.version(name) for name in sorted(names - EXCLUDED_LIBRARIES.keys())}
+    return {name: _version(name) for name in sorted(names - EXCLUDED_LIBRARIES.keys())}
 
 
 def _is_excluded(module: str) -> bool:
     return any(module == name or module.startswith(f"{name}.") for name in EXCLUDED_MODULES)
-
-
-_PARSING = Lock()  # Python 3.11 counts the depth of all threads' trees together, and two at once may end in a SystemError
 
 
 @cache
@@ -89,66 +86,26 @@ def _read(module: str) -> _Module:
     path = _path(module)
     if path is None:
         raise ModuleNotFoundError(f"no module {_PACKAGE}.{module}", name=module)
-    code: list[str] = []
-    names: set[str] = set()
-    with _PARSING:
-        tree = ast.parse(path.read_bytes())
-    _write(tree, code, names)
+    parsed = parsed_files().of(path.read_bytes())
+    names = {_imported(module, name) for module, name in parsed.imports}
     own = frozenset(name.removeprefix(f"{_PACKAGE}.") for name in names if name.startswith(f"{_PACKAGE}."))
     tops = {name.partition(".")[0] for name in names}
-    return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), sha256(" ".join(code)))
+    return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), parsed.code)
 
 
-def _write(node: ast.AST, code: list[str], names: set[str], *, runs: bool = True) -> None:
-    """Appends a syntax tree to `code`, without its prose, and adds to `names` what it imports when it `runs`. One pass: every run does it for 75 modules."""
-    code.append(type(node).__name__)
-    if runs and isinstance(node, ast.Import | ast.ImportFrom):
-        names.update(_imported(node))
-    for field in node._fields:
-        value = getattr(node, field, None)
-        if isinstance(value, ast.AST):
-            _write(value, code, names, runs=runs)
-        elif isinstance(value, list):
-            code.append("[")
-            in_body = field == "body"
-            for number, entry in enumerate(value):
-                if in_body and number == 0 and _is_docstring(node, entry):
-                    continue
-                if isinstance(entry, ast.keyword) and entry.arg == "description":
-                    continue
-                if isinstance(entry, ast.AST):
-                    _write(entry, code, names, runs=runs and not (in_body and _is_for_types(node)))
-                else:
-                    code.append(repr(entry))
-            code.append("]")
-        else:
-            code.append(repr(value))
+def _imported(module: str, name: str) -> str:
+    """The module that `from module import name` imports: where the package has one of this name, that one."""
+    whole = f"{module}.{name}"
+    is_ours = name and whole.startswith(f"{_PACKAGE}.")
+    return whole if is_ours and _path(whole.removeprefix(f"{_PACKAGE}.")) is not None else module
 
 
-def _is_docstring(node: ast.AST, first: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and isinstance(first, ast.Expr)
-        and isinstance(first.value, ast.Constant)
-        and isinstance(first.value.value, str)
-    )
+@cache
+def _version(distribution: str) -> str:
+    return metadata.version(distribution)
 
 
-def _is_for_types(node: ast.AST) -> bool:
-    """Whether a node is `if TYPE_CHECKING:`, whose body never runs."""
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-
-
-def _imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif node.module:
-        for alias in node.names:  # `from PACKAGE import NAME` names a module where there is one
-            module = f"{node.module}.{alias.name}"
-            is_ours = module.startswith(f"{_PACKAGE}.")
-            yield module if is_ours and _path(module.removeprefix(f"{_PACKAGE}.")) is not None else node.module
-
-
+@cache
 def _path(module: str) -> Path | None:
     place = installation().joinpath(*module.split("."))
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)

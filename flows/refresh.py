@@ -61,6 +61,8 @@ from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 
 _log = get_logger("almanac.refresh")
+# What Prefect imports when a flow begins: its engines, and that with which it writes down the parameters of a run.
+_IMPORTED_LATE = ("fastapi.encoders", "prefect.flow_engine", "prefect.task_engine")
 _TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", publish_finished: "publish"}
 
 
@@ -206,7 +208,8 @@ _end: ContextVar[_End] = ContextVar("end")
 
 def get_ready(*declarations: Declaration) -> None:
     """Does what runs begin with and what needs no server: for while Prefect's API starts."""
-    import_module("fastapi.encoders")  # with which Prefect writes down the parameters of a run
+    for name in _IMPORTED_LATE:
+        import_module(name)
     read_code()
     for declaration in declarations:
         prepare_cluster(declaration)

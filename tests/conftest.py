@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,9 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
+from almanac.core.lifetime import tell_job
 from almanac.flows.server.api import answers
+from almanac.flows.server.api_ahead import api_process
 from almanac.schemas.hashing import short_hash
 
 if TYPE_CHECKING:
@@ -145,19 +146,18 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _prefect_api(home: Path) -> Iterator[str]:
     """The URL of Prefect's API, as flows/server/api.py serves it to one command."""
     environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
-    with (home / "tests-api.log").open("wb") as log:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            command = [sys.executable, "-m", "almanac.flows.server.api", str(listener.fileno())]
-            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stderr=log, pass_fds=[listener.fileno()])
-            url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
-        deadline = time.monotonic() + PATIENCE_S
-        while not answers(f"{url}/health"):
-            assert process.poll() is None, log.name
-            assert time.monotonic() < deadline, log.name
-            time.sleep(0.1)
-        yield url
-        process.kill()
-        process.communicate()
+    log = home / "tests-api.log"
+    process, port = api_process()
+    tell_job(process, json.dumps({"environment": environment, "log": str(log)}))
+    url = f"http://127.0.0.1:{port}/api"
+    deadline = time.monotonic() + PATIENCE_S
+    while not answers(f"{url}/health"):
+        assert process.poll() is None, log
+        assert time.monotonic() < deadline, log
+        time.sleep(0.1)
+    yield url
+    process.kill()
+    process.communicate()
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,13 @@
 """Prefect's API as a child process of one command, used if PREFECT_API_URL names no server.
 
 Prefect's own ephemeral server is not used: it outlives a kill -9 of its parent, and Ctrl-C stops it before the run has reported its end. This child does
-neither, and it starts while the parent still imports.
+neither, and it starts before the parent imports anything that takes long (`api_ahead`).
 """
 
-import atexit
 import http.client
+import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -18,10 +15,11 @@ from collections.abc import Callable
 from functools import partial
 
 from almanac.core.durable import create
-from almanac.core.lifetime import end_with_parent
+from almanac.core.lifetime import tell_job
 from almanac.core.settings import DataDir
 from almanac.flows.availability import be_impatient, server_is_ours
 from almanac.flows.environment import prepare_prefect
+from almanac.flows.server.api_ahead import api_process
 from almanac.schemas.errors import OperationalError, PrefectGone
 
 _START_TIMEOUT_S = 120  # the first start in a data directory also makes the database
@@ -36,14 +34,11 @@ def start_api(data: DataDir) -> Ready:
     if url := os.environ.get("PREFECT_API_URL"):
         return partial(_require_reply, url.rstrip("/"))
     log_path = data.prefect_home / "api.log"
-    with socket.create_server(("127.0.0.1", 0)) as listener, create(log_path) as log:
-        command = [sys.executable, "-P", "-m", "almanac.flows.server.api", str(listener.fileno())]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, pass_fds=[listener.fileno()])
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
-    # Registered before Prefect is imported, so that it is called after Prefect has sent the last logs and events.
-    atexit.register(_stop, child)
+    create(log_path).close()
+    child, port = api_process()
     server_is_ours(child.kill)
-    os.environ["PREFECT_API_URL"] = url
+    url = os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{port}/api"
+    tell_job(child, json.dumps({"environment": dict(os.environ), "log": str(log_path)}))
 
     def wait_until_ready() -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
@@ -68,12 +63,6 @@ def _require_reply(url: str) -> None:
         time.sleep(0.5)
 
 
-def _stop(child: "subprocess.Popen[bytes]") -> None:
-    """Kills the API: SQLite keeps everything that was committed."""
-    child.kill()
-    child.communicate()
-
-
 def answers(url: str) -> bool:
     """Whether a server answers at this URL with success."""
     return _status(url) == 200
@@ -88,10 +77,3 @@ def _status(url: str) -> int | None:
         return error.code
     except (OSError, ValueError, http.client.HTTPException):
         return None
-
-
-if __name__ == "__main__":
-    end_with_parent()
-    from almanac.flows.server.api_app import serve_api
-
-    serve_api(socket.socket(fileno=int(sys.argv[1])))

@@ -28,13 +28,19 @@ def fingerprints() -> Fingerprints:
     """The fingerprint of each stage, found out anew."""
 
     def found() -> dict[str, str]:
-        subject._read.cache_clear()
+        _forget_what_was_read()
         return _of_what_is_read()
 
     return found
 
 
+def _forget_what_was_read() -> None:
+    subject._read.cache_clear()
+    subject._path.cache_clear()
+
+
 def _of_what_is_read() -> dict[str, str]:
+    subject._version.cache_clear()
     code_fingerprint.cache_clear()
     return {name: code_fingerprint(*entries) for name, entries in _STAGES.items()}
 
@@ -48,6 +54,7 @@ def before() -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def _leave_nothing_behind() -> object:
     yield
+    subject._version.cache_clear()
     code_fingerprint.cache_clear()
 
 
@@ -89,7 +96,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         shutil.copytree(installation() / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(subject, "installation", lambda: tmp_path)
     yield tmp_path
-    subject._read.cache_clear()
+    _forget_what_was_read()
 
 
 @pytest.mark.parametrize(
