@@ -14,6 +14,7 @@ import typer
 
 from almanac.cli.options import Data
 from almanac.cli.output import print_table, say
+from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, installation, use_project
 from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import DeclarationError
@@ -75,7 +76,7 @@ def demo(data: Data = None) -> None:
         os.environ["VOYAGO_URL"] = url
         say(f"The example site is served at {url}/ from {site.relative_to(here) if site.is_relative_to(here) else site}/\n")
         wait_until_ready()
-        reports = [RunReport.model_validate(refresh(kb, folder.place, env="")) for kb in chosen]
+        reports = [RunReport.model_validate(refresh(load_declaration(kb, ""), folder.place)) for kb in chosen]
         for report in reports:
             say(summary_line(report))
         answers = {kb: _ask(kb, folder, _QUESTIONS[kb]) for kb in chosen}
@@ -94,7 +95,6 @@ def demo(data: Data = None) -> None:
 
 def _installed_examples() -> list[str]:
     """The examples whose embedder is installed; says which are left out, and what installs theirs."""
-    from almanac.core.load import load_declaration
     from almanac.index.embedding.embedder import describe_embedder
 
     chosen: list[str] = []

@@ -61,11 +61,8 @@ def run(
         get_ready(declaration)
         wait_until_ready()
     try:
-        # The overlay that was read above, whatever the variable says: an empty one asks for none.
-        done = refresh(
-            str(declaration.path), folder.place, publish=not no_publish, rejects_ok=rejects_ok,
-            sources=list(scope.sources), urls=list(scope.urls), full=full, env=declaration.env or "",
-        )  # fmt: skip
+        options = {"publish": not no_publish, "rejects_ok": rejects_ok, "sources": list(scope.sources), "urls": list(scope.urls), "full": full}
+        done = refresh(declaration, folder.place, **options)
     except KeyboardInterrupt:
         sys.stderr.write(f"almanac: to go on: almanac run {declaration.handle}\n")
         raise

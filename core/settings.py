@@ -30,6 +30,7 @@ _QUIET_ENGINES = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_V2_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PY_KEY_VALUE_DISABLE_BEARTYPE": "true",  # checks the types of each call of a library that Prefect's server imports
 }
 
 

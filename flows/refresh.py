@@ -1,7 +1,7 @@
 """The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
@@ -16,7 +16,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
-from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.settings import get_current_settings
 from prefect.utilities.annotations import opaque, quote
 from structlog import get_logger
 
@@ -54,6 +54,7 @@ from almanac.flows.progress import show_progress
 from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import history_of
 from almanac.flows.secrets import take_key_from_prefect
+from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, Retriable
@@ -155,9 +156,9 @@ def _refresh(
     kb: str, data: str | None, *, publish: bool, rejects_ok: bool, sources: list[str] | None, urls: list[str] | None, full: bool, env: str | None
 ) -> State[Any]:
     log_through_stdlib()
-    end, ledger = _end.get(None) or _End(), Ledger()
+    own, ledger = _own.get(None) or _Own(), Ledger()
     try:
-        declaration = load_declaration(kb, env)
+        declaration = own.declaration or load_declaration(kb, env)
         take_key_from_prefect(declaration)
         run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
         # A task with a tag asks the server for a slot before and after; the run has them.
@@ -170,20 +171,20 @@ def _refresh(
                 interruptions=(KeyboardInterrupt, TerminationSignal),
                 when_surveyed=_show_survey,
             )
-            end.report = carry_out(run, conduct, go_live=publish, rejects_ok=rejects_ok, ledger=ledger)
+            own.report = carry_out(run, conduct, go_live=publish, rejects_ok=rejects_ok, ledger=ledger)
     except AlmanacError as error:
-        end.error = error
+        own.error = error
         if ledger.report is not None:  # not where another run holds the knowledge base
             show_summary(ledger.report)
             announce(ledger.report)
         ask_once_more()
         return state_of_error(error)
     except BaseException as error:  # a defect, or cancelled
-        end.error = error
+        own.error = error
         if ledger.report is not None:
             announce(ledger.report)
         raise
-    report = RunReport.model_validate(end.report)
+    report = RunReport.model_validate(own.report)
     _show_run(run, report, ledger)
     announce(report)
     ask_once_more()
@@ -196,14 +197,18 @@ def flow_of(kb: str) -> "Flow[..., Any]":
 
 
 @dataclass
-class _End:
-    """How a run ended, noted by the run itself: what Prefect makes of it does not count. Neither is set of a run that never began."""
+class _Own:
+    """A run: the declaration that its command has read, and how it ended, noted by itself: what Prefect makes of that does not count.
 
+    Neither report nor error is set of a run that never began.
+    """
+
+    declaration: Declaration | None = None
     report: dict[str, Any] | None = None
     error: BaseException | None = None
 
 
-_end: ContextVar[_End] = ContextVar("end")
+_own: ContextVar[_Own] = ContextVar("own")
 
 
 def get_ready(*declarations: Declaration) -> None:
@@ -213,38 +218,38 @@ def get_ready(*declarations: Declaration) -> None:
     read_code()
     for declaration in declarations:
         prepare_cluster(declaration)
+        with suppress(AlmanacError):  # which the run will raise again
+            describe_embedder(declaration.embed)  # hashes the model's files
 
 
-def refresh(kb: str, data: str | None = None, *, env: str | None = None, **options: Any) -> dict[str, Any]:
-    """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`.
+def refresh(declaration: Declaration, data: str | None = None, **options: Any) -> dict[str, Any]:
+    """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`, without `env`.
 
     Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised as AlmanacError. A run that Prefect
     cannot begin is carried out without it, and one whose end Prefect does not take is over all the same.
     """
-    declaration, end = load_declaration(kb, env), _End()
+    own = _Own(declaration)
     notice_absence()
-    token = _end.set(end)
+    if has_own_server():  # heartbeats are for one that outlives this run, and the thread that sends them ends a run up to a second late
+        get_current_settings().flows.heartbeat_frequency = None
+    token = _own.set(own)
     try:
-        with _heartbeats(), tags("almanac", declaration.name, "command line"):
-            flow_of(declaration.name)(kb, data, env=env, **options)
+        with tags("almanac", declaration.name, "command line"):
+            # The overlay that was read, whatever the variable says: an empty one asks for none.
+            flow_of(declaration.name)(str(declaration.path), data, env=declaration.env or "", **options)
     except Exception as error:
         if _is_interruption(error):  # of which Prefect could not be told
             raise KeyboardInterrupt from error
-        if not isinstance(error, VerdictFailure) and error is not end.error:
+        if not isinstance(error, VerdictFailure) and error is not own.error:
             told = error.message if isinstance(error, AlmanacError) else f"{type(error).__name__}: {error}"
             _log.warning("Prefect does not know of this run, or not how it ended", kb=declaration.name, error=told)
     finally:
-        _end.reset(token)
-    if isinstance(end.error, TerminationSignal):
-        raise KeyboardInterrupt from end.error
-    if end.error is not None:
-        raise end.error
-    return end.report or _refresh_without_prefect(declaration, data, **options)
-
-
-def _heartbeats() -> AbstractContextManager[Any]:
-    """Prefect's heartbeats, where there is a server that outlives this run and waits for them: the thread that sends them ends a run up to a second late."""
-    return temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}) if has_own_server() else nullcontext()
+        _own.reset(token)
+    if isinstance(own.error, TerminationSignal):
+        raise KeyboardInterrupt from own.error
+    if own.error is not None:
+        raise own.error
+    return own.report or _refresh_without_prefect(declaration, data, **options)
 
 
 def _is_interruption(error: BaseException | None) -> bool:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -39,8 +40,16 @@ def test_one_that_was_started_ahead_is_taken_and_runs_with_the_environment_of_it
     assert api_ahead._waiting == []
     environment = {**os.environ, "PREFECT_HOME": str(prefect_home), "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/another.db"}
     tell_job(process.child, json.dumps({"environment": environment, "log": str(tmp_path / "api.log")}))
-    with urllib.request.urlopen(f"http://127.0.0.1:{process.port}/api/health", timeout=PATIENCE_S) as answer:
+    api = f"http://127.0.0.1:{process.port}/api"
+    with urllib.request.urlopen(f"{api}/health", timeout=PATIENCE_S) as answer:
         assert answer.status == 200
+    # What a run asks for, and what a flow that somebody adds may ask for.
+    for asked in ("flows/filter", "flow_runs/filter", "variables/filter", "block_types/filter", "v2/concurrency_limits/filter", "deployments/filter"):
+        request = urllib.request.Request(f"{api}/{asked}", data=b"{}", headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            assert json.load(answer) == [], asked
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"{api}/variables/name/nothing", timeout=PATIENCE_S)
     assert (tmp_path / "another.db").is_file()
     process.child.kill()
     process.child.communicate()
