@@ -330,3 +330,112 @@ def test_a_short_page_is_without_its_footer() -> None:
         _main(f"<html><body><nav><a href='/'>Home</a></nav>{content}<footer>© Lyngen</footer></body></html>")
         == "## Paddle length\n\nShort.\n\nIn wind take less."
     )
+
+
+_MENUS = {
+    "en": ["Home", "Products", "Services", "About us", "Contact"],
+    "fr": ["Accueil", "Produits", "Services", "À propos", "Contact"],
+    "vi": ["Trang chủ", "Sản phẩm", "Dịch vụ", "Giới thiệu", "Liên hệ"],
+    "ar": ["الرئيسية", "المنتجات", "الخدمات", "من نحن", "اتصل بنا"],
+}
+_TEAMS = {
+    "en": (
+        "Our team",
+        [("Ada Byrne", "Managing director", "ada@example.org", "+44 20 7946 0001"), ("Mei Lin", "Support", "mei@example.org", "+44 20 7946 0002")],
+    ),
+    "fr": (
+        "Notre équipe",
+        [("Zoé Petit", "Comptabilité", "zoe@exemple.fr", "+33 1 23 45 67 01"), ("Luc Roy", "Ventes", "luc@exemple.fr", "+33 1 23 45 67 02")],
+    ),
+    "vi": ("Đội ngũ", [("Nguyễn Văn An", "Giám đốc", "an@vidu.vn", "+84 24 3825 0001"), ("Lê Minh", "Hỗ trợ khách hàng", "minh@vidu.vn", "+84 24 3825 0002")]),
+    "ar": ("فريقنا", [("ليلى حسن", "المديرة", "laila@mithal.example", "+20 2 2579 0001"), ("عمر سعيد", "المبيعات", "omar@mithal.example", "+20 2 2579 0002")]),
+}
+
+
+def _in_boxes(language: str, content: str, title: str = "") -> str:
+    """A page of nothing but boxes, whose navigation and footer are told by class names."""
+    links = "".join(f"<div class=item><a href='/{number}'>{name}</a></div>" for number, name in enumerate(_MENUS[language]))
+    footer = "<div class='site-footer'><div>Example Ltd</div><div><a href='mailto:web@example.org'>web@example.org</a></div></div><div>© 2026 Example</div>"
+    return f"<html><head><title>{title}</title></head><body><div class=page><div class=navigation>{links}</div>{content}{footer}</div></body></html>"
+
+
+@pytest.mark.parametrize("language", _TEAMS)
+@pytest.mark.parametrize("name", ["<div class=name>{}</div>", "<h3><a href='/team/{0}'>{0}</a></h3>"])
+@pytest.mark.parametrize("intro", ["", f"<p>{_PROSE[0]}</p>", f"<p>{_PROSE[0]}</p><p>See <a href='/a'>{_PROSE[1]}</a>.</p><p>{_PROSE[2]}</p>"])
+def test_cards_of_a_team_stay(language: str, name: str, intro: str) -> None:
+    """Whether the page is short, all text, or has links of its own."""
+    title, people = _TEAMS[language]
+    cards = "".join(
+        f"<div class=card>{name.format(who)}<div class=role>{role}</div><div class=mail><a href='mailto:{mail}'>{mail}</a></div>"
+        f"<div class=phone><a href='tel:{phone.replace(' ', '')}'>{phone}</a></div></div>"
+        for who, role, mail, phone in people
+    )
+    text = _main(_in_boxes(language, f"<div class=content><h1>{title}</h1>{intro}<div class=team>{cards}</div></div>"))
+    lines = [line.lstrip("# ") for line in text.split("\n") if line]
+    assert lines[0] == title
+    assert lines[-8:] == [line for person in people for line in person]
+
+
+@pytest.mark.parametrize(
+    ("before", "mail", "phone"),
+    [
+        ("For orders:", "sales@example.org", "+44 20 7946 0000"),
+        ("Pour toute commande :", "ventes@exemple.fr", "+33 1 23 45 67 89"),
+        ("ご注文：", "order@rei.jp", "03-1234-5678"),
+    ],
+)
+@pytest.mark.parametrize(
+    "links", ["<p>See <a href='/a'>the history of the port and its old lock gates, in pictures that were taken from a balloon</a>.</p>", ""]
+)
+def test_lines_that_are_an_address_or_a_number_stay(before: str, mail: str, phone: str, links: str) -> None:
+    box = f"<div class=reach><h2>{before}</h2><div><a href='mailto:{mail}'>{mail}</a></div><div><a href='tel:{phone}'>{phone}</a></div></div>"
+    text = _main(_in_boxes("en", f"<div class=content><h1>Port</h1><div class=text>{''.join(f'<p>{said}</p>' for said in _PROSE)}{links}</div>{box}</div>"))
+    assert text.endswith(f"## {before}\n\n{mail}\n\n{phone}")
+
+
+def test_links_that_share_by_mail_or_write_to_the_editors_are_no_text() -> None:
+    share = "<div class=tools><a href='mailto:?subject=Lock'>Send</a> <a href='/print'>Print</a></div>"
+    editors = "<div class=tools><p><a href='mailto:editors@daily.example'>Report an error</a></p></div>"
+    assert _main(_news(inside=share + editors)) == _main(_news())
+
+
+_SHORT_TEXTS = {
+    "en": ("Opening hours", ["Monday to Friday: 9 to 17", "Sunday: closed"]),
+    "fr": ("Horaires", ["Du lundi au vendredi : 9 h – 17 h", "Dimanche : fermé"]),
+    "vi": ("Giờ mở cửa", ["Thứ Hai đến thứ Sáu: 9 giờ – 17 giờ", "Chủ nhật: nghỉ"]),
+    "ar": ("ساعات العمل", ["من الاثنين إلى الجمعة: ٩ – ١٧", "الأحد: مغلق"]),
+}
+
+
+@pytest.mark.parametrize("language", _SHORT_TEXTS)
+@pytest.mark.parametrize("heading", ["<h1>{}</h1>", "<h2>{}</h2>", "<div>{}</div>"])
+@pytest.mark.parametrize("copies", [1, 4])
+@pytest.mark.parametrize("navigation", ["navigation", "n"])
+def test_a_short_page_of_boxes_keeps_its_lines_and_loses_its_navigation(language: str, heading: str, copies: int, navigation: str) -> None:
+    """However long the navigation is, and also where its name does not tell."""
+    title, lines = _SHORT_TEXTS[language]
+    rows = "".join(f"<div class=row><div>{line}</div></div>" for line in lines)
+    page = _in_boxes(language, f"<div class=x><div>{heading.format(title)}{rows}</div></div>", title).replace("=navigation", f"={navigation}")
+    items = page[page.index("<div class=item>") : page.index("</div><div class=x>")]
+    page = page.replace(items, items * copies)
+    text = _main(page)
+    assert [line.lstrip("# ") for line in text.split("\n") if line] == [title, *lines]
+
+
+def test_a_page_of_links_keeps_those_below_its_heading() -> None:
+    links = "".join(f"<div><a href='/g/{number}'>Guide {number}</a></div>" for number in range(12))
+    for content in (
+        f"<div class=a><h1>Guides</h1></div><div class=b>{links}</div>",
+        f"<div class=a><div>Guides</div><div>All of ours.</div></div><div class=b>{links}</div>",
+    ):
+        text = _main(_in_boxes("en", content, "Guides"))
+        assert "Guide 0\n\nGuide 1" in text
+        assert "Products" not in text
+    alone = _main(f"<html><body><div class=nav>{links}</div></body></html>")
+    assert "Guide 0" in alone and "Guide 11" in alone
+
+
+def test_a_menu_that_is_what_the_page_is_about_stays() -> None:
+    meals = "".join(f"<div class=dish><div>{name}</div><div>{price} €</div></div>" for name, price in (("Pho", 9), ("Couscous", 11), ("Knödel", 8)))
+    text = _main(_in_boxes("en", f"<div class=menu><h2>Menu</h2>{meals}</div>"))
+    assert text == "## Menu\n\nPho\n\n9 €\n\nCouscous\n\n11 €\n\nKnödel\n\n8 €"

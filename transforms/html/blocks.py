@@ -1,5 +1,6 @@
 """The blocks of a page: what each is, where it stands, and what its markup calls it."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _OPENING = re.compile(
 _LESS_CERTAIN = re.compile(
     rf"{_FIGURE.pattern}|author|autor|byline|(?<![a-z])tags?(?![a-z])|(?<![a-z])meta|(?<!elementor-)widget|sidebar|footer|(?<![a-z])nav|menu", re.IGNORECASE
 )
+# Links to an address or a number. Without one, as in `mailto:?subject=`, they share the page.
+_REACHES = re.compile(r"\s*(?:mailto|tel|sms|fax|callto|sip):\s*[^?\s]", re.IGNORECASE)
 _CONTENTS = re.compile(r"(?<![a-z])toc(?![a-z])|table-?of-?contents", re.IGNORECASE)
 
 
@@ -43,11 +46,13 @@ class Block:
     Attributes:
         is_found: whether a witness has its text.
         is_main: whether it is kept.
+        is_around: whether a box around it is called navigation or footer.
     """
 
     element: Any
     is_found: bool = False
     is_main: bool = False
+    is_around: bool = False
 
     @cached_property
     def text(self) -> str:
@@ -73,22 +78,26 @@ class Block:
 
     @cached_property
     def linked(self) -> int:
-        """Letters in links."""
-        if any(element.tag == "a" and element.get("href") for element in self.above):
+        """Letters in links that lead to pages."""
+        if any(element.tag == "a" and leads_on(element) for element in self.above):
             return self.size
         own = "#" if self.is_heading else None  # the link to a heading's own place may be around it
-        return sum(weight(link.text_content()) for link in self.element.iter("a") if link.get("href") and link.get("href")[:1] != own)
+        return sum(weight(link.text_content()) for link in self.element.iter("a") if leads_on(link) and link.get("href")[:1] != own)
 
     @cached_property
     def links(self) -> list[str]:
         """Where it links to, or what it is a link to."""
-        around = [element.get("href") for element in self.above if element.tag == "a" and element.get("href")]
-        return [*around, *(link.get("href") for link in self.element.iter("a") if link.get("href"))]
+        return [link.get("href") for link in (*self.above, *self.element.iter("a")) if link.tag == "a" and leads_on(link)]
 
     @property
     def is_links(self) -> bool:
         """Whether more than half of it is links."""
         return self.linked * 2 > self.size
+
+    @cached_property
+    def contacts(self) -> list[Any]:
+        """The links in it, or around it, to an address or a number."""
+        return [link for link in (*self.above, *self.element.iter("a")) if link.tag == "a" and reaches(link)]
 
     @cached_property
     def is_contents(self) -> bool:
@@ -123,6 +132,11 @@ class Block:
         """Whether its class name, or its parent's, may be one of what surrounds a text."""
         return self.is_surrounding or bool(_LESS_CERTAIN.search(self._names))
 
+    def is_suspect_in(self, home: Any) -> bool:
+        """Whether a class name of it, or of what is around it below `home`, may be one of what surrounds a text."""
+        names = _names([self.element, *itertools.takewhile(lambda element: element is not home, self.above)])
+        return bool(_SURROUNDING.search(names) or _LESS_CERTAIN.search(names))
+
     @property
     def is_in_figure(self) -> bool:
         """Whether it is called a caption or a credit, itself or up to two levels above."""
@@ -146,6 +160,16 @@ class Block:
     @cached_property
     def _names(self) -> str:
         return _names([self.element, self.parent])
+
+
+def leads_on(link: Any) -> bool:
+    """Whether it leads to a page, or shares this one; a link that writes to somebody or rings somebody up is an address, as readable as any text."""
+    return bool((link.get("href") or "").strip()) and not reaches(link)
+
+
+def reaches(link: Any) -> bool:
+    """Whether it writes to an address, or rings a number up."""
+    return bool(_REACHES.match(link.get("href") or ""))
 
 
 def _names(elements: list[Any]) -> str:

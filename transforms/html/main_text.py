@@ -12,8 +12,11 @@ from typing import Any
 
 import lxml.html
 
+from almanac.transforms.html.around import mark_around
 from almanac.transforms.html.blocks import LISTS, Block, blocks_of
 from almanac.transforms.html.consent import drop_consent
+from almanac.transforms.html.contacts import add_contacts
+from almanac.transforms.html.letters import letters
 from almanac.transforms.html.region import add_region
 from almanac.transforms.html.simplify import simplify
 from almanac.transforms.html.witness import Witness, witness_of
@@ -27,6 +30,7 @@ _SHORT = 60
 _LISTING = 0.2  # of the main text's letters are in links: it is no article, and its links are what it says
 _HOST = re.compile(r"(?:https?:)?//([^/?#]+)", re.IGNORECASE)
 _IS_URL = re.compile(r"(?<!\w)(?:https?://|www\.)")
+_NOTICE = re.compile(r"©|\(c\)|copyright\b", re.IGNORECASE)
 _LEADS_ON = (":", "?", "…")
 
 
@@ -35,12 +39,13 @@ def main_tree(root: Any) -> Any:
 
     If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is less than half or more than twice as
     much, as where a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses. But if that is the whole page
-    with its navigation, and the page is no list of links, its prose is kept.
+    with its navigation, its prose is kept, and of a page that is mostly links, those that are no navigation.
     """
     drop_consent(root)
     witness = witness_of(root)
     simplify(root)
     blocks = blocks_of(root)
+    mark_around(blocks)
     found = witness.size if witness is not None else 0
     outside = _select(blocks, witness) if witness is not None else 0
     if not found or _letters(block for block in blocks if block.is_found or block.is_main) + outside < _CONFIRMED * found:
@@ -49,8 +54,13 @@ def main_tree(root: Any) -> Any:
         for below, block in pairwise(blocks[::-1]):  # cards: the title of each is a link
             if below.is_main and block.is_heading and below.parent is block.parent and not (block.beside or block.is_surrounding):
                 block.is_main = True
-        _leave_trailing_labels(blocks)
-        if witness is not None and not _is_whole_page(found, blocks) and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
+        _leave_trailing(blocks)
+        is_whole = _WHOLE * _letters(blocks) < found <= _letters(blocks) / _WHOLE
+        if witness is not None and (is_whole or witness.is_undivided(blocks)):
+            if 2 * _letters(block for block in blocks if block.is_links) >= _letters(blocks) or all(block.is_heading for block in blocks if block.is_main):
+                _keep_links(blocks, _title(root))
+                _leave_trailing(blocks)
+        elif witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
             return lxml.html.document_fromstring(witness.html)
     if not any(block.is_main for block in blocks):
         return None
@@ -60,15 +70,33 @@ def main_tree(root: Any) -> Any:
     return root
 
 
-def _is_whole_page(found: int, blocks: list[Block]) -> bool:
-    """Whether a witness of that many letters has the navigation, too, though the page has a text of its own, and is no list of links."""
-    links = _letters(block for block in blocks if block.is_links)
-    return found > _WHOLE * _letters(blocks) and 2 * links < _letters(blocks) and any(block.is_main and not block.is_heading for block in blocks)
-
-
 def _is_left(block: Block) -> bool:
     """Whether it stays where no witness helps: it is neither links nor beside or around a text."""
-    return not (block.is_links or block.beside or block.is_surrounding)
+    return not (block.is_links or _stands_around(block))
+
+
+def _stands_around(block: Block) -> bool:
+    return bool(block.beside) or block.is_surrounding or block.is_around
+
+
+def _keep_links(blocks: list[Block], title: str) -> None:
+    """Of a page that is mostly links, keeps those below its heading; if nothing else is left, all that do not stand around it, or else all."""
+    headed = next((number for number, block in enumerate(blocks) if block.is_main and (block.is_heading or _is_title(block, title))), 0)
+    for block in blocks[headed:]:
+        block.is_main = not _stands_around(block)
+    if all(block.is_heading or _NOTICE.match(block.text) for block in blocks if block.is_main):
+        for block in blocks:
+            block.is_main = True
+
+
+def _is_title(block: Block, title: str) -> bool:
+    said = letters(block.text)
+    return bool(said) and title.startswith(said)
+
+
+def _title(root: Any) -> str:
+    title = root.find(".//title")
+    return letters(title.text_content()) if title is not None else ""
 
 
 def _letters(blocks: Iterable[Block]) -> int:
@@ -79,9 +107,9 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     """Marks the main blocks, and returns the letters of those that the witness has, but that are outside of the page's <main>."""
     for block in blocks:
         block.is_found = block.is_main = witness.confirms(block)
-    if any(block.is_main and not block.beside for block in blocks):
+    if any(block.is_main and not (block.beside or block.is_around) for block in blocks):
         for block in blocks:  # of a short page, trafilatura takes everything
-            block.is_main = block.is_main and not block.beside & {"nav", "footer"}
+            block.is_main = block.is_main and not (block.is_around or block.beside & {"nav", "footer"})
     outside = _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
@@ -93,7 +121,9 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     _add_opening(blocks)
     _add_facts(blocks)
     _add_headings(blocks)
-    _leave_trailing_labels(blocks)
+    add_contacts(blocks)
+    _add_headings(blocks)
+    _leave_trailing(blocks)
     return outside
 
 
@@ -198,11 +228,12 @@ def _add_headings(blocks: list[Block]) -> None:
             block.is_main = True
 
 
-def _leave_trailing_labels(blocks: list[Block]) -> None:
-    """Drops headings and lines such as `Read also:` below which there is nothing."""
-    for block in reversed(blocks):
-        if not block.is_main:
-            continue
+def _leave_trailing(blocks: list[Block]) -> None:
+    """Drops a line of copyright at the end, and headings and lines such as `Read also:` below which there is nothing."""
+    main = [block for block in blocks if block.is_main]
+    if len(main) > 1 and main[-1].size < _LONG and _NOTICE.match(main[-1].text):
+        main.pop().is_main = False
+    for block in reversed(main):
         if block.element.tag == "h1" or not (block.is_heading or (block.size < _SHORT and block.text.endswith(_LEADS_ON))):
             return
         block.is_main = False

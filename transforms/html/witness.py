@@ -12,6 +12,8 @@ from almanac.transforms.html.letters import letters, weight
 from almanac.transforms.html.simplify import BLOCKS, has_blocks
 
 _ITEMS = ("li", "td", "th", "dt", "dd")
+_COVERED = 0.9  # of a line, by the blocks that it is made of
+_SHORT_PAGE = 10_000  # letters
 _SHORT = 40  # letters; shorter texts must be a whole block of the witness's, since `Home` also occurs in `homepage`
 
 
@@ -36,6 +38,13 @@ class Witness:
             return self._has(letters(block.text))
         texts = [text for item in items if (text := letters(item.text_content()))]
         return sum(len(text) for text in texts if self._has(text)) * 2 > sum(map(len, texts))
+
+    def is_undivided(self, blocks: list[Block]) -> bool:
+        """Whether it is one line, made of several of the page's blocks: what trafilatura falls back on where a page is short."""
+        if len(self._blocks) > 1 or len(self._whole) > _SHORT_PAGE:
+            return False
+        parts = [text for block in blocks if (text := letters(block.text)) and text in self._whole]
+        return len(parts) > 1 and sum(map(len, parts)) >= _COVERED * len(self._whole)
 
     def _has(self, text: str) -> bool:
         return text in self._blocks or (len(text) >= _SHORT and text in self._whole)
