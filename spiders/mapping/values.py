@@ -11,6 +11,7 @@ from almanac.spiders.mapping.dates import read_date
 from almanac.spiders.mapping.numbers import plain_digits, read_number, shown
 from almanac.spiders.mapping.prices import read_price
 from almanac.spiders.mapping.readable import readable_text
+from almanac.spiders.reading.escaped import unescaped
 from almanac.spiders.selecting.selectors import normal_space
 
 _TRUE = frozenset(
@@ -80,7 +81,7 @@ def convert(value: Any, kind: FieldType | None, *, language: str = "en", date_fo
     if value is None or kind is None:
         return value
     if kind == "html":
-        return readable_text(str(value))
+        return readable_text(unescaped(str(value)))
     if kind == "boolean":
         return to_boolean(value)
     if kind in ("date", "datetime"):

@@ -14,6 +14,8 @@ from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.spiders.reading.escaped import with_markup_parsed
+from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
 from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting.current import current_first, current_only
@@ -128,10 +130,12 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden:
 def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False) -> str:
     """The outer HTML of a match as `rewritten` writes it, serialised so that parsing it again gives the same content.
 
-    It is without what no visitor sees, unless `hidden`.
+    It is without what no visitor sees, unless `hidden`. HTML that is the text of an XML element is read as such.
     """
     if not isinstance(found, parsel.Selector):
         return str(found)
+    if found.type == "xml" and hasattr(found.root, "iter") and (parsed := with_markup_parsed(found.root)) is not found.root:
+        found = parse_markup(etree.tostring(parsed, encoding="unicode", method="html"))
     if hasattr(found.root, "iter"):
         element = as_read(found.root, hidden=hidden)
         if element is None:
