@@ -34,8 +34,9 @@ Origin = Annotated[Annotated[_Named, Tag("name")] | Annotated[Script, Tag("scrip
 _JSON = "JMESPath expression over the item's JSON (a JSON body, a JSONL line), or over what `from` names"
 _FROM = (
     "what `json` reads in. body: the item's own JSON, else the page's JSON body. json-ld, microdata (in the shape of JSON-LD): the things that the page "
-    "describes; the first that the expression finds something in counts, else the list of all of them is searched; one thing and a list of one are "
-    'the same. opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is assigned to that variable'
+    "describes, and after them what these are about (`mainEntity`); the first that the expression finds something in counts, else the list of all of "
+    "them is searched; one thing and a list of one are the same. "
+    'opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is assigned to that variable'
 )
 _HIDDEN = "read also what no visitor sees; otherwise text that is hidden counts only where a control of the page opens it. Attributes are always read"
 

@@ -15,6 +15,8 @@ from almanac.spiders.selecting.scripts import named_data, read_data
 from almanac.spiders.selecting.selectors import element_text, search_json, select, unseen
 
 _SCRIPTS = "descendant-or-self::script"
+# Properties by which an object, such as a WebPage, holds what it is about (schema.org), or other objects (JSON-LD).
+_HOLDING = ("mainEntity", "mainEntityOfPage", "@graph", "@included")
 _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"
 # Embedded data by page; parsed once per page (or part of one), however many rules use it.
 _READ: WeakKeyDictionary[Content, dict[Any, Any]] = WeakKeyDictionary()
@@ -94,20 +96,36 @@ def _once(content: Content, key: Any, read: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """The objects that a page describes, in page order. `wholes` are the blocks as written, with their `@graph`."""
+    """The objects that a page describes, in page order.
+
+    Attributes:
+        wholes: the blocks as written, with their `@graph`.
+        inner: what the objects are about, where they hold it (`mainEntity`).
+    """
 
     each: list[Any]
     wholes: list[Any] = field(default_factory=list)
+    inner: list[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inner", list(_held_by(self.each)))
 
     def agree_on(self, expression: str) -> bool:
         """Whether all objects that have a value for the expression have the same one. With several products, none describes a card that has no data."""
-        found = [value for thing in self.each if not _is_nothing(value := search_json(expression, thing))]
-        return all(value == found[0] for value in found)
+        for things in (self.each, self.inner):
+            if found := [value for thing in things if not _is_nothing(value := search_json(expression, thing))]:
+                return all(value == found[0] for value in found)
+        return True
 
     def search(self, expression: str) -> Any:
-        """The first result of the expression: on each object, on the list of all, on the blocks; then on all of these again, leniently (`_Lenient`)."""
+        """The first result of the expression: on each object, on the list of all, on the blocks; then on those that these are about, and on all of them.
+
+        Then on all of these again, leniently (`_Lenient`).
+        """
         scopes = [*self.each, self.each, *self.wholes]
-        by_id = {thing["@id"]: thing for thing in self.each if isinstance(thing.get("@id"), str)}
+        if self.inner:
+            scopes += [*self.inner, [*self.each, *self.inner]]
+        by_id = {thing["@id"]: thing for thing in (*self.inner, *self.each) if isinstance(thing.get("@id"), str)}
         for interpreter in (None, _Lenient(by_id)):
             for scope in scopes:
                 found = search_json(expression, scope, interpreter)
@@ -167,6 +185,19 @@ def _flattened(block: Any) -> Iterator[dict[str, Any]]:
             yield from _flattened(block["@graph"])
         else:
             yield block
+
+
+def _held_by(things: list[Any]) -> Iterator[dict[str, Any]]:
+    """The objects that describe what the things are about, wherever those hold them; a reference describes nothing."""
+    held, outermost = list(reversed(things)), set(map(id, things))
+    while held:
+        thing = held.pop()
+        if isinstance(thing, list):
+            held += reversed(thing)
+        elif isinstance(thing, dict):
+            if id(thing) not in outermost and not thing.keys() <= {"@id", "@type"} and "@graph" not in thing:
+                yield thing
+            held += [thing[key] for key in reversed(_HOLDING) if key in thing]
 
 
 def _opengraph(page: parsel.Selector) -> dict[str, list[str]]:

@@ -134,6 +134,47 @@ def test_one_thing_and_a_list_of_one_are_the_same(offers: str, price: int, expre
     assert value_of(content, json=expression, **{"from": "json-ld"}) == price
 
 
+_PRODUCTS = [
+    {"@type": "Product", "name": "Lampe de chevet", "sku": "L1", "offers": {"@type": "Offer", "price": "9.50"}},
+    {"@type": "Product", "name": "Đèn ngủ", "sku": "Đ2", "offers": {"@type": "Offer", "price": "120000"}},
+]
+
+
+@pytest.mark.parametrize("product", _PRODUCTS)
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda thing: {"@type": "WebPage", "name": "Page", "mainEntity": thing},
+        lambda thing: {"@type": "WebPage", "name": "Page", "mainEntity": [{"@id": "#other"}, thing]},
+        lambda thing: {"@type": "WebPage", "name": "Page", "mainEntity": {"@type": "ItemPage", "mainEntity": thing}},
+        lambda thing: {"@type": "Thing", "mainEntityOfPage": thing},
+        lambda thing: {"@graph": [{"@type": "WebSite", "name": "Shop"}, {"@type": "WebPage", "name": "Page", "mainEntity": {"@graph": [thing]}}]},
+        lambda thing: {"@graph": [{"@type": "WebSite", "name": "Shop"}, {"@graph": [{"@graph": [thing]}]}]},
+        lambda thing: {"@graph": [{"@type": "WebPage", "name": "Page", "mainEntity": {"@id": "#p"}}, {"@type": "Thing", "mainEntity": {**thing, "@id": "#p"}}]},
+        lambda thing: {**thing, "mainEntityOfPage": {"@type": "WebPage", "@id": "http://x.test/p", "sku": "of the page"}},
+    ],
+)
+def test_what_a_page_is_about_is_found_wherever_it_is_held(product: Any, hold: Any) -> None:
+    content = page(f"<script type='application/ld+json'>{json.dumps(hold(product))}</script>")
+    assert value_of(content, json="sku", **{"from": "json-ld"}) == product["sku"]
+    assert value_of(content, json="offers.price", **{"from": "json-ld"}) == product["offers"]["price"]
+    assert value_of(content, json="""[?"@type"=='Product'] | [0].name""", **{"from": "json-ld"}) == product["name"]
+    (found,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
+    assert [node["sku"] for node in found] == [product["sku"]]
+
+
+def test_what_a_page_says_of_itself_comes_before_what_it_is_about() -> None:
+    data = {"@type": "FAQPage", "name": "Fragen", "mainEntity": [{"@type": "Question", "name": "Wann?"}, {"@type": "Question", "name": "Wo?"}]}
+    content = page(f"<script type='application/ld+json'>{json.dumps(data)}</script><div class=card>x</div>")
+    assert value_of(content, json="name", **{"from": "json-ld"}) == "Fragen"
+    card = content.selector.css(".card")[0]
+    assert find(content, Selector.model_validate({"json": "name", "from": "json-ld"}), card) == ["Fragen"]
+    assert find(content, Selector.model_validate({"json": "acceptedAnswer", "from": "json-ld"}), card) == []
+    microdata = page("<div itemscope itemtype='https://schema.org/WebPage'><div itemprop=mainEntity itemscope itemtype='https://schema.org/Product'>"
+                     "<b itemprop=sku>L1</b></div></div>")  # fmt: skip
+    assert value_of(microdata, json="sku", **{"from": "microdata"}) == "L1"
+
+
 @pytest.mark.parametrize("origin", ["json-ld", "microdata", "opengraph", {"script": "data"}])
 def test_page_without_such_data_has_no_match(origin: Any) -> None:
     for body in (
