@@ -1,45 +1,91 @@
-"""Cells of HTML tables that reach over several rows: written out, so that each value stands in its row, under its head."""
+"""Cells of HTML tables that reach over several rows or columns: written out, so that each value stands in its row, under its head."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from lxml import html as lxml_html
 
 _MOST_ROWS, _MOST_COLUMNS, _MOST_CELLS = 200, 50, 2000  # that a cell reaches over, and cells of a table that are written out
+_LONG = 500  # characters; what is longer is no value of each column but a text beside them all, and stands once
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A cell where it stands in a row: of this row, or reaching down from one above."""
+
+    cell: Any
+    column: int
+    width: int
+    is_own: bool
 
 
 def write_out_spanned(table: Any) -> None:
-    """Repeats each cell that has a `rowspan` in the rows below it, in its column, as text. Cells of tables inside are left alone."""
+    """Repeats cells with `rowspan` in the rows below, in their columns, and those with `colspan` in each of their columns, as text.
+
+    The first cell of a row that is no head, such as `Total`, stands in the first of its columns alone, the others being empty; a head is a row of <th>, or
+    the first with several values. What stands alone in its row
+    is not repeated to the right, nor into a column in which no cell begins: it parts no values. Cells of tables inside are left alone.
+    """
+    rows = _placed(table)
+    starts = {placed.column for _, cells in rows for placed in cells}
+    left, first = _MOST_CELLS, True
+    for row, cells in rows:
+        is_alone = sum(bool(placed.cell.text_content().strip()) for placed in cells) < 2
+        is_head = first or all(placed.cell.tag == "th" for placed in cells)
+        first = first and is_alone
+        last = None
+        for number, placed in enumerate(cells):
+            last = placed.cell if placed.is_own else _put(row, last, placed.cell.tag, placed.cell.text_content())
+            columns = [column for column in range(placed.column + 1, placed.column + placed.width) if column in starts]
+            if not columns or is_alone or left < len(columns):
+                continue
+            left -= len(columns)
+            text = placed.cell.text_content() if is_head or number else ""
+            for _ in columns:
+                last = _put(row, last, placed.cell.tag, text if len(text) <= _LONG else "")
+    for _, cells in rows:
+        for placed in cells:
+            placed.cell.attrib.pop("colspan", None)
+
+
+def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:
+    """The rows of the table itself, with the cells that stand in each, from left to right. `rowspan` is taken off them."""
     carried: dict[int, tuple[Any, int, int]] = {}  # by column: a cell from above, its columns, and the rows that it reaches over from here on
     left = _MOST_CELLS
+    found = []
     for row in [row for row in table.iter("tr") if next(row.iterancestors("table"), None) is table]:
         coming: dict[int, tuple[Any, int, int]] = {}
+        cells: list[_Placed] = []
         column = 0
         for cell in [*(cell for cell in row if cell.tag in ("td", "th")), None]:
             while carried and (column in carried or cell is None):
                 column = column if column in carried else min(carried)
                 above, width, rows = carried.pop(column)
-                if cell is None:
-                    row.append(_copied(above))
-                else:
-                    cell.addprevious(_copied(above))
+                cells.append(_Placed(above, column, width, is_own=False))
                 if rows > 1:
                     coming[column] = (above, width, rows - 1)
                 column += width
             if cell is not None:
                 width, rows = _number(cell.get("colspan"), _MOST_COLUMNS), _number(cell.attrib.pop("rowspan", None), _MOST_ROWS)
+                cells.append(_Placed(cell, column, width, is_own=True))
                 if rows > 1 and left > 0:
                     coming[column] = (cell, width, rows - 1)
                     left -= rows - 1
                 column += width
         carried = coming
+        found.append((row, cells))
+    return found
 
 
-def _copied(cell: Any) -> Any:
-    copy = lxml_html.Element(cell.tag)
-    copy.text = cell.text_content()
-    if "colspan" in cell.attrib:
-        copy.set("colspan", cell.get("colspan"))
-    return copy
+def _put(row: Any, after: Any, tag: str, text: str) -> Any:
+    """A new cell in the row, behind the cell `after`; as its first where that is None."""
+    cell = lxml_html.Element(tag)
+    cell.text = text
+    if after is None:
+        row.insert(0, cell)
+    else:
+        after.addnext(cell)
+    return cell
 
 
 def _number(written: str | None, most: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from almanac.spiders.mapping.values import convert
 from almanac.transforms.clean import clean_text
 from almanac.transforms.html.page import Part, html_to_markdown
 from tests.growth import assert_linear
@@ -97,6 +98,21 @@ def test_lists_code_tables_definitions_and_questions_keep_their_form(part: Part)
     ):
         assert block in text
     assert text.index("Fetch") < text.index("def install") < text.index("Name | Size") < text.index("Is it free")
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        ("<tr><th rowspan=2>City<th colspan=2>Price<th rowspan=2>Open<tr><th>Adult<th>Child<tr><td>Bern<td>9<td>5<td>9-17",
+         "City | Price | Price | Open\nCity | Adult | Child | Open\nBern | 9 | 5 | 9-17"),
+        ("<tr><th>Jour<th>Matin<th>Soir<th>Prix<tr><td>Lundi<td colspan=2>fermé<td>0 €<tr><td>Mardi<td>9 h<td>18 h<td>5 €",
+         "Jour | Matin | Soir | Prix\nLundi | fermé | fermé | 0 €\nMardi | 9 h | 18 h | 5 €"),
+    ],
+)  # fmt: skip
+def test_cells_over_several_columns_stand_in_each(table: str, rows: str) -> None:
+    page = f"<main><h1>Table</h1><p>A sentence above the table, which says what its rows and columns are about, in many words.</p><table>{table}</table></main>"
+    assert all(html_to_markdown(page, part).endswith(rows) for part in ("main", "all"))
+    assert convert(f"<table>{table}</table>", "html") == rows
 
 
 def test_main_text_of_a_page_whose_boilerplate_is_not_marked_leaves_it_out() -> None:
