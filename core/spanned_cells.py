@@ -30,7 +30,8 @@ def write_out_spanned(table: Any) -> None:
     starts = {placed.column for _, cells in rows for placed in cells}
     left, first = _MOST_CELLS, True
     for row, cells in rows:
-        is_alone = sum(bool(placed.cell.text_content().strip()) for placed in cells) < 2
+        said = [placed.column for placed in cells if placed.cell.text_content().strip()]
+        is_alone = said in ([], [0])
         is_head = first or all(placed.cell.tag == "th" for placed in cells)
         first = first and is_alone
         last = None
@@ -46,6 +47,16 @@ def write_out_spanned(table: Any) -> None:
     for _, cells in rows:
         for placed in cells:
             placed.cell.attrib.pop("colspan", None)
+    _drop_empty_beginnings([row for row, _ in rows])
+
+
+def _drop_empty_beginnings(rows: list[Any]) -> None:
+    """Drops the first column where it has no text, as where it holds pictures: an empty cell at the beginning then says that a column has another head."""
+    cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
+    firsts = [row[0] for row in cells if len(row) > 1]
+    if firsts and not any(cell.text_content().strip() for cell in firsts):
+        for cell in firsts:
+            cell.drop_tree()
 
 
 def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:

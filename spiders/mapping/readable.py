@@ -34,7 +34,7 @@ def readable_text(markup: str) -> str:
 
 def _tidied(line: str) -> str:
     """A line without layout: indentation of blocks and padding of table columns are noise in text that is embedded."""
-    return normal_space(line).strip("| ") if "|" in line else normal_space(line)
+    return normal_space(line).rstrip("| ") if "|" in line else normal_space(line)
 
 
 def _make_plain(tree: Any) -> None:

@@ -107,9 +107,14 @@ def test_lists_code_tables_definitions_and_questions_keep_their_form(part: Part)
          "City | Price | Price | Open\nCity | Adult | Child | Open\nBern | 9 | 5 | 9-17"),
         ("<tr><th>Jour<th>Matin<th>Soir<th>Prix<tr><td>Lundi<td colspan=2>fermé<td>0 €<tr><td>Mardi<td>9 h<td>18 h<td>5 €",
          "Jour | Matin | Soir | Prix\nLundi | fermé | fermé | 0 €\nMardi | 9 h | 18 h | 5 €"),
+        ("<tr><th><th>Adulte<th>Enfant<tr><th>Lundi<td>9 €<td>5 €<tr><th>Mardi<td><td>6 €",
+         "| Adulte | Enfant\nLundi | 9 € | 5 €\nMardi | | 6 €"),
+        ("<tr><td><th colspan=2>Giá<tr><td>Ngày<th>Người lớn<th>Trẻ em<tr><td>Thứ Hai<td>9<td>5",
+         "| Giá | Giá\nNgày | Người lớn | Trẻ em\nThứ Hai | 9 | 5"),
+        ("<tr><td><img src=x><td>Phở<td>9 €<tr><td><img src=y><td>Bún<td>8 €", "Phở | 9 €\nBún | 8 €"),
     ],
 )  # fmt: skip
-def test_cells_over_several_columns_stand_in_each(table: str, rows: str) -> None:
+def test_values_stand_below_their_heads(table: str, rows: str) -> None:
     page = f"<main><h1>Table</h1><p>A sentence above the table, which says what its rows and columns are about, in many words.</p><table>{table}</table></main>"
     assert all(html_to_markdown(page, part).endswith(rows) for part in ("main", "all"))
     assert convert(f"<table>{table}</table>", "html") == rows

@@ -109,7 +109,8 @@ class _Writer:
                 self._mark = ""
 
     def _block(self) -> Iterator[tuple[bool, str]]:
-        text = one_line("".join(self._words)).strip("| ")
+        text = one_line("".join(self._words)).rstrip("| ")
+        text = text if self._is_row else text.lstrip("| ")  # of a row, the first cell may be empty
         self._words.clear()
         if text:
             block = self._mark.removesuffix("- ") + text if _NUMBERED.match(text) else self._mark + text
