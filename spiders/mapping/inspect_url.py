@@ -102,7 +102,7 @@ def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> Pa
         reject = Reject(source.name, url, None, "read", f"{read.reason}: {read.detail}" if read.detail else read.reason)
         nothing = LinksReport(count=0, first=[])
         return PageReport(url=url, final_url=url, status=200, content_type="", role="item", links=nothing, items=[], rejects=[reject.as_json()])
-    items, rejects = _mapped(Content(read, source.limits), source, language, {})
+    items, rejects = _mapped(Content(read, source.limits, language), source, language, {})
     return PageReport(
         url=url, final_url=url, status=200, content_type=read.content_type, role="item", links=LinksReport(count=0, first=[]), items=items, rejects=rejects
     )
@@ -110,7 +110,7 @@ def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> Pa
 
 def report_page(page: Page, source: SiteSource, url: str, language: str) -> PageReport:
     """The report of a page that was fetched from `url`."""
-    content, policy = Content(page, source.limits), UrlPolicy(source)
+    content, policy = Content(page, source.limits, language), UrlPolicy(source)
     role = _role(page, source, policy)
     links = [link.url for link in policy.links(content)]
     unfollowed = policy.unfollowed(content) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}

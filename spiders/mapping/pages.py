@@ -35,10 +35,10 @@ class StoredPage:
     load: Callable[[], bytes | None]
     listing: "StoredPage | None" = None
 
-    def content(self, source: Source) -> Content | None:
-        """The page with its body, ready to parse as the source declares; None if the body is damaged."""
+    def content(self, source: Source, language: str) -> Content | None:
+        """The page with its body, ready to parse as the source and its knowledge base declare; None if the body is damaged."""
         body = self.load()
-        return None if body is None else Content(replace(self.page, body=body), source.limits)
+        return None if body is None else Content(replace(self.page, body=body), source.limits, language)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def page_to_map(stored: StoredPage, source: Source, language: str, card: Card | 
 
 def _extractions(stored: StoredPage, source: Source, language: str, card: Card | None) -> Iterator[Extraction]:
     """Yields a page's items in batches, since a file may have a million rows; at least one batch, so that a page without items is counted."""
-    content = stored.content(source)
+    content = stored.content(source, language)
     if content is None:
         reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
         yield Extraction(rejects=[Reject(source.name, stored.page.url, None, "map", reason)], whole=False)
@@ -161,7 +161,7 @@ def _former_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPol
     without = [stored for stored in held if stored.listing is not None and _card_of(stored.page, cards, policy) is None]
     wanted = {url for stored in without for url in (stored.page.url, _requested(stored.page, policy), *stored.page.aliases)}
     for listing in {stored.listing.sha256: stored.listing for stored in without if stored.listing is not None}.values():
-        content = listing.content(source)
+        content = listing.content(source, language)
         if content is not None:
             yield from ((url, card) for url, card in read_cards(content, policy, source, language) if url in wanted)
 
@@ -188,7 +188,7 @@ def _read_listings(held: list[StoredPage], policy: UrlPolicy, source: SiteSource
     cards: dict[str, Card] = {}
     while waiting:
         stored = waiting.popleft()
-        content = stored.content(source)
+        content = stored.content(source, language)
         if content is None:
             finding = "the stored bytes of a listing are damaged, and its cards cannot be read"
             raise StorageError(finding, where=stored.page.url, hint="almanac run KB --full fetches everything anew")

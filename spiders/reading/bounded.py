@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -27,19 +28,20 @@ _WATCHED_S = 0.02
 _PATIENCE = 4  # a file may take this many times its processor time by the clock: other processes want the machine, too
 
 
-def read_document(body: bytes, file_format: str, limits: ReadingLimits = ReadingLimits()) -> Document:  # noqa: B008  # frozen
+def read_document(body: bytes, file_format: str, limits: ReadingLimits = ReadingLimits(), language: str = "") -> Document:  # noqa: B008  # frozen
     """Reads a document.
 
     Args:
         body: The file.
         file_format: `pdf`, `docx`, `pptx`, `xlsx`, `epub` or `eml`.
         limits: What reading it may take.
+        language: In whose notation numbers of a sheet are written; `auto` goes by its text, and a language that is not known is taken for English.
 
     Raises Unreadable with the reason: damaged, encrypted, without text, another format, or which limit it exceeded and what it had reached; Interrupted
     where the file may not be to blame.
     """
     with _lock:
-        return _reader.read(body, file_format, limits)
+        return _reader.read(_Job(body, file_format, limits, language))
 
 
 def close_reader() -> None:
@@ -48,37 +50,53 @@ def close_reader() -> None:
         _reader.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A file, and how it is to be read."""
+
+    body: bytes
+    file_format: str
+    limits: ReadingLimits
+    language: str
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the child is told in front of the file."""
+        sizes = {"size": len(self.body), "elements": self.limits.elements_per_file, "memory": self.limits.memory_per_file}
+        return {"format": self.file_format, "language": self.language, **sizes}
+
+
 class _Reader:
     """The child of this process."""
 
     def __init__(self) -> None:
         self._child: _Child | None = None
 
-    def read(self, body: bytes, file_format: str, limits: ReadingLimits) -> Document:
+    def read(self, job: _Job) -> Document:
         try:
-            answer = self._ask(body, file_format, limits)
+            answer = self._ask(job)
         except _Ended:  # killed from outside, or with the thread that started it: a file that crashes its reader does so twice
-            answer = self._ask_again(body, file_format, limits)
+            answer = self._ask_again(job)
         if answer.get("memory"):
             self.close()
-            raise Unreadable(_over_memory(limits.memory_per_file, "it could get no more"))
+            raise Unreadable(_over_memory(job.limits.memory_per_file, "it could get no more"))
         if "reason" in answer:
             raise Unreadable(answer["reason"])
         return document_of(answer["document"])
 
-    def _ask_again(self, body: bytes, file_format: str, limits: ReadingLimits) -> dict[str, Any]:
+    def _ask_again(self, job: _Job) -> dict[str, Any]:
         try:
-            return self._ask(body, file_format, limits)
+            return self._ask(job)
         except _Ended as error:
             kind = Interrupted if error.code == -signal.SIGKILL else Unreadable  # a system without memory kills, too
             raise kind(str(error)) from error
 
-    def _ask(self, body: bytes, file_format: str, limits: ReadingLimits) -> dict[str, Any]:
+    def _ask(self, job: _Job) -> dict[str, Any]:
         if self._child is None or not self._child.is_fit:
             self.close()
             self._child = _Child()
         try:
-            return self._child.ask(body, file_format, limits)
+            return self._child.ask(job)
         except BaseException:
             self.close()
             raise
@@ -125,12 +143,11 @@ class _Child:
             return self._process.poll() is None and self._files < _FILES and self._watched.memory_info().rss < _GROWN
         return False
 
-    def ask(self, body: bytes, file_format: str, limits: ReadingLimits) -> dict[str, Any]:
+    def ask(self, job: _Job) -> dict[str, Any]:
         """Sends a file and waits for the answer, within the limits. Raises Unreadable if one is exceeded, _Ended if the child ends."""
         self._files += 1
-        job = {"format": file_format, "size": len(body), "elements": limits.elements_per_file, "memory": limits.memory_per_file}
-        watch = _Watch(self._watched, limits)
-        unsent = memoryview(json.dumps(job).encode() + b"\n" + body)
+        watch = _Watch(self._watched, job.limits)
+        unsent = memoryview(json.dumps(job.header).encode() + b"\n" + job.body)
         received = bytearray()
         with selectors.DefaultSelector() as selector:
             selector.register(self._results, selectors.EVENT_READ)

@@ -67,12 +67,14 @@ def looks_like_text(body: bytes) -> bool:
 class Content:
     """A page, decoded and parsed on demand.
 
-    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits` are those of reading a document.
+    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits` are those of reading a document, whose
+    numbers are written in `language`.
     """
 
-    def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits()) -> None:  # noqa: B008  # frozen
+    def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits(), language: str = "") -> None:  # noqa: B008  # frozen
         self.page = page
         self._limits = limits
+        self._language = language
         self.url = page.url
         self.form = _form(page)
 
@@ -176,7 +178,7 @@ class Content:
     @cached_property
     def _document(self) -> "Document | Unreadable":
         try:
-            return read_document(self.page.body, self.form, self._limits)
+            return read_document(self.page.body, self.form, self._limits, self._language)
         except Unreadable as error:  # kept, so that nobody reads the file again
             return error
 

@@ -40,7 +40,7 @@ def main() -> None:
 def _done(job: dict[str, Any], body: bytes) -> dict[str, Any]:
     _limit_address_space(job["memory"])
     try:
-        return {"document": _read(job["format"], body, job["elements"], _MAX_DEPTH).as_json()}
+        return {"document": _read(job["format"], body, job["elements"], job["language"], _MAX_DEPTH).as_json()}
     except MemoryError:
         return {"memory": True}
     except (Unreadable, RecursionError) as error:
@@ -53,9 +53,9 @@ def _limit_address_space(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + memory + _SLACK, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
-def _read(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
+def _read(kind: str, body: bytes, max_elements: int, language: str, depth: int) -> Document:
     """Raises Unreadable with the reason."""
-    document = _parsed(kind, body, max_elements, depth)
+    document = _parsed(kind, body, max_elements, language, depth)
     elements = sum(sum(map(len, element.rows)) or 1 for element in document.elements)
     if elements > max_elements:
         raise Unreadable(f"{elements} elements, more than {max_elements}: limits.elements_per_file")
@@ -67,7 +67,7 @@ def _read(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
     return document
 
 
-def _parsed(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
+def _parsed(kind: str, body: bytes, max_elements: int, language: str, depth: int) -> Document:
     if (refusal := refusal_of(body)) is not None:
         raise Unreadable(refusal)
     if kind == "pdf":
@@ -77,7 +77,7 @@ def _parsed(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
     if kind == "xlsx":
         from almanac.spiders.reading.workbook import read_xlsx
 
-        return read_xlsx(body, max_elements)
+        return read_xlsx(body, max_elements, language)
     if kind == "epub":
         from almanac.spiders.reading.epub import read_epub
 
@@ -85,13 +85,13 @@ def _parsed(kind: str, body: bytes, max_elements: int, depth: int) -> Document:
     if kind == "eml":
         from almanac.spiders.reading.mail import read_mail
 
-        return read_mail(body, lambda name, attached: _read_attached(name, attached, max_elements, depth - 1))
+        return read_mail(body, lambda name, attached: _read_attached(name, attached, max_elements, language, depth - 1))
     from almanac.spiders.reading.office import read_docx, read_pptx
 
     return (read_docx if kind == "docx" else read_pptx)(body)
 
 
-def _read_attached(name: str, body: bytes, max_elements: int, depth: int) -> Document:
+def _read_attached(name: str, body: bytes, max_elements: int, language: str, depth: int) -> Document:
     """An attached file: a document as such, HTML and texts as their blocks. Raises Unreadable for any other."""
     from almanac.spiders.reading.content import looks_like_text
     from almanac.spiders.reading.decode import decode_markup, decode_text
@@ -102,7 +102,7 @@ def _read_attached(name: str, body: bytes, max_elements: int, depth: int) -> Doc
         raise Unreadable("mails inside mails, nested too deep")
     kind = format_of(name, body)
     if is_document(kind):
-        return _read(kind, body, max_elements, depth)
+        return _read(kind, body, max_elements, language, depth)
     if (refusal := refusal_of(body)) is not None or not looks_like_text(body):
         raise Unreadable(refusal or f"unsupported format of {name}: no document and no text")
     elements: list[Element] = read_markup(decode_markup(body)[1]) if kind == "html" else text_elements(decode_text(body)[1])
