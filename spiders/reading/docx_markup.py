@@ -1,7 +1,8 @@
 """Prepares the markup of a DOCX file for unstructured, which reads only the runs, rows and cells that stand where they do in a simple document.
 
-What stands in something else it passes over without a word: tracked insertions, content controls, simple fields, smart tags, formulas. They are unwrapped
-here, and what is tracked as deleted is left out: the document is as Word shows it once all its changes are accepted.
+What stands in something else it passes over without a word: tracked insertions, content controls, simple fields, smart tags, formulas, text boxes, notes,
+symbols. They are unwrapped or put into the text here, and what is hidden or tracked as deleted is left out: the document is as Word shows it once all its
+changes are accepted.
 """
 
 import io
@@ -14,35 +15,47 @@ from typing import Any
 from lxml import etree
 
 from almanac.spiders.reading.archives import read_part
+from almanac.spiders.reading.docx_asides import choose_alternatives, insert_notes, move_boxes
+from almanac.spiders.reading.docx_hidden import Hiding, hidden_in, hiding_styles
 from almanac.spiders.reading.docx_merges import W, mend_merges, run_of
+from almanac.spiders.reading.docx_symbols import write_symbols
 from almanac.spiders.reading.omml import M, omml_text
 
 _PART = "word/document.xml"
+_STYLES = "word/styles.xml"
+_NOTES = {"footnote": "word/footnotes.xml", "endnote": "word/endnotes.xml"}
 _WRAPPERS = frozenset(f"{W}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml", "bdo", "dir"))
 _WRAPPERS_OF_MATH = _WRAPPERS | {f"{M}oMathPara"}
 _DELETED = (f"{W}del", f"{W}moveFrom", f"{W}cellDel")
 # Properties of wrappers, and records of how something looked before a tracked change: its old list numbers would make it a list item.
 _ASIDE = tuple(f"{W}{name}" for name in ("sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr", "fldData", "pPrChange", "rPrChange", "numberingChange"))
-_BLOCK_PLACES = frozenset({f"{W}body", f"{W}tc"})
+_BLOCK_PLACES = frozenset({f"{W}body", f"{W}tc", f"{W}txbxContent", f"{W}footnote", f"{W}endnote"})
 _PLACES_OF_PAGES = frozenset({f"{W}body", f"{W}p"})
 _CONTENTS = "Table of Contents"
 # Says by a look at the bytes that a document, as most are, has nothing to prepare; one in UTF-16 has zeros among them.
 _NEEDED = re.compile(
-    rb"[<:](?:ins|del|moveTo|moveFrom|cellDel|sdt|fldSimple|smartTag|customXml|bdo|dir|ruby|oMath|vMerge|pPrChange|rPrChange|numberingChange)[\s/>]|\0"
+    rb"[<:](?:ins|del|moveTo|moveFrom|cellDel|sdt|fldSimple|smartTag|customXml|bdo|dir|ruby|oMath|vMerge|pPrChange|rPrChange|numberingChange"
+    rb"|vanish|hidden|sym|footnoteReference|endnoteReference|AlternateContent|txbxContent)[\s/>]|\xef[\x80-\x83]|\0"
 )
+_REFERS_TO_NOTES = re.compile(rb"(?:foot|end)noteReference[\s/>]|\0")
 
 
 def flattened(body: bytes, archive: zipfile.ZipFile) -> bytes:
     """The file with the text of its document where unstructured finds it; the very same bytes if it is there already."""
-    markup = read_part(archive, _PART, "DOCX")
-    if not _NEEDED.search(markup):
+    markup, names = read_part(archive, _PART, "DOCX"), set(archive.namelist())
+    styles = hiding_styles(read_part(archive, _STYLES, "DOCX")) if _STYLES in names else Hiding()
+    if not styles and not _NEEDED.search(markup):
         return body
-    try:
-        # Without `huge_tree`, as python-docx reads it after: what is nested too deep for the one is for the other.
-        root = etree.fromstring(markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
-    except etree.XMLSyntaxError:
+    root = _parsed(markup)
+    if root is None:
         return body  # its reader says what is wrong
-    if not _flatten(root):
+    is_changed = _flatten(root, styles)
+    if _REFERS_TO_NOTES.search(markup):
+        notes = {kind: parsed for kind, part in _NOTES.items() if part in names and (parsed := _parsed(read_part(archive, part, "DOCX"))) is not None}
+        for note in notes.values():
+            _flatten(note, styles)
+        is_changed |= insert_notes(root, notes)
+    if not is_changed:
         return body
     etree.strip_elements(root, etree.Entity, with_tail=False)  # nobody reads them, and they are declared no more
     markup = etree.tostring(root, encoding="UTF-8", xml_declaration=True, with_tail=False)
@@ -53,17 +66,29 @@ def flattened(body: bytes, archive: zipfile.ZipFile) -> bytes:
     return out.getvalue()
 
 
-def _flatten(root: Any) -> bool:
+def _parsed(markup: bytes) -> Any:
+    """The root of a part; None where it is damaged."""
+    try:
+        # Without `huge_tree`, as python-docx reads it after: what is nested too deep for the one is for the other.
+        return etree.fromstring(markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+    except etree.XMLSyntaxError:
+        return None
+
+
+def _flatten(root: Any, styles: Hiding) -> bool:
     """Flattens the tree in place; whether anything in it changed."""
+    chosen = choose_alternatives(root)
     contents = _remove_pages(
         sdt for sdt in root.iter(f"{W}sdt") if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))
     )
     deleted, unended = _remove_deleted(root)
+    hidden = _remove_pages(hidden_in(root, styles))
     aside = _remove(root.iter(*_ASIDE))
+    boxes, symbols = move_boxes(root), write_symbols(root)
     formulas, annotated, wrapped = _write_formulas(root), _write_ruby(root), _unwrap(root)
     for paragraph in reversed(unended):
         _join_to_next(paragraph)
-    return any((contents, deleted, aside, formulas, annotated, wrapped)) | mend_merges(root)
+    return any((chosen, contents, deleted, hidden, aside, boxes, symbols, formulas, annotated, wrapped)) | mend_merges(root)
 
 
 def _remove(elements: Iterable[Any]) -> int:

@@ -110,7 +110,7 @@ class _Writer:
         self._marks = marks
         codes = {**BUILTIN_FORMATS, **dict(enumerate(book._number_formats, BUILTIN_FORMATS_MAX_SIZE)), **dict.fromkeys(EAST_ASIAN_DATES, _DATE)}
         self._codes = [codes.get(style.numFmtId, "General") for style in book._cell_styles]
-        self.date_styles = book._date_formats | {number for number, code in enumerate(self._codes) if code is _DATE}
+        self.date_styles = set(book._date_formats) | {number for number, code in enumerate(self._codes) if code is _DATE}
 
     def __call__(self, cell: dict[str, Any]) -> str:
         value, style = cell["value"], cell["style_id"]
@@ -123,4 +123,5 @@ class _Writer:
             return date_text(value, code)
         if isinstance(value, int | float):
             return number_text(value, code, self._marks)
-        return text_text(_ESCAPED_CONTROL.sub(" ", str(value)), code)
+        text = str(value)
+        return text_text(_ESCAPED_CONTROL.sub(" ", text) if "_x00" in text else text, code)

@@ -194,6 +194,15 @@ def test_numbers_are_in_the_language_of_the_texts_where_none_is_declared() -> No
     assert [_shown(body, language)[1][1][1] for language in ("auto", "de", "en")] == ["1.234", "1.234", "1,234"]
 
 
+def test_a_workbook_without_styles_is_read() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(_sheet([["a", 1]]))) as parts, zipfile.ZipFile(out, "w") as archive:
+        for part in parts.namelist():
+            if part != "xl/styles.xml":
+                archive.writestr(part, re.sub(rb"<[^>]*styles\.xml[^>]*/>", b"", parts.read(part)))
+    assert _shown(out.getvalue()) == ["Sheet", [["a", "1"]]]
+
+
 def test_repeated_values_count_as_cells() -> None:
     rows = [["x", 0], *([None, number] for number in range(6000))]
     with pytest.raises(Unreadable, match="elements_per_file"):
