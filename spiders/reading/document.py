@@ -106,6 +106,11 @@ def plain_code(text: str) -> str:
     return "\n".join(line.rstrip() for line in _CONTROLS.sub(" ", text.expandtabs(4)).splitlines()).strip("\n")
 
 
+def title_of(elements: Iterable[Element]) -> str:
+    """The first heading of the first level; empty if there is none."""
+    return next((" ".join(element.text.split()) for element in elements if element.kind == "title" and element.level == 1), "")
+
+
 def _by_place(document: Document) -> Iterator[tuple[Place, list[Element]]]:
     return ((place, list(elements)) for place, elements in groupby(document.elements, key=lambda element: element.place))
 

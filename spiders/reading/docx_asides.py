@@ -12,14 +12,14 @@ _READ = tuple(f"{W}{name}" for name in ("t", "drawing", "pict", "txbxContent"))
 _KINDS = ("footnote", "endnote")
 
 
-def choose_alternatives(root: Any) -> int:
-    """Keeps of what a file holds in several forms, for programs of several ages, the first that is understood; how often there was a choice."""
+def choose_alternatives(root: Any, read: tuple[str, ...] = _READ) -> int:
+    """Keeps of what a file holds in several forms, for programs of several ages, the first with one of the elements `read`; how often there was a choice."""
     found = list(root.iter(f"{_MC}AlternateContent"))
     for alternatives in found:
         if alternatives.getparent() is None:
             continue
         forms = [*alternatives.iterfind(f"{_MC}Choice"), *alternatives.iterfind(f"{_MC}Fallback")]
-        chosen = next((form for form in forms if next(form.iter(*_READ), None) is not None), ())
+        chosen = next((form for form in forms if next(form.iter(*read), None) is not None), ())
         for inner in list(chosen):
             alternatives.addprevious(inner)
         alternatives.getparent().remove(alternatives)

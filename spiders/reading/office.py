@@ -1,4 +1,4 @@
-"""Reads DOCX and PPTX through unstructured, and markup the same way, into elements. Runs in the reading child only."""
+"""Reads DOCX through unstructured, and markup the same way, into elements. Runs in the reading child only."""
 
 import io
 from bisect import bisect_left
@@ -9,7 +9,7 @@ import lxml.html
 
 from almanac.schemas.items import Place
 from almanac.spiders.reading.archives import as_plain_document, open_archive
-from almanac.spiders.reading.document import Document, Element, Unreadable, plain, plain_code
+from almanac.spiders.reading.document import Document, Element, Unreadable, plain, plain_code, title_of
 from almanac.spiders.reading.docx_markup import flattened
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.offline import partitioner
@@ -28,20 +28,7 @@ def read_docx(body: bytes) -> Document:
     body = flattened(as_plain_document(body, archive, "DOCX"), archive)
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
     elements = list(elements_of(found, is_paged=True))
-    return Document(_title(elements), elements, "page" if any(element.place for element in elements) else "")
-
-
-def read_pptx(body: bytes) -> Document:
-    """Titles, texts, list items and tables of each slide, from top to bottom, then its notes. Charts and drawings have no text that is read."""
-    archive = open_archive(body, "PPTX")
-    if "ppt/presentation.xml" not in archive.namelist():
-        raise Unreadable("not a PPTX file: the archive holds no ppt/presentation.xml")
-    body = as_plain_document(body, archive, "PPTX")
-    found = _partition("pptx", "PPTX", file=io.BytesIO(body), include_page_breaks=False)
-    elements = list(elements_of(found, is_paged=True))
-    if any(name.startswith("ppt/notesSlides/") for name in archive.namelist()):
-        elements = sorted([*elements, *_notes(body)], key=lambda element: int(element.place or 0))
-    return Document(_title(elements), elements, "slide")
+    return Document(title_of(elements), elements, "page" if any(element.place for element in elements) else "")
 
 
 def read_markup(markup: str, place: Place = None) -> list[Element]:
@@ -130,16 +117,3 @@ def _cell(cell: Any) -> str:
     """A cell's text; the cells of a table inside it stand side by side."""
     parts = [" ".join(inner.text_content().split()) for inner in cell.xpath(".//td|.//th")]
     return " · ".join(filter(None, parts)) if parts else plain(cell.text_content())
-
-
-def _notes(body: bytes) -> Iterator[Element]:
-    import pptx
-
-    for number, slide in enumerate(pptx.Presentation(io.BytesIO(body)).slides, start=1):
-        frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
-        if frame is not None and (text := plain(frame.text)):
-            yield Element("text", text, place=number)
-
-
-def _title(elements: Iterable[Element]) -> str:
-    return next((" ".join(element.text.split()) for element in elements if element.kind == "title" and element.level == 1), "")

@@ -86,9 +86,13 @@ def _parsed(kind: str, body: bytes, max_elements: int, language: str, depth: int
         from almanac.spiders.reading.mail import read_mail
 
         return read_mail(body, lambda name, attached: _read_attached(name, attached, max_elements, language, depth - 1))
-    from almanac.spiders.reading.office import read_docx, read_pptx
+    if kind == "pptx":
+        from almanac.spiders.reading.slides import read_pptx
 
-    return (read_docx if kind == "docx" else read_pptx)(body)
+        return read_pptx(body)
+    from almanac.spiders.reading.office import read_docx
+
+    return read_docx(body)
 
 
 def _read_attached(name: str, body: bytes, max_elements: int, language: str, depth: int) -> Document:
