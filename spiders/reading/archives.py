@@ -13,6 +13,9 @@ _MARKUP = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
 
 
 _CONTENT_TYPES = "[Content_Types].xml"
+_RELATIONS = "_rels/.rels"
+_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawingml)/")
+_USUAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 _OOXML = "application/vnd.openxmlformats-officedocument"
 # The type of a plain document, and those of templates, shows and files with macros, which are packed as it is.
 _KIN = {
@@ -41,6 +44,30 @@ def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
     if len(parts) > _MAX_PARTS or unpacked > _MAX_XML_BYTES:
         raise Unreadable(f"too large once unpacked: {len(parts)} parts, {unpacked} bytes of markup")
     return archive
+
+
+def open_office(body: bytes, kind: str, main: str) -> tuple[bytes, zipfile.ZipFile]:
+    """An office file and its archive, which holds the part `main`. Raises Unreadable, also for a file of another kind.
+
+    One in the strict form of the standard (ISO/IEC 29500), which its readers take for damaged or empty, is given in the usual one; they differ by their names.
+    """
+    archive = open_archive(body, kind)
+    names = archive.namelist()
+    if main not in names:
+        raise Unreadable(f"not {'an' if kind[0] in 'XE' else 'a'} {kind} file: the archive holds no {main}")
+    if _RELATIONS not in names or b"purl.oclc.org/ooxml" not in read_part(archive, _RELATIONS, kind):
+        return body, archive
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as written:
+        for name in dict.fromkeys(names):
+            is_markup = name.lower().endswith(_MARKUP)  # pictures and the like, which nobody reads, have to be there
+            written.writestr(name, _STRICT.sub(_USUAL, read_part(archive, name, kind)) if is_markup else b"")
+    return out.getvalue(), zipfile.ZipFile(out)
+
+
+def damaged(kind: str, error: Exception) -> Unreadable:
+    """What to raise for a file that its reader stumbled over."""
+    return Unreadable(" ".join(f"damaged {kind} file: {type(error).__name__} {error}"[:300].split()))
 
 
 def read_part(archive: zipfile.ZipFile, name: str, kind: str) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any
 import lxml.html
 
 from almanac.schemas.items import Place
-from almanac.spiders.reading.archives import as_plain_document, open_archive
-from almanac.spiders.reading.document import Document, Element, Unreadable, plain, plain_code, title_of
+from almanac.spiders.reading.archives import as_plain_document, damaged, open_office
+from almanac.spiders.reading.document import Document, Element, plain, plain_code, title_of
 from almanac.spiders.reading.docx_markup import flattened
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.offline import partitioner
@@ -22,9 +22,7 @@ _BOLD = "b"
 
 def read_docx(body: bytes) -> Document:
     """Headings by their styles, paragraphs, list items and tables of a DOCX file; page numbers where Word noted where its pages ended."""
-    archive = open_archive(body, "DOCX")
-    if "word/document.xml" not in archive.namelist():
-        raise Unreadable("not a DOCX file: the archive holds no word/document.xml")
+    body, archive = open_office(body, "DOCX", "word/document.xml")
     body = flattened(as_plain_document(body, archive, "DOCX"), archive)
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
     elements = list(elements_of(found, is_paged=True))
@@ -67,7 +65,7 @@ def _partition(name: str, kind: str, **options: Any) -> list[Any]:
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, AttributeError, XMLSyntaxError, BadZipFile, …
-        raise Unreadable(f"damaged {kind} file: {type(error).__name__} {error}"[:300].strip()) from error
+        raise damaged(kind, error) from error
     return found
 
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from almanac.spiders.reading.archives import as_plain_document, open_archive
+from almanac.spiders.reading.archives import as_plain_document, damaged, open_office
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain, title_of
 from almanac.spiders.reading.docx_asides import choose_alternatives
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
@@ -39,15 +39,13 @@ def read_pptx(body: bytes) -> Document:
 
     Slides and shapes that are hidden, and shapes beside their slide, are left out; so are its date, number and footer.
     """
-    archive = open_archive(body, "PPTX")
-    if "ppt/presentation.xml" not in archive.namelist():
-        raise Unreadable("not a PPTX file: the archive holds no ppt/presentation.xml")
+    body, archive = open_office(body, "PPTX", "ppt/presentation.xml")
     try:
         elements = list(_elements(as_plain_document(body, archive, "PPTX")))
     except (MemoryError, RecursionError, Unreadable):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, AttributeError, XMLSyntaxError, BadZipFile, …
-        raise Unreadable(f"damaged PPTX file: {type(error).__name__} {error}"[:300].strip()) from error
+        raise damaged("PPTX", error) from error
     return Document(title_of(elements), elements, "slide")
 
 

@@ -1,5 +1,6 @@
 """Prepares the markup of books and mails for unstructured, which passes over some of it: figures, captions, sums of tables, formulas, folded parts."""
 
+import re
 from typing import Any
 
 from lxml import etree
@@ -12,6 +13,7 @@ from almanac.spiders.reading.rewritten import rewritten
 
 _AS_BLOCKS = {"figure": "div", "details": "div", "form": "div", "figcaption": "p", "summary": "p", "tfoot": "tbody"}
 _PAGE_BREAK = ("pagebreak", "doc-pagebreak")
+_HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\s*(?:!\s*important\s*)?(?:;|$)", re.IGNORECASE)
 _INLINE = frozenset(
     {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "samp", "small", "span"}
     | {"strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
@@ -21,10 +23,14 @@ _INLINE = frozenset(
 def whole_markup(markup: str) -> str:
     """The markup, rewritten as that of pages is (`rewritten`), so that unstructured loses no text of it and joins or parts no words.
 
-    Captions come before their tables, sums at the end, and cells that reach over several rows stand in each. Page breaks of a printed edition are left
-    out: their numbers would stand within sentences.
+    What hides itself is left out, such as the teaser in front of a newsletter. Captions come before their tables, sums at the end, and cells that reach over
+    several rows stand in each. Page breaks of a printed edition are left out: their numbers would stand within sentences.
     """
-    root = rewritten(parse_markup(markup).root)
+    root = parse_markup(markup).root
+    for element in list(root.iter("*")):
+        if _is_hidden(element) and element.getparent() is not None:
+            remove(element)
+    root = rewritten(root)
     for element in list(root.iter("*")):
         if element.tag in _AS_BLOCKS:
             element.tag = _AS_BLOCKS[element.tag]
@@ -33,6 +39,10 @@ def whole_markup(markup: str) -> str:
     for table in reversed(list(root.iter("table"))):  # tables inside cells first
         _write_table(table)
     return str(lxml_html.tostring(root, encoding="unicode"))
+
+
+def _is_hidden(element: Any) -> bool:
+    return element.get("hidden", "until-found").lower() != "until-found" or _HIDING.search(element.get("style", "")) is not None
 
 
 def _write_table(table: Any) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from almanac.spiders.reading.archives import open_archive
+from almanac.spiders.reading.archives import damaged, open_office
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain
 from almanac.spiders.reading.language import AUTO, LIKELY, detect_language
 from almanac.spiders.reading.number_formats import marks_of
@@ -24,15 +24,13 @@ def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
     Hidden sheets, rows and columns are left out. Values are as their number formats show them, with the marks of `language` (`auto`: of its texts), formulas
     by the values that were stored with them. Raises Unreadable, also as soon as there are more than `max_elements` cells.
     """
-    archive = open_archive(body, "XLSX")
-    if "xl/workbook.xml" not in archive.namelist():
-        raise Unreadable("not an XLSX file: the archive holds no xl/workbook.xml")
+    body, _ = open_office(body, "XLSX", "xl/workbook.xml")
     try:
         return Document("", list(_elements(body, max_elements, language)), "sheet")
     except (MemoryError, RecursionError, Unreadable):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, ValueError, XMLSyntaxError, zlib.error, …
-        raise Unreadable(f"damaged XLSX file: {type(error).__name__} {error}"[:300].strip()) from error
+        raise damaged("XLSX", error) from error
 
 
 def _elements(body: bytes, max_elements: int, language: str) -> Iterator[Element]:

@@ -10,7 +10,7 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from email.message import EmailMessage
 from email.mime.application import MIMEApplication
 from email.mime.multipart import MIMEMultipart
@@ -94,7 +94,7 @@ def _xlsx() -> bytes:
     return _saved(made)
 
 
-def _zipped(parts: dict[str, str | bytes]) -> bytes:
+def _zipped(parts: Mapping[str, str | bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in parts.items():
@@ -269,6 +269,16 @@ def test_a_book_is_read_as_its_package_means_it() -> None:
 )
 def test_what_unstructured_passes_over_in_a_book_is_read(markup: str, read: list[Any]) -> None:
     assert _texts(read_document(_epub({"a.xhtml": f"<html xmlns='http://www.w3.org/1999/xhtml'><body>{markup}</body></html>"}), "epub")) == read
+
+
+@pytest.mark.parametrize("hiding", ["hidden=''", "style='color:red; DISPLAY: none !important'", "style='visibility:hidden'"])
+def test_what_books_and_mails_hide_is_not_published(hiding: str) -> None:
+    markup = f"<p>Seen <span {hiding}>SECRET</span>here.</p><div {hiding}><p>SECRET</p></div><p style='display:nonesuch'>And here.</p>"
+    mail = EmailMessage()
+    mail["Subject"] = "s"
+    mail.set_content(f"<html><body>{markup}</body></html>", subtype="html")
+    for body, kind in ((_epub({"a.xhtml": markup}), "epub"), (mail.as_bytes(), "eml")):
+        assert _texts(read_document(body, kind))[-2:] == ["Seen here.", "And here."]
 
 
 def test_code_of_a_book_keeps_its_lines_and_their_indentation(tmp_path: Path) -> None:
@@ -490,6 +500,36 @@ def test_what_is_cut_short_or_empty_is_a_reject(suffix: str) -> None:
     for body in (b"", bytes(5_000), whole[: len(whole) // 2] if suffix != "eml" else whole):
         with pytest.raises(Unreadable):
             read_document(body, suffix)
+
+
+@pytest.mark.parametrize("suffix", ["docx", "pptx", "xlsx"])
+def test_a_file_in_the_strict_form_of_the_standard_is_read(suffix: str) -> None:
+    usual = {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[suffix]()
+    names = re.compile(rb"http://schemas\.openxmlformats\.org/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawingml)/2006/")
+    with zipfile.ZipFile(io.BytesIO(usual)) as parts:
+        strict = _zipped({name: names.sub(rb"http://purl.oclc.org/ooxml/\1/", parts.read(name)) for name in parts.namelist()})
+    assert read_document(strict, suffix) == read_document(usual, suffix)
+
+
+@pytest.mark.parametrize("suffix", ["docx", "pptx", "xlsx"])
+def test_a_damaged_or_locked_office_file_says_so_and_the_files_beside_it_are_read(tmp_path: Path, suffix: str) -> None:
+    whole = {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[suffix]()
+    with zipfile.ZipFile(io.BytesIO(whole)) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    main = next(name for name in ("word/document.xml", "ppt/slides/slide1.xml", "xl/worksheets/sheet1.xml") if name in contents)
+    locked = re.sub(rb"(PK\x03\x04..|PK\x01\x02....).", lambda part: part[1] + b"\1", whole, flags=re.DOTALL)
+    files = {
+        f"a.{suffix}": _zipped(contents | {main: b"<a><b>"}),
+        f"b.{suffix}": _zipped({name: content for name, content in contents.items() if name != "[Content_Types].xml"}),
+        f"c.{suffix}": whole[:-100],
+        f"d.{suffix}": locked,
+        f"e.{suffix}": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000) + "EncryptedPackage".encode("utf-16-le"),
+        f"f.{suffix}": whole,
+    }
+    drafts, rejects, refused = _read(tmp_path, files)
+    reasons = {reject.url: reject.reason for reject in rejects} | refused
+    assert [draft.url for draft in drafts] == [f"f.{suffix}"] and sorted(reasons) == sorted(set(files) - {f"f.{suffix}"})
+    assert all("damaged" in reasons[f"{name}.{suffix}"] for name in "abc") and all("password" in reasons[f"{name}.{suffix}"] for name in "de")
 
 
 def test_entities_of_a_book_are_not_expanded() -> None:
