@@ -15,16 +15,18 @@ _PARTS = re.compile(
 _KINDS = {"0": "digit", "#": "digit", "?": "digit", ".": "point", ",": "comma", "%": "percent", "/": "slash", "@": "all"}
 _BRACKETS = re.compile(r"[()\s]")
 _MAX_SECTIONS = 4
+_MAX_AMBIGUOUS = 6  # digits of a number with a single mark
 MAX_POWER = 300  # of ten, of numbers that are written
 _WIDE = Context(prec=2 * MAX_POWER)
 _PLAIN_POWERS = range(-10, 21)  # of ten: what is smaller or greater is written with its power
 
 
 class Marks(NamedTuple):
-    """What separates decimals and thousands."""
+    """What separates decimals and thousands. Where they are guessed, none stands where it could be taken for the other, as in 1,234."""
 
     decimal: str = "."
     group: str = ","
+    is_guess: bool = False
 
 
 class Part(NamedTuple):
@@ -84,7 +86,9 @@ class Section:
         whole, _, rest = f"{value:f}".partition(".")
         digits = [at for at, part in enumerate(self.parts[:point]) if part.kind == "digit"]
         is_grouped = bool(digits) and any(part.kind == "comma" for part in self.parts[digits[0] : digits[-1]])
-        return _whole(self.parts[:point], whole.lstrip("0"), marks.group if is_grouped else "") + _decimals(self.parts[point:end], rest, marks.decimal)
+        decimals = _decimals(self.parts[point:end], rest, marks.decimal)
+        is_clear = not marks.is_guess or marks.decimal in decimals or len(whole) > _MAX_AMBIGUOUS
+        return _whole(self.parts[:point], whole.lstrip("0"), marks.group if is_grouped and is_clear else "") + decimals
 
     @property
     def _thousands_left_out(self) -> int:

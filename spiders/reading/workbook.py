@@ -37,7 +37,7 @@ def _elements(body: bytes, max_elements: int, language: str) -> Iterator[Element
     import openpyxl  # type: ignore[import-untyped]  # ships no types
 
     book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
-    marks = marks_of(_language_of(book) if language == AUTO else language)
+    marks = marks_of(_language_of(book))._replace(is_guess=True) if language == AUTO else marks_of(language)
     cells = 0
 
     def count(more: int) -> None:

@@ -189,9 +189,20 @@ def test_a_title_over_several_rows_stands_once_and_parts_no_table() -> None:
 
 
 def test_numbers_are_in_the_language_of_the_texts_where_none_is_declared() -> None:
-    rows = [["Bezeichnung der Ware und Preis in unserem Geschäft", "Der Tisch ist aus Holz und steht im Wohnzimmer"], ["Tisch", 1234]]
-    body = _sheet(rows, lambda sheet: setattr(sheet["B2"], "number_format", "#,##0"))
-    assert [_shown(body, language)[1][1][1] for language in ("auto", "de", "en")] == ["1.234", "1.234", "1,234"]
+    """An item may be in another language than its workbook, so that a mark that could be either is left out."""
+    rows = [
+        ["Bezeichnung der Ware und Preis in unserem Geschäft", "Der Tisch ist aus Holz und steht im Wohnzimmer"],
+        ["Tisch", 1234],
+        ["x", 1234567],
+        ["y", 1234],
+    ]
+
+    def formatted(sheet: Any) -> None:
+        sheet["B2"].number_format = sheet["B3"].number_format = "#,##0"
+        sheet["B4"].number_format = "#,##0.00"
+
+    shown = {language: [row[1] for row in _shown(_sheet(rows, formatted), language)[1][1:]] for language in ("auto", "de", "en")}
+    assert shown == {"auto": ["1234", "1.234.567", "1.234,00"], "de": ["1.234", "1.234.567", "1.234,00"], "en": ["1,234", "1,234,567", "1,234.00"]}
 
 
 def test_a_workbook_without_styles_is_read() -> None:
