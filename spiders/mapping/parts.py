@@ -123,7 +123,9 @@ def _share_of_controls(text: str) -> float:
 
 
 def _is_all_json(source: Source, content: Content) -> bool:
-    """Whether every rule needs a JSON body, so that a page in HTML must be an error page."""
+    """Whether every rule needs a JSON body, so that a page in HTML must be an error page. Of questions and answers, rules read the pairs."""
+    if isinstance(source, FilesSource) and source.format == "faq":
+        return False
     if content.form not in ("html", "xml", "plain") or (source.each is not None and not source.each.reads_body):
         return False
     rules: list[Selector | FieldRule] = [*source.fields.values(), *([source.each] if source.each else [])]

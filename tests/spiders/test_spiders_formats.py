@@ -493,6 +493,12 @@ def test_pairs_as_documents_and_by_declared_rules(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("page", ["<dl><dt>How?<dd>Online.</dl>", "<details><summary>How?</summary>Online.</details>", "<h2>How?</h2><p>Online."])
+def test_pairs_of_a_page_are_read_by_rules_on_json_alone(tmp_path: Path, page: str) -> None:
+    rules = {"q": {"json": "question", "required": True}, "a": {"json": "answer", "required": True}}
+    assert one(read(tmp_path, {"a.html": page}, format="faq", yields="records", fields=rules)).fields == {"q": "How?", "a": "Online."}
+
+
 def test_pairs_of_a_page_leave_it_whole_for_declared_rules(tmp_path: Path) -> None:
     page = "<details><summary>Why <b>me</b>?</summary><p>So.</p></details>"
     assert one(read(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})).fields == {"s": "Why me?"}
