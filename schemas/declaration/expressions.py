@@ -1,8 +1,33 @@
 """Types for expressions in a declaration, validated when it is loaded: regular expressions, CSS, XPath and JMESPath."""
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator
+
+# Functions of XPath 1.0 (section 4 of the recommendation), and `has-class` of parsel. Node tests and operators are written like calls, too.
+_XPATH_FUNCTIONS = frozenset(
+    {"last", "position", "count", "id", "local-name", "namespace-uri", "name", "string", "concat", "starts-with", "contains", "substring-before"}
+    | {"substring-after", "substring", "string-length", "normalize-space", "translate", "boolean", "not", "true", "false", "lang", "number", "sum", "floor"}
+    | {"ceiling", "round", "has-class"}
+)
+_NO_FUNCTIONS = frozenset({"text", "node", "comment", "processing-instruction", "and", "or", "div", "mod"})
+_XPATH_LITERAL = re.compile(r"\"[^\"]*\"|'[^']*'")
+_XPATH_CALL = re.compile(r"(?<![\w.:-])([^\W\d][\w.-]*)\s*\(")
+_XPATH_VARIABLE = re.compile(r"\$\s*[^\W\d][\w.:-]*")
+# What authors of XPath 2.0 and XSLT look for, and how XPath 1.0 says it.
+_INSTEAD = {
+    "matches": "re:test(., 'pattern')",
+    "ends-with": "re:test(., 'end$')",
+    "replace": "re:replace(., 'pattern', 'g', 'by'), or the field's `pattern`",
+    "lower-case": "translate(., 'ABC…', 'abc…'), or re:test(., 'pattern', 'i')",
+    "upper-case": "translate(., 'abc…', 'ABC…'), or re:test(., 'pattern', 'i')",
+    "string-join": "the element itself, whose whole text is read, or `many: true` with `process: [join]`",
+    "tokenize": "`process: [split]`",
+    "distinct-values": "`many: true` with `process: [unique]`",
+    "exists": "boolean(…)",
+    "empty": "not(…)",
+}
 
 
 def check_regex(value: str) -> str:
@@ -35,7 +60,21 @@ def check_xpath(value: str) -> str:
         etree.XPath(value, namespaces={"re": "http://exslt.org/regular-expressions"})
     except etree.XPathError as error:
         raise ValueError(f"not an XPath expression: {error}") from error
+    _check_names(_XPATH_LITERAL.sub("''", value))
     return value
+
+
+def _check_names(expression: str) -> None:
+    """Raises ValueError for an unknown function and for a variable.
+
+    libxml2 meets them only where a page leads it there: the rule would match nothing, and nobody would know why.
+    """
+    for name in _XPATH_CALL.findall(expression):
+        if name not in _XPATH_FUNCTIONS and name not in _NO_FUNCTIONS:
+            instead = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
+            raise ValueError(f"XPath 1.0 has no function {name}(){instead}")
+    if variable := _XPATH_VARIABLE.search(expression):
+        raise ValueError(f"nothing gives the variable {variable[0]} a value")
 
 
 def _jmespath(value: str) -> str:

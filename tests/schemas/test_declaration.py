@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from almanac.core.load import load_declaration
 from almanac.core.unknown_keys import explain_unknown_key
+from almanac.schemas.declaration.expressions import check_xpath
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.errors import DeclarationError, NotFound
 
@@ -38,6 +39,10 @@ def test_the_examples_are_valid(kb: str) -> None:
         (f"name: kb\nsources:\n  - {_SITE}, yeilds: records}}\n", 3, "sources[0].yeilds: unknown key"),
         (f"name: kb\nsources: [{_SITE}}}]\nindex: {{backend: server}}\n", 3, "index.backend: Input should be 'local'"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: 'h1['}}}}}}\n", 3, "not a CSS selector"),
+        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a['}}}}}}\n", 3, "not an XPath expression"),
+        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a[matches(., \"x\")]'}}}}}}\n", 3, "XPath 1.0 has no function matches(); use re:test("),
+        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: 'dd[count(dt | current()) = 1]'}}}}}}\n", 3, "XPath 1.0 has no function current()"),
+        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a[@id = $id]'}}}}}}\n", 3, "nothing gives the variable $id a value"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
         (f"name: kb\nsources:\n  - {_SITE}, id: '{{code}}'}}\n", 3, "id: no field 'code'"),
         ("name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['ftp://x/']}\n", 3, "must be an http:// or https:// URL"),
@@ -59,6 +64,20 @@ def test_errors_name_file_line_key_and_finding(tmp_path: Path, text: str, line: 
     assert says in str(caught.value)
     assert str(tmp_path / "kb.yaml") + (f":{line}" if line else "") in str(caught.value)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "xpath",
+    [
+        "//a[normalize-space(string(.)) = 'matches(x) $y' and not(@id)]/text()",
+        "//p[has-class('x')][re:test(., '\\d')]/descendant::node()[position() mod (2) = 0]",
+        "set:difference(//a, //b) | //comment() | //processing-instruction('x')",
+        "//empty[@exists]/replace/child::matches[1]",
+        "//dc:creator[ count (a) div (2) > 1]",
+    ],
+)
+def test_xpath_with_names_that_are_known_is_valid(xpath: str) -> None:
+    assert check_xpath(xpath) == xpath
 
 
 def test_all_findings_are_told_at_once(tmp_path: Path) -> None:
