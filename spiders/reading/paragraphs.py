@@ -9,6 +9,8 @@ from statistics import median
 
 _END_HYPHEN = "\ufffe"  # PDFium's mark for a hyphen at a line end; PDFium joins the two lines itself
 _BULLET = re.compile(r"[•‣◦▪■●○·∙\-–]\s|\(?\d{1,3}[.)]\s|[a-z][.)]\s")
+_COUNTED = re.compile(r"\(?(?:(?P<number>\d{1,3})|(?P<letter>[a-z]))[.)]\s")
+_FIRST = frozenset({"1", "a", *"ivx"})  # what a list begins with, and letters that Roman numbers are made of
 _SENTENCE_END = re.compile(r"""[.!?:;…。！？：؟।]["'”’»)\]]*$""")
 _BROKEN_WORD = re.compile(rf"([^\W_]+(?:[-'’.][^\W_]+)*)(?:{_END_HYPHEN}|[-\u00ad\u2010](?=\n))\n?([^\W\d_]+)")
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
@@ -88,11 +90,27 @@ def _begins_block(lines: list[PdfLine], number: int, block: list[PdfLine], usual
     step = before.bottom - line.top
     if step < -0.5 * line.size:  # a new column begins
         return not _runs_on(before, line)
-    if step > max(1.3 * usual_step, 1.1 * line.size) or line.is_list_item:
+    if step > max(1.3 * usual_step, 1.1 * line.size) or (line.is_list_item and not _is_mid_sentence(lines, number)):
         return True
     if len(block) > 1 and not block[0].is_list_item and line.left > before.left + 0.8 * line.size:  # an indented first line
         return True
     return _would_have_fitted(lines, number)
+
+
+def _is_mid_sentence(lines: list[PdfLine], number: int) -> bool:
+    """Whether what looks like a list number or letter is the end of a sentence, a unit or a day: `1,80 / m. The`, `by / 12. March`.
+
+    Then the line before it ends no sentence, and no line above it has the number or letter before it.
+    """
+    counted, before = _COUNTED.match(lines[number].text), lines[number - 1]
+    if counted is None or _SENTENCE_END.search(before.text):
+        return False
+    mark = counted["number"] or counted["letter"]
+    if mark in _FIRST:
+        return False
+    previous = str(int(mark) - 1) if counted["number"] else chr(ord(mark) - 1)
+    above = (_COUNTED.match(line.text) for line in lines[:number])
+    return all(one is None or (one["number"] or one["letter"]) != previous for one in above)
 
 
 def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:

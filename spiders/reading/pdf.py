@@ -1,19 +1,22 @@
 """Reads PDF files into elements: headings, paragraphs and tables, page by page, without running headers and footers. Runs in the reading child only.
 
 PDFium returns each page's lines in the order in which they were written. Where two columns were written row by row, a line holds a piece of each: lines
-are cut at their wide gaps, and `pdf_layout` tells columns from tables. Paragraph ends are derived from the positions of the lines.
+are cut at their wide gaps, and `pdf_layout` tells columns from tables. Paragraph ends are derived from the positions of the lines. Pages that are written
+from right to left are mirrored, so that everywhere `left` is where a line begins.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise
 from statistics import median
 from typing import Any
 
 from almanac.spiders.reading.document import Document, Element, Unreadable
 from almanac.spiders.reading.paragraphs import Paragraph, PdfLine, join_lines
+from almanac.spiders.reading.pdf_direction import RIGHT_TO_LEFT, Box, runs_right_to_left, with_ligatures
 from almanac.spiders.reading.pdf_layout import PdfTable, arrange
 
 _MAX_PAGES = 5_000
@@ -121,7 +124,7 @@ def _page_rows(document: Any, number: int) -> list[list[PdfLine]]:
     try:
         page = document[number]
         text_page = page.get_textpage()
-        rows = [[replace(line, page=number + 1) for line in row] for row in _rows(text_page)]
+        rows = [[replace(line, page=number + 1) for line in row] for row in _rows(text_page, page.get_width())]
     except pypdfium2.PdfiumError as error:
         raise Unreadable(f"damaged PDF file: page {number + 1}: {error}") from error
     text_page.close()
@@ -129,19 +132,30 @@ def _page_rows(document: Any, number: int) -> list[list[PdfLine]]:
     return rows
 
 
-def _rows(text_page: Any) -> Iterator[list[PdfLine]]:
+def _rows(text_page: Any, width: float) -> Iterator[list[PdfLine]]:
     import pypdfium2.raw as pdfium  # type: ignore[import-untyped]  # ships no types
 
-    def box(unit: int) -> tuple[float, float, float, float] | None:
+    whole = text_page.get_text_range(errors="replace")
+    is_mirrored = runs_right_to_left(whole)
+
+    def box(unit: int) -> Box | None:
         index = int(pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, unit))
-        return None if index < 0 else text_page.get_charbox(index, loose=True)
+        if index < 0:
+            return None
+        left, bottom, right, top = text_page.get_charbox(index, loose=True)
+        return (width - right, bottom, width - left, top) if is_mirrored else (left, bottom, right, top)
+
+    def box_in(text: str, start: int, index: int) -> Box | None:
+        return box(start + _units(text[:index]))
 
     def is_bold(unit: int) -> bool:
         return bool(pdfium.FPDFText_GetFontWeight(text_page, pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, unit)) >= _BOLD)
 
     start = 0  # in UTF-16 units, as PDFium counts
-    for text in text_page.get_text_range(errors="replace").split("\r\n"):
+    for text in whole.split("\r\n"):
         row: list[PdfLine] = []
+        if RIGHT_TO_LEFT.search(text):
+            text = with_ligatures(text, partial(box_in, text, start))  # as long as before
         begin = len(text) - len(text.lstrip())
         end = len(text.rstrip())
         gaps = [gap.span() for gap in _WORD_GAP.finditer(text, begin, end)] if begin < end else []
@@ -160,6 +174,8 @@ def _rows(text_page: Any) -> Iterator[list[PdfLine]]:
             if first is None or last is None:
                 row.append(PdfLine(shown))
             else:
+                if first[0] > last[2] and abs(first[1] - last[1]) < _DROP * (first[3] - first[1]):  # written against the direction of the page
+                    first, last = last, first
                 bold = is_bold(start + _units(text[:begin])) and is_bold(start + _units(text[:left]) - 1)
                 row.append(PdfLine(shown, first[0], last[2], first[1], last[1], max(first[3] - first[1], 1.0), bold))
             begin = right

@@ -22,7 +22,7 @@ from almanac.spiders.reading.formats import format_of
 from almanac.spiders.reading.front_matter import split_front_matter
 from almanac.spiders.store.raw import RawStore
 from tests.growth import assert_linear
-from tests.spiders.files import column, docx, paragraph, pdf, table
+from tests.spiders.files import arabic_pdf, column, docx, paragraph, pdf, table
 
 
 def read(folder: Path, files: dict[str, bytes | str], **keys: Any) -> tuple[list[Draft], list[Reject]]:
@@ -364,6 +364,50 @@ def test_a_pdf_is_read_in_paragraphs(tmp_path: Path) -> None:
         "In spring the ways are wet. They go on for miles and no one walks on them before the month of May. Then all do.",
     ]
     assert (draft.title, draft.markup) == ("Walks and woods", "paged")
+
+
+def test_numbers_and_letters_inside_a_sentence_begin_no_list(tmp_path: Path) -> None:
+    page = column([
+        "The large basin is two metres deep and the small one 1,80", "m. Both are open to everybody who can swim well, until the",
+        "12. March of the year and not a day longer than that.", "",
+        "You need all of these to be let in on a normal day, sir:", "a. a ticket for the day that you are here on, whatever it", "cost",
+        "b. a cap", "c. a towel",
+    ])  # fmt: skip
+    body = one(read(tmp_path, {"a.pdf": pdf([page])})).body
+    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
+        "The large basin is two metres deep and the small one 1,80 m. Both are open to everybody who can swim well, until the 12. March of the year"
+        " and not a day longer than that.",
+        "You need all of these to be let in on a normal day, sir:",
+        "a. a ticket for the day that you are here on, whatever it cost\nb. a cap\nc. a towel",
+    ]
+
+
+def _glyphs(text: str) -> list[str]:
+    return re.findall("ل[اأإآ]|.", text)
+
+
+def test_letters_of_one_glyph_keep_their_order_in_a_pdf(tmp_path: Path) -> None:
+    text = "يجب الاستحمام قبل دخول الماء، والأطفال لا يدخلون بلا شخص بالغ إلا إذا سأل المال والآل"
+    assert one(read(tmp_path, {"a.pdf": arabic_pdf([(520, 700, _glyphs(text))])})).body == f"{PAGE_BREAK}page=1\n{text}"
+
+
+def test_a_pdf_that_is_read_from_right_to_left_is_read_in_paragraphs(tmp_path: Path) -> None:
+    lines = [
+        *("يمنع الركض على حافة المسبح ويجب الاستحمام قبل دخول الماء", "الدافئ.", "الأطفال دون سن العاشرة يدخلون برفقة شخص بالغ يعرف السباحة", "وينتظر معهم"),
+        *("", "ساعات العمل", "من السبت إلى الخميس"),
+    ]
+    made = arabic_pdf([(520, 700 - 14 * number, _glyphs(line)) for number, line in enumerate(lines) if line])
+    body = one(read(tmp_path, {"a.pdf": made})).body
+    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [" ".join(lines[:2]), " ".join(lines[2:4]), *lines[5:]]
+
+
+def test_columns_from_right_to_left_are_read_one_after_the_other(tmp_path: Path) -> None:
+    first = ["يمنع الركض على حافة المسبح وفي", "الممرات كلها ويجب الاستحمام قبل", "دخول الماء ولا يسمح بإدخال الطعام", "إلى منطقة السباحة في أي وقت كان."]
+    second = ["الأطفال دون سن العاشرة يدخلون مع", "شخص بالغ يعرف السباحة وينتظرهم", "عند الحافة طوال الوقت ولا يتركهم", "وحدهم في الماء ولو مدة قصيرة."]
+    rows = enumerate(zip(first, second, strict=True))
+    lines = [(right, 700 - 14 * number, _glyphs(line)) for number, row in rows for right, line in zip((540, 270), row, strict=True)]
+    body = one(read(tmp_path, {"a.pdf": arabic_pdf(lines)})).body
+    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [" ".join(first), " ".join(second)]
 
 
 def test_what_a_pdf_repeats_on_every_page_is_left_out(tmp_path: Path) -> None:
