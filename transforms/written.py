@@ -26,7 +26,8 @@ _YES_NO = {
 _GROUPED_FROM = 10_000  # 1998 may be a year, and many languages write four digits together
 # Symbols and words that mean one currency; `$`, `£`, `¥` and `kr` mean several.
 _CODES = {
-    **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"), "€": "EUR", "₪": "ILS", "₩": "KRW", "원": "KRW", "₹": "INR", "₽": "RUB", "₺": "TRY",
+    **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"), "€": "EUR", "₪": "ILS", **dict.fromkeys(("₩", "￦", "원"), "KRW"),
+    "₹": "INR", "₽": "RUB", "₺": "TRY",
     "₴": "UAH", "zł": "PLN", "Kč": "CZK", "Ft": "HUF", "฿": "THB", "บาท": "THB", "₱": "PHP", "₦": "NGN", "₸": "KZT", "₾": "GEL", "₲": "PYG", "₡": "CRC",
     "₮": "MNT", "₭": "LAK", "៛": "KHR", "Rp": "IDR", "R$": "BRL", "円": "JPY", "lei": "RON",
 }  # fmt: skip

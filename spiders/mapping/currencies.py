@@ -14,7 +14,7 @@ _COMMA_CURRENCIES = frozenset(
 _CODES = {
     **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"),
     **dict.fromkeys(("¥", "￥", "円"), "JPY"),
-    **dict.fromkeys(("₩", "원"), "KRW"),
+    **dict.fromkeys(("₩", "￦", "원"), "KRW"),
     **dict.fromkeys(("CFA", "FCFA", "F CFA", "Fcfa"), "XOF"),
     "Rp": "IDR",
 }

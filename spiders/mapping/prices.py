@@ -14,6 +14,9 @@ _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNO
 _HUNDREDTHS_BEHIND = re.compile(
     rf"{_HUNDREDTHS.pattern}|\s?(?:gr|grosz[ey]?|коп|копе\w+|к|bani?|öre|øre|hal|haléř\w*|fillér|стотинк\w)\.?(?!\w)", re.IGNORECASE
 )
+# Where Japanese and Korean encodings have the backslash of ASCII, their fonts show ¥ and ₩: `\1,980` is a price, `C:\1` a path.
+_BACKSLASH = re.compile(r"(?<![A-Za-z0-9:\\/])\\(?=\s?\d)")
+_SHOWN = {"ja": "¥", "ko": "₩"}
 _COLON = re.compile(r"(?<=\d):(?=\d\d\s?(?:kr|sek|nok|dkk|:-)(?!\w))", re.IGNORECASE)  # 1299:50 kr
 _FREE = frozenset(
     {"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "безкоштовно", "חינם", "無料", "免费", "免費", "무료", "ฟรี"}
@@ -35,6 +38,8 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     if plain.casefold() in _FREE:
         return "0", None
     plain = _COLON.sub(",", plain)
+    if shown_as := _SHOWN.get(primary(language)):
+        plain = _BACKSLASH.sub(shown_as, plain)
     if primary(language) == "vi":
         plain = re.sub(r"(\d+)tr(\d{1,3})(?!\d)", r"\1,\2 triệu", plain)  # 1tr2, 1,2 million
     amounts = find_amounts(plain, language)

@@ -12,6 +12,7 @@ UNSEEN = INVISIBLE | dict.fromkeys(map(ord, "\u200c\u200d"))
 _MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
 _NAMES = {"Euro", "euros", "Euros", "dollar", "dollars", "Dollar", "Dollars", "rupees", "Rupees", "yen", "pesos", "reais", "francs", "baht", "บาท"}
 _OTHER_NAMES = {"euroa", "ευρώ", "ドル", "ユーロ", "ポンド", "美元", "欧元", "歐元", "달러", "유로", "रुपये", "रुपए", "रुपया"}
+_WIDE = {"＄", "￡", "￦"}  # as East Asian keyboards write $, £ and ₩; price-parser knows ￥
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # English words, and a dash used as a placeholder
 _SHORT = {"R", "kr", "Kr", "zł", "Zł", "Kč", "Rs", "RM", "Ft", "TL", "Tk", "kn", "SR", "KD", "JD", "QR", "Rp", "Bs", "Kz", "đ", "лв", "р."}
 
@@ -20,7 +21,7 @@ def _known_currencies() -> frozenset[str]:
     """price-parser's symbols and codes, without rare ones of one or two plain letters, which are also units (12 L, 5 m)."""
     known = {*CURRENCY_SYMBOLS, *SAFE_CURRENCY_SYMBOLS, *CURRENCY_CODES, *CURRENCY_NATIONAL_SYMBOLS}
     symbols = {s for symbol in known if (s := symbol.translate(UNSEEN).strip()) and (len(s) > 2 or not (s.isascii() and s.isalpha()))}
-    return frozenset((symbols | {s.rstrip(".") for s in symbols if not s.isascii()} | _MORE_SYMBOLS | _NAMES | _OTHER_NAMES | _SHORT) - _NO_CURRENCIES)
+    return frozenset((symbols | {s.rstrip(".") for s in symbols if not s.isascii()} | _MORE_SYMBOLS | _NAMES | _OTHER_NAMES | _SHORT | _WIDE) - _NO_CURRENCIES)
 
 
 _CURRENCIES = _known_currencies()
