@@ -120,7 +120,8 @@ class _ItemMapper:
             else:
                 for item, beside in self._not_forgotten(batch.read()):
                     shared.note(item, beside)
-        require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed)
+        unread = [reject for reject in self._rejects if reject.source == source.name and reject.stage == "read"]
+        require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed, unread=unread)
         if shared is not None:
             yield from self._told_apart(source, shared)
             texts.shared_texts, texts.pages_sharing_text = shared.found[:TEXTS_REPORTED], sum(one.pages for one in shared.found)

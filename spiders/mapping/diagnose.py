@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -14,10 +14,10 @@ from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords
-from almanac.schemas.items import Page
+from almanac.schemas.items import Page, Reject
 from almanac.spiders.mapping.fields import told_hidden
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.embedded import why_hidden
+from almanac.spiders.selecting.embedded import described_by_json_ld, why_hidden
 from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.spiders.selecting.scripts import named_data
 from almanac.spiders.selecting.selectors import element_text
@@ -25,6 +25,7 @@ from almanac.spiders.selecting.urls import url_matcher
 
 _HINT = "has the site changed? almanac test-url KB URL shows what each rule finds on a page"
 _FILES_HINT = "fields of files read columns and keys by name ({json: name}), and Markdown, HTML and DOCX by css or xpath"
+_UNREAD_HINT = "mend these files, or leave them out of the glob; almanac test-url KB FILE shows what one yields"
 _LOOKED_AT = 3  # pages
 
 _ASSIGNED = re.compile(r"(?:\b(?:var|let|const)\s+|\b(?:window|self|globalThis)\s*\.\s*)([A-Za-z_$][\w$]*)\s*=\s*(?:JSON\s*\.\s*parse|[\[{])")
@@ -32,13 +33,27 @@ _QUOTED = re.compile(r"""["'`]((?:https?://|/)[^"'`\s]{1,2000}+)["'`]""")
 _ENDPOINT = re.compile(r"/api/|\.json\b|/graphql|/ajax/|/wp-json/")
 _SCRIPT = "//script[not(@src) and (not(@type) or contains(@type, 'javascript') or @type = 'module')]"
 _DATA = "//script[@id and contains(@type, 'json')]"
+# Types of schema.org that describe the site and its navigation, on any page.
+_OF_THE_SITE = frozenset(
+    {"WebPage", "WebSite", "Organization", "Corporation", "LocalBusiness", "BreadcrumbList", "SiteNavigationElement", "WPHeader", "WPFooter", "ImageObject"}
+    | {"SearchAction", "ContactPoint", "PostalAddress", "Person"}
+)
 _SHOWN_KEYS = 6
 _MAX_SEARCHED = 10_000  # values of one script's data
 _MAX_NAMES = 50  # variables of a page
 _LITTLE_TEXT = 400  # characters: a page with less text is assumed to be rendered by scripts
 
 
-def require_matches(source: Source, matched_total: dict[str, int], items_seen: int, pages: int, stored: Iterable[Page] = (), *, unfollowed: int = 0) -> None:
+def require_matches(
+    source: Source,
+    matched_total: dict[str, int],
+    items_seen: int,
+    pages: int,
+    stored: Iterable[Page] = (),
+    *,
+    unfollowed: int = 0,
+    unread: Sequence[Reject] = (),
+) -> None:
     """Raises NoRecords if pages yielded no item at all, or a required field matched on none of them.
 
     A selector that matches nothing anywhere means that the site has changed, rather than a thousand bad items.
@@ -49,6 +64,7 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
         pages: number of pages; with 0, nothing is checked.
         stored: the source's pages; the first few that should hold an item are searched for the cause.
         unfollowed: number of links on start pages that the crawl did not follow (`CrawlOutcome`).
+        unread: those of the items that could not be read, so that no rule looked at them.
     """
     if not pages:
         return
@@ -62,12 +78,25 @@ def require_matches(source: Source, matched_total: dict[str, int], items_seen: i
         declared = ", ".join(f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value)
         finding = f"{pages} {things} yield no item ({declared or ('no page is left to be one' if is_site else 'nothing is in them')})"
         raise NoRecords(finding + reason + _reason(source, stored), where=place, hint=hint)
+    if unread and len(unread) == items_seen and any(rule.required for rule in source.declared_fields().values()):
+        raise NoRecords(_unread(unread) + reason, where=place, hint=_HINT if is_site else _UNREAD_HINT)
     for name, rule in source.declared_fields().items():
         if rule.required and not matched_total.get(name):
-            finding = f"required field '{name}': {rule.rule} matched nothing on {items_seen} of {items_seen} items ({pages} {things})"
+            looked = items_seen - len(unread)
+            finding = f"required field '{name}': {rule.rule} matched nothing on {looked} of {looked} items ({pages} {things})"
+            finding += f"; {_unread(unread)}" if unread else ""
             looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
             reason += _hidden_reason(source, rule, looked_at) or _reason(source, looked_at)
             raise NoRecords(finding + reason, where=f"{place}.fields.{name}", hint=hint)
+
+
+def _unread(rejects: Sequence[Reject]) -> str:
+    """How many items cannot be read, and why most of them: `3 items cannot be read; 2 of them, such as a.html: not JSON`."""
+    (reason, count), *others = Counter(reject.reason for reject in rejects).most_common()
+    url = next(reject.url for reject in rejects if reject.reason == reason)
+    if len(rejects) == 1:
+        return f"1 item cannot be read: {url}: {reason}"
+    return f"{len(rejects)} items cannot be read{f'; {count} of them' if others else ''}, such as {url}: {reason}"
 
 
 def _reason(source: Source, stored: Iterable[Page]) -> str:
@@ -109,11 +138,34 @@ def explain_empty(content: Content, source: Source) -> str | None:
         place = f'{{json: {written}, from: {{script: "{name}"}}}}'
         use = f"read it with each: {place} and fields such as {{json: {_yaml_name(keys[0])}}}" if _takes_each(source) else f"read it at {place}"
         return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}{draws}"
+    if described := next(_described(content), None):
+        kind, keys = described
+        shown = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
+        use = f"read it with fields such as {{json: {_yaml_name(keys[0])}, from: json-ld}}"
+        return f"{drawn}. The page describes a {kind} in JSON-LD, with the keys {shown}: {use}{draws}"
     if endpoints := [url for url in dict.fromkeys(_QUOTED.findall(_scripts_text(content))) if _ENDPOINT.search(url)]:
         return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules{draws}"
     if len(element_text(content.selector.root)) < _LITTLE_TEXT:
         return f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with json rules{draws}"
     return None
+
+
+def _described(content: Content) -> Iterator[tuple[str, list[str]]]:
+    """Yields (type, keys) of what the page's JSON-LD says of its subject, and not of the site, its publisher or the way to the page."""
+    waiting: deque[Any] = deque(described_by_json_ld(content))
+    for _ in range(_MAX_SEARCHED):
+        if not waiting:
+            return
+        node = waiting.popleft()
+        if isinstance(node, list):
+            waiting.extend(node)
+        elif isinstance(node, dict):
+            waiting.extend(value for value in [node.get("@graph")] if value)
+            kinds = node.get("@type")
+            kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
+            keys = [key for key, value in node.items() if not key.startswith("@") and value not in (None, "", [], {})]
+            if isinstance(kind, str) and kind not in _OF_THE_SITE and keys:
+                yield kind, keys
 
 
 def _proposed(source: SiteSource) -> str:

@@ -9,7 +9,7 @@ from almanac.schemas.declaration.crawling import Pagination
 from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.errors import NoRecords
-from almanac.schemas.items import Page
+from almanac.schemas.items import Page, Reject
 from almanac.spiders.mapping.diagnose import explain_empty, require_matches
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find
@@ -54,6 +54,14 @@ def test_data_that_comes_by_a_request_is_said_to(script: str, says: str) -> None
     assert said and says in said
 
 
+def test_data_that_the_page_describes_is_named() -> None:
+    site = '{"@type": "Organization", "name": "Pool"}'
+    script = f'<script type="application/ld+json">{{"@graph": [{site}, {{"@type": ["FAQPage"], "mainEntity": [{{"name": "Why?"}}]}}]}}</script>'
+    said = explain_empty(Content(page(_DRAWN.format(script))), _SOURCE)
+    assert said and "The page describes a FAQPage in JSON-LD, with the keys mainEntity: read it with fields such as {json: mainEntity, from: json-ld}" in said
+    assert "JSON-LD" not in (explain_empty(Content(page(_DRAWN.format(f'<script type="application/ld+json">{site}</script>'))), _SOURCE) or "")
+
+
 def test_scripts_are_not_blamed_for_a_selector_that_is_wrong() -> None:
     assert explain_empty(Content(page(f"<p>{'A plain page. ' * 50}</p><script>track()</script>")), _SOURCE) is None
     assert explain_empty(Content(page("<p>No script at all.</p>")), _SOURCE) is None
@@ -76,3 +84,22 @@ def test_documents_that_cannot_be_read_are_no_reason_and_no_crash() -> None:
     damaged = Page(url="a.pdf", body=b"%PDF-1.7 and no more", content_type="application/pdf")
     with pytest.raises(NoRecords, match=r"required field 'name': css: h1 matched nothing on 1 of 1 items \(1 files\)\n"):
         require_matches(source, {}, 1, 1, [damaged])
+
+
+def _unread(*reasons: str) -> list[Reject]:
+    return [Reject("f", f"{number}.pdf", None, "read", reason) for number, reason in enumerate(reasons, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "reasons", "says"),
+    [
+        (1, ["locked"], r"^sources\.f: 1 item cannot be read: 1\.pdf: locked\n"),
+        (3, ["locked"] * 3, r"^sources\.f: 3 items cannot be read, such as 1\.pdf: locked\n"),
+        (3, ["damaged", "locked", "locked"], r"^sources\.f: 3 items cannot be read; 2 of them, such as 2\.pdf: locked\n"),
+        (5, ["locked"], r"matched nothing on 4 of 4 items \(9 files\); 1 item cannot be read: 1\.pdf: locked"),
+    ],
+)
+def test_what_cannot_be_read_is_not_said_to_lack_a_field(seen: int, reasons: list[str], says: str) -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"name": {"css": "h1", "required": True}}, "yields": "records"})
+    with pytest.raises(NoRecords, match=says):
+        require_matches(source, {}, seen, 9, unread=_unread(*reasons))
