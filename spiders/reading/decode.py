@@ -60,12 +60,16 @@ _NOT_CONTROL = bytes(n for n in range(256) if n in (*range(0x09, 0x0E), 0x1B) or
 _PIECE = re.compile(rb"[^<>\r\n]+")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _BAD = re.compile("[\ufffd\x80-\x84\x86-\x9f]")
+_CONTROLS = re.compile("[\x80-\x84\x86-\x9f]")  # but for NEL, which some systems end lines with
+# Windows' code pages have letters and quotation marks where ISO 8859 has controls, and for the most part the same letters elsewhere.
+_WINDOWS = {"iso8859-2": "cp1250", "iso8859-5": "cp1251", "iso8859-6": "cp1256", "iso8859-7": "cp1253"}
 _COMMENT_OR_SCRIPT = re.compile(rb"<!--.*?-->|<script\b.*?</script", re.DOTALL | re.IGNORECASE)
 _ESCAPES = (b"\x1b$B", b"\x1b$@", b"\x1b(J")  # the bytes of ISO-2022-JP are all ASCII
 _TWO_ALPHABETS = re.compile("[A-Za-z][\u0370-\u06ff\u0e00-\u0e7f]|[\u0370-\u06ff\u0e00-\u0e7f][A-Za-z]")  # in one word
 # Signs of a wrong Latin-1 guess: symbols and capitals inside a word, three accented letters in a row.
 _UNREADABLE = re.compile("[a-zß-öø-ÿ][¢-©¬-¶¸¹¼-¾×÷À-ÖØ-Þ]|[¢-§©¬-¯±-´¶¸¹¼-¾×÷][A-Za-zÀ-ÖØ-öø-ÿ]|[À-ÖØ-öø-ÿ]{3}|[\ufffd\x80-\x9f]")
 _UNSURE = 0.15
+_ICELANDIC = re.compile("[ðþÐÞ]")  # of which chardet is sure; elsewhere these are Turkish ğ, ş, Ğ, Ş or Baltic š, ž
 # Text from Mac OS, DOS or in Latin-9 (œ, €), decoded as a Windows code page, shows controls, or symbols inside words. These encodings are not
 # in _DETECTABLE because detection would confuse them with too many others.
 _NOT_WINDOWS = re.compile(
@@ -234,9 +238,14 @@ def _likeliest(sample: bytes) -> str:
     if not sure:
         return "cp1252"
     best = max(sure, key=lambda codec: sure[codec])
+    twin = _WINDOWS.get(best, "")
+    if 2 * sure.get(twin, 0.0) >= sure[best] and _CONTROLS.search(sample.decode(best, "replace")):
+        best = twin
     close = sure[best] < _UNSURE and sure.get("cp1252", 0.0) * 3 >= sure[best]
     few = len(_HIGH.findall(sample)) < 4
-    return "cp1252" if (close or few) and not _UNREADABLE.search(sample.decode("cp1252", "replace")) else best
+    western = sample.decode("cp1252", "replace")
+    is_readable = not _UNREADABLE.search(western) and (few or not _ICELANDIC.search(western))
+    return "cp1252" if (close or few) and is_readable else best
 
 
 def _as_old_page(sample: bytes) -> str | None:

@@ -46,6 +46,23 @@ def test_what_a_mac_wrote_is_no_windows_page(text: str) -> None:
     assert decode_text(text.encode("cp1252"))[1] == text
 
 
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Godziny otwarcia pływalni: środa, piątek. Książka życzeń", "cp1250"),
+        ("Godziny otwarcia pływalni: środa, piątek. Książka życzeń", "iso-8859-2"),
+        ("Nyitva szerdán és pénteken 8–20 óráig, őszi szünet", "cp1250"),
+        ("Havuzun çalışma saatleri değişti, İstanbul", "cp1254"),
+        ("Çocuklar için ücretsiz giriş", "cp1254"),
+        ("Það er gott að búa við ýmislegt", "cp1252"),
+        ("Þetta reddast á Íslandi", "cp1252"),
+        ("Opið alla daga, það er víst", "cp1252"),
+    ],
+)
+def test_a_short_text_is_read_in_the_encoding_of_its_language(text: str, encoding: str) -> None:
+    assert decode_text(text.encode(encoding))[1] == text
+
+
 def _encode(text: str, encoding: str) -> bytes:
     """Windows-1258 writes tones as marks of their own, behind a letter that has its hat already."""
     if encoding != "cp1258":
