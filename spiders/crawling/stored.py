@@ -41,15 +41,19 @@ class StoredPages:
         if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
             return None
         url = spider.policy.canonical(request.url)
-        if (found := spider.previous.arrived(url)) is not None and spider.refusal_of(found[0].url) is None:
+        if (found := spider.previous.arrived(url)) is not None and self._may_be_kept(found[0]) and spider.refusal_of(found[0].url) is None:
             entry, page = found
             if entry.url != url and not spider.claim(entry.url, [url]):
                 raise Refusal(None)
             request.meta["from_disk"] = True
             return _answer(request, entry, page.body)
-        if not request.meta.get("unconditional") and (known := spider.previous.known(url)) is not None:
+        if not request.meta.get("unconditional") and (known := spider.previous.known(url)) is not None and self._may_be_kept(known):
             _ask_conditionally(request, known)
         return None
+
+    def _may_be_kept(self, entry: Entry) -> bool:
+        """Whether a stored body is within the limit, which may be smaller than it was; a larger one is asked for, and refused. Drawn pages have their own."""
+        return bool(entry.rendered) or entry.size <= self._crawler.settings.getint("DOWNLOAD_MAXSIZE")
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
         known: Entry | None = request.meta.pop("known", None)

@@ -281,3 +281,17 @@ def test_validators_belong_to_one_url_and_304_unasked_is_an_error(loopback_site:
     assert stored(raw, "r2")[f"{site.base}/b"] == b"new"
     assert outcome.pages == PageCounts(fetched=2, failed=1)
     assert [(failure.url.removeprefix(site.base), failure.status) for failure in outcome.failures] == [("/c", 304)]
+
+
+def test_a_stored_page_that_is_larger_than_a_new_limit_is_refused(loopback_site: "Site", tmp_path: Path) -> None:
+    """A refresh holds what a first crawl would: of an unchanged page no byte comes that the limit could count."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/large", "/small"), headers={"ETag": '"a"'})
+    site.page("/large", "x" * 5000, headers={"ETag": '"b"'})
+    site.page("/small", "x", headers={"ETag": '"c"'})
+    crawl_site(source(site), raw, "r1")
+    outcome = crawl_site(source(site, limits={"bytes_per_page": 4000}), raw, "r2", previous=PreviousCrawls(concluded="r1"))
+    assert outcome.pages == PageCounts(unchanged=2, refused=1)
+    assert [(failure.url.removeprefix(site.base), failure.reason) for failure in outcome.failures] == [("/large", "too_large")]
+    again = crawl_site(source(site, limits={"bytes_per_page": 4000}), raw, "r3", previous=PreviousCrawls(interrupted=["r1"]))
+    assert again.pages == PageCounts(fetched=2, refused=1)
