@@ -45,7 +45,7 @@ class Selector(DeclaredModel):
     """A selector: exactly one of css, xpath and json. Matches that no visitor sees are left out, unless `hidden`."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
-    xpath: XPath | None = Field(None, description="XPath expression")
+    xpath: XPath | None = Field(None, description="XPath 1.0 expression; `re:test`, `re:match` and `re:replace` take regular expressions, `has-class` a class")
     json_: JmesPath | None = Field(None, alias="json", description=_JSON)
     from_: Origin = Field("body", alias="from", description=_FROM)
     attr: str | None = Field(None, description="take this attribute of the element, not its text")
@@ -69,7 +69,7 @@ class FieldRule(DeclaredModel):
     """How one field is extracted: by exactly one of css, xpath, json, url and const, or by `each` with `fields` for nested values."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
-    xpath: XPath | None = Field(None, description="XPath expression")
+    xpath: XPath | None = Field(None, description="XPath 1.0 expression; `re:test`, `re:match` and `re:replace` take regular expressions, `has-class` a class")
     json_: JmesPath | None = Field(None, alias="json", description=_JSON)
     from_: Origin = Field("body", alias="from", description=_FROM)
     url: Regex | None = Field(None, description="regular expression on the page's URL; its first group is the value")
