@@ -17,7 +17,7 @@ from almanac.spiders.mapping.parts import Part, read_parts
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.document import as_html, as_markdown
-from almanac.spiders.reading.language import AUTO, language_of
+from almanac.spiders.reading.language import AUTO, UNDETERMINED, language_of, language_of_values
 from almanac.spiders.reading.walls import wall_of
 from almanac.spiders.selecting.embedded import find, why_hidden
 from almanac.spiders.selecting.selectors import markup_of
@@ -94,6 +94,9 @@ class _Mapper:
     def map(self, part: Part) -> MappedItem:
         language = language_of(self.content, self.language, self._sample(part))
         readings = self._readings(part, language)
+        if language == UNDETERMINED and self.source.yields == "records":  # the page has several, or says little: the record may have one
+            language = language_of_values([reading.value for reading in readings.values()])
+            readings = readings if language == UNDETERMINED else self._readings(part, language)
         values = {name: reading.value for name, reading in readings.items()}
         place = self._place(part, values)
         if problems := {name: reading for name, reading in readings.items() if reading.problem}:

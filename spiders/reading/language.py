@@ -39,6 +39,12 @@ def language_of(content: Content, declared: str, node: Any = None) -> str:
     return stated_language(content) or (guess if confidence >= LIKELY else UNDETERMINED)
 
 
+def language_of_values(values: list[Any]) -> str:
+    """The likely language (0.5 or more) of the texts among the values of an item; `und` if there is none."""
+    guess, confidence = detect_language(" ".join(_first(_value_texts(values))))
+    return guess if confidence >= _LIKELY else UNDETERMINED
+
+
 def detect_language(text: str) -> tuple[str, float]:
     """Returns (language, probability 0 to 1) of the first 4,000 characters. Deterministic."""
     words = unicodedata.normalize("NFC", _NO_LANGUAGE.sub(" ", text[:_SAMPLE_CHARACTERS]))

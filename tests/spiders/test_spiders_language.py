@@ -53,3 +53,15 @@ def test_each_item_of_a_page_has_its_own_language_in_its_metadata() -> None:
         ]
         found[language] = [item.metadata.get("language") for item in items]
     assert found == {"auto": ["en", "vi"], "en": [None, None]}
+
+
+def test_a_record_of_a_page_in_several_languages_has_that_of_its_own_fields() -> None:
+    reviews = "".join(f"<li>{text}" for text in ("良いお茶です。とても美味しい。", "Очень вкусный чай, спасибо.", "Sehr guter Tee.", "Trà rất ngon.") * 20)
+    page = _content(f"<h1>Sencha tea</h1><ul>{reviews}</ul><p>First harvest from Shizuoka, price 1,500. Brew it at 70 degrees for one minute.</p>")
+    assert language_of(page, "auto") == "und"
+    source = {
+        "name": "s", "kind": "site", "start_urls": ["https://example.org/"], "yields": "records", "title": "{name}",
+        "fields": {"name": {"css": "h1"}, "text": {"css": "p"}},
+    }  # fmt: skip
+    declaration = Declaration.model_validate({"name": "kb", "language": "auto", "sources": [source]})
+    assert [item.draft.language for item in map_page(page, declaration.sources[0], "auto").items if item.draft] == ["en"]
