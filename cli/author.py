@@ -10,6 +10,7 @@ from almanac.cli.options import KB, Env, Json
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.durable import write_file
 from almanac.core.load import load_declaration
+from almanac.core.namesakes import require_own_name
 from almanac.core.settings import Project, document
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
@@ -67,6 +68,7 @@ def validate(kb: KB, env: Env = None, as_json: Json = False) -> None:
     from almanac.schemas.declaration.source import SiteSource
 
     declaration = load_declaration(kb, env)
+    require_own_name(declaration)
     golden = _golden_questions(declaration)
     _require_models(declaration)
     warnings = [f"source {s.name}: {s.private_start}" for s in declaration.sources if isinstance(s, SiteSource) and s.private_start]

@@ -152,6 +152,7 @@ def _models() -> Check:
 
 def _declarations(project: Project) -> Check:
     from almanac.core.load import load_as_served
+    from almanac.core.namesakes import require_own_name
 
     project.require()
     broken, paths = [], project.declarations()
@@ -159,7 +160,7 @@ def _declarations(project: Project) -> Check:
         return Check("project", "wrong", f"{project.knowledge} may not be read", "mend its permissions")
     for path in paths:
         try:
-            load_as_served(path, environment()[0])
+            require_own_name(load_as_served(path, environment()[0]), project)
         except AlmanacError as error:
             broken.append(f"{path.name}: {error.message}")
     if broken:

@@ -9,6 +9,7 @@ import typer
 from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
+from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
 from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import NoRecords, StoreAway
@@ -39,6 +40,7 @@ def run(
     start_api_ahead()
     with uncollected():
         declaration = load_declaration(kb, env)
+        require_own_name(declaration)
         from almanac.index.versions.lock import require_free
         from almanac.schemas.reports import RunReport
         from almanac.schemas.scope import Scope
@@ -82,6 +84,7 @@ def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, da
     from almanac.schemas.scope import Scope
 
     declaration = load_declaration(kb, env)
+    require_own_name(declaration)
     try:
         result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
     except NoRecords as nothing:

@@ -22,6 +22,7 @@ from structlog import get_logger
 
 from almanac.core.load import load_declaration
 from almanac.core.logs import log_through_stdlib
+from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
 from almanac.flows.artifacts import (
     REJECTS_SHOWN,
@@ -159,6 +160,7 @@ def _refresh(
     own, ledger = _own.get(None) or _Own(), Ledger()
     try:
         declaration = own.declaration or load_declaration(kb, env)
+        require_own_name(declaration)
         take_key_from_prefect(declaration)
         run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
         # A task with a tag asks the server for a slot before and after; the run has them.

