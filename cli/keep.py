@@ -232,8 +232,8 @@ def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
-    place.data.require_writable()
     stored.require_published(index_dir)
+    place.data.require_writable()
     with writer_lock(index_dir, "compact") as lease, vectors_in_use(vectors):
         stored.discard_unfinished(index_dir)
         result = compact_version(index_dir, place.declaration.index.segment, vectors, lease=lease)
@@ -253,6 +253,7 @@ def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> 
     from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
+    place.data.require_there(place.name)
     place.data.require_writable()
     with writer_lock(place.index_dir, "prune") as lease:
         result = apply_retention(place.data, place.declaration, lease=lease)
@@ -280,6 +281,7 @@ def forget(
     from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
+    place.data.require_there(None if anyway else place.name)
     place.data.require_writable()
     with writer_lock(place.index_dir, "forget") as lease:
         stored.discard_unfinished(place.index_dir)

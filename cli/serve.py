@@ -65,7 +65,7 @@ def served(catalog: "Catalog") -> Iterator[str]:
     if names:
         yield f"It answers from {', '.join(names)}"
     elif waiting:
-        yield f"Nothing can be asked yet: {', '.join(waiting)} have no version in {catalog.data.root}. almanac run {waiting[0]} makes one"
+        yield f"Nothing can be asked yet: {', '.join(waiting)} have no version in {catalog.data.place}. almanac run {waiting[0]} makes one"
     elif not broken:
         yield f"Nothing can be asked yet: nothing is declared in {catalog.project.knowledge}. almanac init NAME writes a commented declaration"
     for name, reason in broken.items():

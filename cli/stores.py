@@ -42,10 +42,12 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
         target = DataDir.locate(given["to"]) if name == "promote" else None
         if not data.url and not (target and target.url):
             return command(**given)
-        from almanac.core.store.session import fetch, listing, writing
+        from almanac.core.store.session import fetch, listing, require_known, writing
 
         kb = load_declaration(given["kb"], given["env"]).name
         session = None
+        if name in _WRITES:
+            require_known(data, None if given.get("anyway") else kb)
         with ExitStack() as held:
             if name == "versions":
                 data = held.enter_context(listing(data, kb))

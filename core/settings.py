@@ -13,7 +13,7 @@ from typing import cast
 
 from almanac.core.durable import make_folder
 from almanac.core.overlays import SUFFIXES, base_of
-from almanac.schemas.errors import NotFound, StorageError, UsageError
+from almanac.schemas.errors import NotFound, NothingPublished, StorageError, UsageError
 from almanac.schemas.hashing import short_hash
 
 # Disables network access and telemetry of the engines. Has to be set before an engine is imported.
@@ -197,6 +197,14 @@ class DataDir:
         folders = [self.root] if self.url else [self.root / "raw", self.root / "processed"]
         for folder in (*folders, self.prefect_home):
             make_folder(folder, is_private=True)
+
+    def require_there(self, kb: str | None = None) -> None:
+        """For what only removes: raises NotFound unless the data directory exists, NothingPublished where it has nothing of that knowledge base."""
+        check = "check --data and ALMANAC_DATA"
+        if not self.root.exists():
+            raise NotFound("no such data directory", where=self.place, hint=f"{check}; almanac run KB makes one")
+        if kb is not None and not any(folder.exists() for folder in (self.index(kb), self.raw(kb, "_").parent, self.processed(kb))):
+            raise NothingPublished(f"nothing of '{kb}' is in this data directory", where=self.place, hint=f"{check}; almanac run KB fills it")
 
     def require_writable(self) -> None:
         """Raises StorageError unless files can be created in the data directory; creates it if necessary."""

@@ -26,11 +26,12 @@ from almanac.core.store.objects import Objects
 from almanac.core.store.pushing import note_pushed, upload
 from almanac.core.store.sweeping import Swept, sweep_objects
 from almanac.core.store.working_copy import WorkingCopy
-from almanac.schemas.errors import AlmanacError, RunLocked, StoreAway
+from almanac.schemas.errors import AlmanacError, NothingPublished, NotFound, RunLocked, StoreAway
 
 _PUSH_EVERY_S = 30.0
 _LOOK_S = 0.5  # between two looks whether there are new vectors
 _DAY_S = 86_400.0
+_CHECK = "check --data, ALMANAC_DATA and AWS_ENDPOINT_URL"
 _log = structlog.get_logger("almanac.store")
 
 
@@ -165,6 +166,15 @@ def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS,
             session.end()
 
 
+def require_known(data: DataDir, kb: str | None) -> None:
+    """For what changes a store and never begins one: raises NothingPublished where it has nothing of that knowledge base, or of any for None."""
+    objects = Objects(data.url)
+    if kb is not None and read_head(objects, kb).etag is None:
+        raise NothingPublished(f"nothing of '{kb}' is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it")
+    if kb is None and next(objects.listed("heads/"), None) is None:
+        raise NotFound("nothing is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it")
+
+
 def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = ()) -> None:
     """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the working copy; nothing for a local directory.
 
@@ -202,8 +212,9 @@ def holder_in_store(data: DataDir, kb: str) -> dict[str, Any] | None:
 
 @contextmanager
 def _opened(data: DataDir, kb: str) -> Iterator[tuple[Objects, WorkingCopy]]:
-
     objects = Objects(data.url)
+    if not data.of(kb).root.exists():
+        read_head(objects, kb)  # a mistyped bucket gets no working copy
     copy = WorkingCopy(objects, kb, data.of(kb).root)
     try:
         yield objects, copy

@@ -61,10 +61,10 @@ def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, 
     """
     if source.root == target.root or (target.root.exists() and source.root.samefile(target.root)):
         raise UsageError("the version is in that data directory already", where=str(target.root), hint="--to names another one, such as production's")
-    target.require_writable()
     manifest = read_manifest(source.index(kb), version)
     override = override_of(source.index(kb), version)
     _require_passed(manifest, override, source.index(kb))
+    target.require_writable()
     pin = pin_version(source.index(kb), version)
     try:
         with writer_lock(target.index(kb), "promote") as lease, vectors_in_use(source.vectors), vectors_in_use(target.vectors):

@@ -189,3 +189,37 @@ def test_a_csv_for_spreadsheets_has_no_formula_and_every_other_export_has_the_ex
     for arguments in (["documents"], ["documents", "--format", "jsonl"], ["documents", "--format", "parquet"], ["chroma", "--out", str(tmp_path / "c")]):
         refused = almanac("export", kb, *arguments, "--spreadsheet-safe")
         assert (refused.code, "--spreadsheet-safe" in refused.stderr, refused.stdout) == (2, True, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["prune"], ["compact"], ["rebuild"], ["rollback"], ["verify"], ["publish", "v0001"], ["diff", "v0001", "v0002"]),
+        *(["forget", "http://shop/1"], ["forget", "http://shop/1", "--anyway"]),
+    ],
+)
+def test_a_mistyped_data_directory_is_refused_and_not_made(almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str]) -> None:
+    mistyped = tmp_path / "daat" / "here"
+    done = almanac(arguments[0], kb, *arguments[1:], "--json", data=mistyped)
+    told = f"{done.json['error']['where']} {done.json['error']['hint']}"
+    assert (done.code, str(mistyped) in told, mistyped.parent.exists()) == (2, True, False)
+
+
+@pytest.mark.parametrize("arguments", [["prune"], ["compact"], ["forget", "http://shop/1"]])
+def test_a_data_directory_of_others_is_left_as_it_is(almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str]) -> None:
+    others = tmp_path / "others"
+    (others / "index" / "jobs").mkdir(parents=True)
+    done = almanac(arguments[0], kb, *arguments[1:], "--json", data=others)
+    assert (done.code, done.json["error"]["kind"]) == (2, "nothing_published")
+    assert [path.name for path in (others / "index").iterdir()] == ["jobs"] and [path.name for path in others.iterdir()] == ["index"]
+
+
+def test_a_url_can_be_denied_before_anything_is_fetched(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    done = almanac("forget", kb, "http://shop/1", "--anyway", "--json", data=tmp_path / "new")
+    assert (done.code, (tmp_path / "new/index/shop/forgotten.jsonl").is_file()) == (0, True)
+
+
+def test_a_version_that_is_not_there_makes_no_directory_to_promote_it_to(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+    done = almanac("promote", kb, "v0042", "--to", str(tmp_path / "production"), "--json")
+    assert (done.code, done.json["error"]["kind"], (tmp_path / "production").exists()) == (2, "not_found", False)

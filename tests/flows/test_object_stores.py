@@ -272,3 +272,18 @@ def test_prune_removes_objects_that_nothing_needs_when_they_are_a_day_old(machin
     assert not objects.has("objects/proof/ff/unneeded")
     capfd.readouterr()
     _everything_is_there(here.url)
+
+
+@pytest.mark.parametrize("place", ["s3://no-such-bucket/kept", "s3://{bucket}/mistyped"])
+@pytest.mark.parametrize(
+    "arguments", [["prune"], ["compact"], ["rollback"], ["publish", "v0001"], ["forget", "http://x/1"], ["forget", "http://x/1", "--anyway"], ["verify"]]
+)
+def test_a_mistyped_place_in_a_store_is_refused_and_nothing_is_written_there(
+    machine: Machines, bucket: Bucket, capfd: pytest.CaptureFixture[str], place: str, arguments: list[str]
+) -> None:
+    here = machine("here")
+    here.url = place.format(bucket=bucket.name)
+    assert here(*arguments) == 2
+    assert here.url in capfd.readouterr().err or arguments == ["verify"]
+    assert list(Objects(f"s3://{bucket.name}").listed("")) == []
+    assert not any(here.cache.glob("stores/*/*")) or arguments == ["verify"]
