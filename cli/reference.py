@@ -76,7 +76,8 @@ def declaration_reference() -> str:
         "# The declaration",
         "",
         "A knowledge base is declared in one YAML file, `knowledge/<name>.yaml`. Unknown keys are errors. `${VAR}` and `${VAR:-default}` in any text are",
-        "replaced from the environment. This page is written by `make docs` from the models in `schemas/`.",
+        "replaced from the environment, also behind another `$`; a `${` that begins neither is an error, and is written `${NONE:-$}{` where it is meant.",
+        "This page is written by `make docs` from the models in `schemas/`.",
     ]
     for title, (model, place) in _SECTIONS.items():
         lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), cleandoc(model.__doc__ or ""), ""]

@@ -3,13 +3,14 @@
 The schema is imported with the first declaration that is loaded: it takes longer than all else of a command that only says how it is used.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from almanac.core.overlays import SUFFIXES, base_of, find_overlay, overlays_of, with_overlay
 from almanac.core.settings import Project, document, environment
-from almanac.core.yaml_source import Keys, Node, dotted, plain, read_tree
+from almanac.core.yaml_source import SECRET_KEYS, Keys, Node, dotted, plain, read_tree
 from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
     from almanac.schemas.declaration import Declaration
 
-# Values below these keys are never shown in errors, even in an invalid form.
-_SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
+_SHOWN = 80  # characters of a name that nothing has
 
 
 def find_declaration(kb: str, project: Project | None = None) -> Path:
@@ -29,8 +29,8 @@ def find_declaration(kb: str, project: Project | None = None) -> Path:
     is_path = kb.endswith(SUFFIXES) or os.sep in kb
     if is_path:
         path = Path(kb)
-        if not path.is_file():
-            raise NotFound("no such declaration file", where=str(path.absolute()), hint="almanac init NAME writes a commented one")
+        if not _lies(path):
+            raise _no_such_file(path, project or Project.locate())
     else:
         path = _find_by_name(kb, project or Project.locate())
     if overlaid := base_of(path):
@@ -40,14 +40,35 @@ def find_declaration(kb: str, project: Project | None = None) -> Path:
     return path
 
 
+def _lies(path: Path) -> bool:
+    """Whether there is such a file. A name that no file can have is none."""
+    return _is_possible(path) and path.is_file()
+
+
+def _is_possible(path: Path) -> bool:
+    try:
+        path.exists()
+    except OSError as error:
+        return error.errno != errno.ENAMETOOLONG
+    return True
+
+
+def _no_such_file(path: Path, project: Project) -> NotFound:
+    declared = next((one for one in project.declarations() if one.name == path.name), None)
+    hint = f"the project declares it as {declared.stem}" if declared is not None else "almanac init NAME writes a commented one"
+    finding = "is a folder, and no declaration" if _is_possible(path) and path.is_dir() else "no such declaration file"
+    return NotFound(finding, where=str(path.absolute()), hint=hint)
+
+
 def _find_by_name(kb: str, project: Project) -> Path:
     project.require()
     candidates = [project.knowledge / f"{kb}{suffix}" for suffix in SUFFIXES]
-    path = next((path for path in candidates if path.is_file()), None)
+    path = next((path for path in candidates if _lies(path)), None)
     if path is None:
         names = ", ".join(path.stem for path in project.declarations())
-        hint = f"declared there: {names}" if names else f"nothing is declared there yet: almanac init {kb} writes a commented declaration"
-        raise NotFound(f"no knowledge base '{kb}' in {project.knowledge}", where=kb, hint=f"{hint}; --project DIR looks in another folder")
+        shown = kb if len(kb) <= _SHOWN else f"{kb[:_SHOWN]}…"
+        hint = f"declared there: {names}" if names else f"nothing is declared there yet: almanac init {shown} writes a commented declaration"
+        raise NotFound(f"no knowledge base '{shown}' in {project.knowledge}", where=shown, hint=f"{hint}; --project DIR looks in another folder")
     return path
 
 
@@ -155,7 +176,7 @@ def _finding(detail: "ErrorDetails", declared: Any) -> str:
     if kind == "missing":
         return f"{at}: is required"
     message = detail["msg"].removeprefix("Value error, ")
-    is_secret = kind == "secret" or not _SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
+    is_secret = kind == "secret" or not SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
     shown = "" if isinstance(found, dict | list) or is_secret else f"; found {found!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
 

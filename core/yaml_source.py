@@ -18,7 +18,12 @@ from almanac.schemas.errors import DeclarationError
 Keys = tuple[str | int, ...]
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 100
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_SHOWN = 60  # characters of a text in an error
+# A variable; or, in a template, a dollar sign before a field whose name no variable can have; or what was meant to be a variable.
+_VARIABLE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\}|([^\W\d]\w*(?:\.\w+)*\}))?")
+_LITERAL = "${NONE:-$}{"  # a way to write `${` where a variable would begin
+# Values below these keys are never shown in errors, even in an invalid form.
+SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,8 @@ def _line(raw: Any, key: Any) -> int | None:
 def plain(node: Node, at: Keys = ()) -> Any:
     """Converts a tree to plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string.
 
-    `at` is the node's position in the file, for messages. Raises DeclarationError for a variable that is not set and has no default.
+    `at` is the node's position in the file, for messages. Raises DeclarationError for a variable that is not set and has no default, and for `${` that begins
+    no variable: such a text would be taken as it stands.
     """
     if isinstance(node.value, dict):
         return {key: plain(value, (*at, key)) for key, value in node.value.items()}
@@ -137,13 +143,28 @@ def plain(node: Node, at: Keys = ()) -> Any:
         return node.value
 
     def value_of(match: re.Match[str]) -> str:
+        if match[3] is not None:
+            return match[0]
+        if match[1] is None:
+            raise _no_variable(node, at, match.start())
         value = os.environ.get(match[1]) or match[2]
         if value is None:
-            hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}"
+            is_field = match[1] != match[1].upper()
+            hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}" + (f"; a dollar sign before a field is {_LITERAL}{match[1]}}}" if is_field else "")
             raise DeclarationError(f"{dotted(at)}: environment variable {match[1]} is not set", where=node.place, hint=hint)
         return value
 
     return _VARIABLE.sub(value_of, str(node.value))
+
+
+def _no_variable(node: Node, at: Keys, start: int) -> DeclarationError:
+    found = node.value[start:].split("\n", 1)[0]
+    shown = "" if not SECRET_KEYS.isdisjoint(map(str, at)) else f"; found {found[:_SHOWN]}"
+    return DeclarationError(
+        f"{dotted(at)}: `${{` begins a variable, and there is none{shown}",
+        where=node.place,
+        hint=f"${{NAME}} or ${{NAME:-default}}, of ASCII letters, digits and _, with no variable in the default; `${{` itself is written {_LITERAL}",
+    )
 
 
 def dotted(keys: Sequence[str | int]) -> str:

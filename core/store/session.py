@@ -26,7 +26,7 @@ from almanac.core.store.objects import Objects
 from almanac.core.store.pushing import note_pushed, upload
 from almanac.core.store.sweeping import Swept, sweep_objects
 from almanac.core.store.working_copy import WorkingCopy
-from almanac.schemas.errors import AlmanacError, NothingPublished, NotFound, RunLocked, StoreAway
+from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, RunLocked, StoreAway
 
 _PUSH_EVERY_S = 30.0
 _LOOK_S = 0.5  # between two looks whether there are new vectors

@@ -294,6 +294,21 @@ def test_names_and_folders_that_cannot_be_are_usage_errors(tmp_path: Path, monke
     assert said("versions", "shop", "--project", "~nobody-of-that-name/x")[0] == 2
 
 
+@pytest.mark.parametrize("kb", ["x" * 300, f"{'x' * 300}.yaml", f"{'日本' * 60}", "a/b", "..", ".", "/", "", "a\nb", "*", "~", "con", "shop.yaml/x"])
+def test_a_name_that_no_file_has_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, kb: str) -> None:
+    _enter(monkeypatch, _project(tmp_path / "project", "shop"))
+    for command in (("validate", kb), ("versions", kb), ("run", kb), ("search", kb, "words"), ("serve", "--kb", kb)):
+        code, told = said(*command)
+        assert (code, "not found" in told, "Traceback" in told) == (2, True, False), (command, told)
+    assert not (tmp_path / "project" / "data").exists()
+
+
+def test_what_lies_elsewhere_or_is_a_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    _enter(monkeypatch, _project(tmp_path / "project", "shop"))
+    assert "the project declares it as shop" in said("validate", "shop.yaml")[1]
+    assert "is a folder, and no declaration" in said("validate", "./knowledge")[1]
+
+
 def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,6 +190,46 @@ def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypat
     assert declaration.sources[0].model_dump()["start_urls"] == ["http://site.test/"]
 
 
+@pytest.mark.parametrize(
+    "written", ["${NOPE", "see ${", "${}", "${1BAD}", "${BAD-x}", "${BAD:x}", "${BAD NAME}", "${ BAD}", "${A:-${B}}", "${A:-x", "$${}", "${{A}}"]
+)
+@pytest.mark.parametrize("key", ["title", "password"])
+def test_what_looks_like_a_variable_and_is_none_is_an_error(tmp_path: Path, written: str, key: str) -> None:
+    title, password = (written, "x") if key == "title" else ("x", f"hidden {written}")
+    text = f'name: kb\ntitle: "{title}"\nsources:\n  - {{name: s, kind: site, start_urls: [http://x.test/], auth: {{user: me, password: "{password}"}}}}\n'
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(_write(tmp_path, text))
+    assert "begins a variable, and there is none" in str(caught.value) and "${NAME:-default}" in (caught.value.hint or "")
+    assert (caught.value.where or "").endswith(":2" if key == "title" else ":4")
+    assert ("found $" in caught.value.message) == (key == "title") and "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("$${WORD}", "$word"),
+        ("$WORD and $ and {WORD}", "$WORD and $ and {WORD}"),
+        ("${NONE:-$}{WORD", "${WORD"),
+        ("${WORD}${WORD}", "wordword"),
+        ("${NONE:-}", ""),
+    ],
+)
+def test_a_dollar_sign_that_begins_no_variable_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, value: str) -> None:
+    monkeypatch.setenv("WORD", "word")
+    monkeypatch.delenv("NONE", raising=False)
+    assert load_declaration(_write(tmp_path, f"name: kb\ntitle: '{written}'\nsources: [{_SITE}}}]\n")).title == value
+
+
+def test_a_template_may_have_a_dollar_sign_before_a_field(tmp_path: Path) -> None:
+    fields = "fields: {price: {css: .price, type: price}, amount: {css: .amount}}"
+    source = f"{_SITE}, yields: records, {fields}, text: 'TEXT'}}"
+    for text in ("It costs ${price.amount}", "It costs ${NONE:-$}{amount}"):
+        assert load_declaration(_write(tmp_path, f"name: kb\nsources: [{source.replace('TEXT', text)}]\n")).sources
+    with pytest.raises(DeclarationError, match="variable amount is not set") as caught:
+        load_declaration(_write(tmp_path, f"name: kb\nsources: [{source.replace('TEXT', 'It costs ${amount}')}]\n"))
+    assert "a dollar sign before a field is ${NONE:-$}{amount}" in (caught.value.hint or "")
+
+
 def test_no_is_a_language_and_not_false(tmp_path: Path) -> None:
     assert load_declaration(_write(tmp_path, f"name: kb\nlanguage: no\nsources: [{_SITE}}}]\n")).language == "no"
 
