@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page, Reject
 from almanac.spiders.mapping.fields import told_hidden
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.embedded import described_by_json_ld, why_hidden
+from almanac.spiders.selecting.embedded import described_by_json_ld, why_hidden, why_no_prefix
 from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.spiders.selecting.scripts import named_data
 from almanac.spiders.selecting.selectors import element_text
@@ -77,7 +77,9 @@ def require_matches(
         match = getattr(source, "match", None)
         declared = ", ".join(f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value)
         finding = f"{pages} {things} yield no item ({declared or ('no page is left to be one' if is_site else 'nothing is in them')})"
-        raise NoRecords(finding + reason + _reason(source, stored), where=place, hint=hint)
+        looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
+        reason += (_prefix_reason(source, source.each, looked_at) if source.each is not None else "") or _reason(source, looked_at)
+        raise NoRecords(finding + reason, where=place, hint=hint)
     if unread and len(unread) == items_seen and any(rule.required for rule in source.declared_fields().values()):
         raise NoRecords(_unread(unread) + reason, where=place, hint=_HINT if is_site else _UNREAD_HINT)
     for name, rule in source.declared_fields().items():
@@ -86,7 +88,7 @@ def require_matches(
             finding = f"required field '{name}': {rule.rule} matched nothing on {looked} of {looked} items ({pages} {things})"
             finding += f"; {_unread(unread)}" if unread else ""
             looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
-            reason += _hidden_reason(source, rule, looked_at) or _reason(source, looked_at)
+            reason += _prefix_reason(source, rule.each or rule, looked_at) or _hidden_reason(source, rule, looked_at) or _reason(source, looked_at)
             raise NoRecords(finding + reason, where=f"{place}.fields.{name}", hint=hint)
 
 
@@ -104,6 +106,13 @@ def _reason(source: Source, stored: Iterable[Page]) -> str:
     looked_at = islice((page for page in stored if _is_item(source, page)), _LOOKED_AT)
     explained = ((page.url, explain_empty(Content(page, source.limits), source)) for page in looked_at)
     return next((f". {url}: {reason}" for url, reason in explained if reason), "")
+
+
+def _prefix_reason(source: Source, where: Selector | FieldRule, stored: Iterable[Page]) -> str:
+    """As `_reason`, where a selector has a prefix that the page does not declare."""
+    contents = (content for page in stored if not (content := Content(page, source.limits)).is_document)
+    found = ((content.url, why_no_prefix(content, where)) for content in contents)
+    return next((f". {url}: {reason}" for url, reason in found if reason is not None), "")
 
 
 def _hidden_reason(source: Source, rule: FieldRule, stored: Iterable[Page]) -> str:

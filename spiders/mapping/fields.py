@@ -9,7 +9,7 @@ from almanac.core.patterns import TooSlow, first_group
 from almanac.schemas.declaration.fields import FieldRule, Process
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.embedded import find, why_hidden
+from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
 from almanac.spiders.selecting.selectors import LAYOUT, markup_of, text_of
 from almanac.spiders.selecting.urls import spellings
 
@@ -46,7 +46,7 @@ class FieldReading:
         found: the offending value, shortened for reports.
         breaks: the declared condition that the problem breaks, one of `FieldRule.conditions`; None for other problems.
         field: name or path of the field.
-        note: why the rule found nothing, where its matches are hidden from visitors; None otherwise.
+        note: why the rule found nothing, where its matches are hidden from visitors, or it has a prefix that the page does not declare; None otherwise.
     """
 
     value: Any
@@ -83,14 +83,18 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     value = _processed(values if is_list else (values[0] if values else None), rule)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
-    note = None if matched else _hidden_note(rule, scope, wants_list)
+    note = None if matched else _note(rule, scope, wants_list)
     reading = _checked(FieldReading(value, rule, matched=matched, field=name, note=note))
     return _told_by_pattern(reading, scope) if reading.problem and not matched and rule.pattern is not None else reading
 
 
-def _hidden_note(rule: FieldRule, scope: FieldScope, wants_list: bool) -> str | None:
+def _note(rule: FieldRule, scope: FieldScope, wants_list: bool) -> str | None:
     where = rule.each or rule
-    reason = why_hidden(scope.content, where, scope.node, many=wants_list) if where.css or where.xpath else None
+    if not (where.css or where.xpath):
+        return None
+    if (reason := why_no_prefix(scope.content, where, scope.node)) is not None:
+        return reason
+    reason = why_hidden(scope.content, where, scope.node, many=wants_list)
     return None if reason is None else told_hidden(reason)
 
 
@@ -220,7 +224,7 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
         if any(reading.matched for reading in readings.values()):
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
-        return _checked(FieldReading(_without_match(rule), rule, field=name, note=_hidden_note(rule, scope, rule.many)))
+        return _checked(FieldReading(_without_match(rule), rule, field=name, note=_note(rule, scope, rule.many)))
     value = _processed(entries if rule.many else entries[0], rule)
     return _checked(FieldReading(value, rule, matched=True, field=name))
 

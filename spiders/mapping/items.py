@@ -19,7 +19,7 @@ from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.document import as_html, as_markdown
 from almanac.spiders.reading.language import AUTO, UNDETERMINED, language_of, language_of_values
 from almanac.spiders.reading.walls import wall_of
-from almanac.spiders.selecting.embedded import find, why_hidden
+from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
 from almanac.spiders.selecting.selectors import markup_of
 
 Card = dict[str, FieldReading]
@@ -190,12 +190,14 @@ class _Mapper:
         )
 
     def _unseen_body(self, part: Part) -> str | None:
-        """Why a document has no text, where its declared body is hidden from visitors; None otherwise."""
+        """Why a document has no text, where its declared body is hidden from visitors, or has a prefix that the page does not declare; None otherwise."""
         where = self.source.body
         if self.source.yields != "documents" or self._is_fetched_document or part.document is not None:
             return None
         if not isinstance(where, Selector) or find(self.content, where, part.node):
             return None
+        if (reason := why_no_prefix(self.content, where, part.node)) is not None:
+            return reason
         reason = why_hidden(self.content, where, part.node)
         return None if reason is None else told_hidden(reason)
 

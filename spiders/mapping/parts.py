@@ -14,7 +14,7 @@ from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.document import Document
 from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
 from almanac.spiders.reading.outline import outline
-from almanac.spiders.selecting.embedded import described_by_json_ld, find, why_hidden
+from almanac.spiders.selecting.embedded import described_by_json_ld, find, is_missed_by_prefix, why_hidden, why_no_prefix
 from almanac.spiders.selecting.links import spread
 from almanac.spiders.selecting.selectors import as_read
 
@@ -84,11 +84,19 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
             yield from _attachments(content, source)
         return
     nodes = spread(find(content, source.each))
-    if not nodes and (reason := why_hidden(content, source.each)) is not None:
+    if not nodes and (reason := _why_nothing(content, source.each)) is not None:
         written = source.each.css or source.each.xpath or ""
-        yield Reject(source.name, content.url, None, "map", told_hidden(reason), field="each", rule=f"each: {written}")
+        yield Reject(source.name, content.url, None, "map", reason, field="each", rule=f"each: {written}")
     for number, node in enumerate(nodes, start=1):
         yield Part(node, f"#{number}", own=node if source.takes_own_fields and isinstance(node, dict) else {})
+
+
+def _why_nothing(content: Content, each: Selector) -> str | None:
+    """Why `each` finds nothing where items are: they are hidden, or have another prefix. A feed that has none of them is no error."""
+    if is_missed_by_prefix(content, each):
+        return why_no_prefix(content, each)
+    reason = why_hidden(content, each)
+    return None if reason is None else told_hidden(reason)
 
 
 def _attachments(content: Content, source: Source) -> Iterator[Part | Reject]:

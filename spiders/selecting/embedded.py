@@ -7,19 +7,24 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import parsel
+import structlog
 from jmespath.visitor import TreeInterpreter
 
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.scripts import named_data, read_data
-from almanac.spiders.selecting.selectors import element_text, search_json, select, unseen
+from almanac.spiders.selecting.selectors import element_text, is_named_otherwise, search_json, select, undeclared_prefix, unseen
 
+_log = structlog.get_logger("almanac.selectors")
 _SCRIPTS = "descendant-or-self::script"
 # Properties by which an object, such as a WebPage, holds what it is about (schema.org), or other objects (JSON-LD).
 _HOLDING = ("mainEntity", "mainEntityOfPage", "@graph", "@included")
 _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"
 # Embedded data by page; parsed once per page (or part of one), however many rules use it.
 _READ: WeakKeyDictionary[Content, dict[Any, Any]] = WeakKeyDictionary()
+
+_WARNED_OF: set[tuple[str, str]] = set()
+_MAX_WARNED = 1000
 
 
 def find(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True, hidden: bool = False) -> list[Any]:
@@ -32,7 +37,28 @@ def find(content: Content, where: Selector | FieldRule, node: Any = None, *, man
     if where.json_ is not None and where.from_ != "body":
         found = _find_in_data(content, where, node, many=many)
         return [] if found is None else [found]
-    return select(_scope(content, where, node), where, many=many, hidden=hidden or where.hidden or where.attr is not None)
+    scope = _scope(content, where, node)
+    found = select(scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None)
+    if not found and (reason := undeclared_prefix(scope, where)) is not None:
+        _warn_once(where.css or where.xpath or "", reason, content)
+    return found
+
+
+def _warn_once(rule: str, reason: str, content: Content) -> None:
+    """Warns of a rule of which nothing can be found; once in a process, since it may be meant for other documents."""
+    if len(_WARNED_OF) < _MAX_WARNED and (rule, reason) not in _WARNED_OF:
+        _WARNED_OF.add((rule, reason))
+        _log.warning("rule_finds_nothing", rule=rule, url=content.url, reason=reason)
+
+
+def why_no_prefix(content: Content, where: Selector | FieldRule, node: Any = None) -> str | None:
+    """What is wrong with a prefix of a selector that the page does not declare, with what to write; None if all are declared."""
+    return undeclared_prefix(_scope(content, where, node), where)
+
+
+def is_missed_by_prefix(content: Content, where: Selector) -> bool:
+    """Whether a selector finds nothing on a page of XML by its prefix alone: what it names is there, under another one."""
+    return is_named_otherwise(_scope(content, where, None), where)
 
 
 def why_hidden(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True) -> str | None:

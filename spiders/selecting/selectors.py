@@ -18,6 +18,7 @@ from almanac.spiders.reading.escaped import with_markup_parsed
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
 from almanac.spiders.reading.rewritten import rewritten
+from almanac.spiders.selecting import prefixes
 from almanac.spiders.selecting.current import current_first, current_only
 from almanac.spiders.selecting.matches import kept, why_unseen
 from almanac.spiders.selecting.visibility import shown_copy
@@ -73,11 +74,25 @@ def unseen(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> str
     return why_unseen(matches, scope, xpath)
 
 
+def undeclared_prefix(scope: Any, where: Selector | FieldRule) -> str | None:
+    """As `prefixes.undeclared`, for a selector on markup; None for other rules."""
+    if (where.css is None and where.xpath is None) or not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
+        return None
+    return prefixes.undeclared(scope, _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=False))
+
+
+def is_named_otherwise(scope: Any, where: Selector | FieldRule) -> bool:
+    """As `prefixes.is_named_otherwise`, for a selector on XML."""
+    if undeclared_prefix(scope, where) is None or scope.type != "xml":
+        return False
+    return prefixes.is_named_otherwise(scope, _as_xpath(where.css, where.xpath, is_xml=True, whole=False))
+
+
 def _matches(scope: parsel.Selector, where: Selector | FieldRule, many: bool) -> tuple[list[parsel.Selector], str]:
     xpath = _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=not many)
     try:
         return list(scope.xpath(xpath)), xpath
-    except ValueError:  # valid, but cannot be evaluated, such as an unknown function
+    except ValueError:  # valid, but cannot be evaluated, such as an unknown function or a prefix that the document does not declare
         return [], xpath
 
 

@@ -12,7 +12,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list
 from almanac.spiders.reading.robots_rules import RobotsRules, robots_rules
-from almanac.spiders.selecting.embedded import find
+from almanac.spiders.selecting.embedded import find, why_no_prefix
 
 WITHHELD = frozenset({"noindex", "feed", "sitemap"})
 _OF_LISTS = re.compile(r"(?<![\w.#-])(?:rss|channel|item|feed|entry|rdf|urlset|url|loc|sitemapindex|sitemap)\b", re.IGNORECASE)
@@ -25,7 +25,10 @@ def withheld(content: Content, source: Source) -> tuple[str, str] | None:
     if source.politeness.noindex and content.page.noindex:
         return "noindex", content.page.noindex
     kind = None if content.is_document else kind_of_list(content)
-    return None if kind is None or _reads_list(content, source) else (kind, "a list of links, which are followed")
+    if kind is None or _reads_list(content, source):
+        return None
+    missed = why_no_prefix(content, source.each) if source.each is not None else None
+    return kind, "a list of links, which are followed" + (f"; each: {missed}" if missed else "")
 
 
 def rules_for(content: Content, source: SiteSource, now: datetime | None = None) -> RobotsRules:
