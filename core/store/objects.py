@@ -8,7 +8,7 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -84,14 +84,19 @@ class Objects:
             raise self._damaged(key, "has another content than its name says")
         return found.content
 
-    def fetch(self, key: str, sha256: str, path: Path) -> None:
-        """Writes an object that is named by its content to a file, atomically and durably. Raises as `read_content`."""
+    def fetch(self, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None) -> None:
+        """Writes an object that is named by its content to a file, atomically and durably. Raises as `read_content`.
+
+        `before_each` is called before each piece of it; an exception that it raises ends the fetch.
+        """
 
         def copy(file: Any) -> None:
             digest = hashlib.sha256()
+            before_each()
             with self._told(key):
                 chunks = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"].iter_chunks(1 << 20)
             while True:
+                before_each()
                 with self._told(key):
                     chunk = next(chunks, None)
                 if chunk is None:

@@ -13,17 +13,20 @@ from datetime import UTC, datetime
 
 import structlog
 
+from almanac.core.given_up import GivenUp
 from almanac.core.settings import DataDir, cache_bytes
+from almanac.core.store.asked import AskedVersions
 from almanac.core.store.bounds import mark_used
 from almanac.core.store.fetching import fetch_versions, note_reached, noted, reached_at
 from almanac.core.store.head import Head, Seen, head_key, parse_head, read_head
 from almanac.core.store.layout import folders_of, is_whole
 from almanac.core.store.objects import Objects
-from almanac.core.store.working_copy import WorkingCopy
-from almanac.schemas.errors import AlmanacError, NothingPublished, StorageError, StoreAway
+from almanac.core.store.working_copy import Stopped, WorkingCopy
+from almanac.schemas.errors import AlmanacError, NothingPublished, Retriable, StorageError, StoreAway
 
 _LOOK_S = 2.0  # seconds between two looks at CURRENT
 _AGAIN_S, _LONGEST_S = 2.0, 60.0  # until a version that could not be fetched is tried again, doubled each time
+_TURN_S = 0.1  # between two looks whether a version that waits for its turn is still asked for
 _CLEAN_S = 30.0  # until what a reader had open when it should have gone is looked for again
 _log = structlog.get_logger("almanac.store")
 
@@ -76,6 +79,8 @@ class StoreReader:
         self._root = data.of(kb).root
         self._brief = Objects(data.url, is_brief=True)
         self._one_at_a_time, self._ended = threading.Lock(), threading.Event()
+        self._closings = 0
+        self._asked = AskedVersions(self._fetch_asked)
         self._copy: WorkingCopy | None = None  # while something is fetched
         self._etag: str | None = None  # of CURRENT as it was seen last
         self._published: Head | None = None  # CURRENT as it was seen last
@@ -100,13 +105,14 @@ class StoreReader:
         """Returns the version to read, which the cache has: the one that is named, else the pinned or the live one. Fetches it where the cache lacks it.
 
         Raises NotFound for a version that the store has not, NothingPublished before the first one, StoreAway and other StorageErrors where it has to be
-        fetched and cannot be.
+        fetched and cannot be, Retriable where the reader is closed meanwhile. Who is not waited for any more (`core.given_up`) leaves, and the fetch goes on.
         """
         wanted = version or self._pinned or self.version
         if wanted is None:
             raise NothingPublished(f"nothing is published for '{self._kb}' yet", where=self._data.url, hint="almanac run KB")
         if not is_whole(self._root, self._kb, wanted):
-            self._fetch(wanted)
+            closings = self._closings
+            self._asked.get(wanted, lambda: self._require_open(closings))
         mark_used(folders_of(self._root, self._kb, wanted))
         return wanted
 
@@ -129,8 +135,9 @@ class StoreReader:
         threading.Thread(target=self._follow, args=(on_change,), name=f"follow-{self._kb}", daemon=True).start()
 
     def close(self) -> None:
-        """Ends `follow`, also while it fetches."""
+        """Ends `follow`, also while it fetches, and what requests wait for."""
         self._ended.set()
+        self._closings += 1
         if copy := self._copy:
             copy.stop()
 
@@ -166,6 +173,8 @@ class StoreReader:
             fetched = self._fetch(None).head
             on_change()
         except (AlmanacError, OSError) as error:  # OSError: a full disk
+            if self._ended.is_set():
+                return
             self._due_at = time.monotonic() + self._delay_s
             self._delay_s = min(2 * self._delay_s, _LONGEST_S)
             self._tell("not_taken_over", error)
@@ -174,28 +183,53 @@ class StoreReader:
         if self._clean_at is not None:  # what was open until now
             self._fetch(None)
 
+    def _fetch_asked(self, version: str, is_waited_for: Callable[[], bool]) -> None:
+        """Fetches a version that a request waits for, in its turn, unless the cache has it by then. Raises GivenUp where nobody waits before that."""
+        closings = self._closings
+        while not self._one_at_a_time.acquire(timeout=_TURN_S):
+            self._require_open(closings)
+            if not is_waited_for():
+                raise GivenUp
+        try:
+            if not is_whole(self._root, self._kb, version):
+                self._fetch_alone(version, closings)
+        finally:
+            self._one_at_a_time.release()
+
     def _fetch(self, version: str | None) -> Seen:
         """Fetches a version, else what requests read that name none; returns the CURRENT that it is of."""
+        closings = self._closings
         with self._one_at_a_time:
-            copy = self._copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
-            try:
-                with copy.checking_out() as has_writer:
-                    seen = read_head(self._brief, self._kb)
-                    try:
-                        is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)
-                    except StoreAway:
+            return self._fetch_alone(version, closings)
+
+    def _fetch_alone(self, version: str | None, closings: int) -> Seen:
+        """As `_fetch`, by whoever has the turn. Raises Retriable where the reader has been closed since `closings`."""
+        copy = self._copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
+        try:
+            self._require_open(closings)
+            with copy.checking_out() as has_writer:
+                seen = read_head(self._brief, self._kb)
+                try:
+                    is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)
+                except StoreAway:
+                    raise
+                except StorageError:
+                    before, seen = seen, read_head(self._brief, self._kb)
+                    if seen.etag == before.etag:
                         raise
-                    except StorageError:
-                        before, seen = seen, read_head(self._brief, self._kb)
-                        if seen.etag == before.etag:
-                            raise
-                        is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)  # a takedown has removed what was being fetched
-                self._clean_at = time.monotonic() + _CLEAN_S if is_left else None
-                note_reached(self._root)
-                return seen
-            finally:
-                self._copy = None
-                copy.close()
+                    is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)  # a takedown has removed what was being fetched
+            self._clean_at = time.monotonic() + _CLEAN_S if is_left else None
+            note_reached(self._root)
+            return seen
+        except Stopped as stopped:
+            raise _closed() from stopped
+        finally:
+            self._copy = None
+            copy.close()
+
+    def _require_open(self, closings: int) -> None:
+        if self._closings != closings:
+            raise _closed()
 
     def _fetch_of(self, copy: WorkingCopy, head: Head, version: str | None, *, has_writer: bool) -> bool:
         return fetch_versions(copy, head, [version or self._pinned], additive=has_writer, limit=cache_bytes())
@@ -219,6 +253,10 @@ class StoreReader:
                 _log.warning(
                     event, kb=self._kb, published=self._published and self._published.version, answering=self._pinned or self.version, error=str(error)
                 )
+
+
+def _closed() -> Retriable:
+    return Retriable("the knowledge base was closed while a version was being fetched", hint="ask again")
 
 
 def _live(head: Head) -> tuple[str | None, str | None]:

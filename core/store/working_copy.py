@@ -11,7 +11,7 @@ machine moved it, the area is made exactly what was pushed. Readers fetch single
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
@@ -19,6 +19,10 @@ from almanac.core.durable import make_folder
 from almanac.core.store.notes import NOTES, Notes
 from almanac.core.store.objects import WORKERS, Objects
 from almanac.core.store.trees import File, Folder, object_key, read_folder
+
+
+class Stopped(Exception):
+    """The working copy was stopped by another thread."""
 
 
 class WorkingCopy:
@@ -33,10 +37,16 @@ class WorkingCopy:
         self.notes = Notes(root / NOTES)
         self.there: set[str] = set()
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="store")
+        self._is_stopped = False
 
     def stop(self) -> None:
-        """Cancels requests that have not begun; whoever waits for them gets an error. May be called by another thread."""
+        """Ends requests between two pieces, and begins no other; whoever waits for them gets Stopped. May be called by another thread."""
+        self._is_stopped = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _require_going(self) -> None:
+        if self._is_stopped:
+            raise Stopped
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -59,6 +69,7 @@ class WorkingCopy:
         """Returns an object of a tree: the one remembered, else from the store."""
         content = self.notes.tree(sha256)
         if content is None:
+            self._require_going()
             content = self.objects.read_content(object_key(self.kb, sha256), sha256)
             self.notes.note_tree(sha256, content)
         self.there.add(sha256)
@@ -77,7 +88,7 @@ class WorkingCopy:
         """Fetches files, by the places that they are written to."""
 
         def fetching(path: Path, file: File) -> Callable[[], None]:
-            return lambda: self.objects.fetch(object_key(self.kb, file.sha256), file.sha256, path)
+            return lambda: self.objects.fetch(object_key(self.kb, file.sha256), file.sha256, path, self._require_going)
 
         self.do_all([fetching(path, file) for path, file in files.items()])
 
@@ -89,11 +100,18 @@ class WorkingCopy:
             self.notes.note_file(self.root, path, file.sha256)
 
     def do_all(self, requests: list[Callable[[], None]]) -> None:
-        """Carries out requests side by side; raises the first error."""
-        futures = [self._pool.submit(request) for request in requests]
+        """Carries out requests side by side; raises the first error, or Stopped."""
+        futures: list[Future[None]] = []
         try:
+            for request in requests:
+                self._require_going()
+                futures.append(self._pool.submit(request))
             for future in futures:
                 future.result()
+        except (CancelledError, RuntimeError) as error:  # RuntimeError: of a pool that takes no more
+            if not self._is_stopped:
+                raise
+            raise Stopped from error
         finally:
             for future in futures:
                 future.cancel()

@@ -5,8 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -14,6 +16,7 @@ from unittest.mock import patch
 import pyarrow.parquet as pq
 import pytest
 import structlog
+from httpx import Response
 from starlette.testclient import TestClient
 
 from almanac.core.pins import Pin
@@ -181,6 +184,40 @@ def test_while_the_store_is_away_the_cache_answers_also_those_who_begin_then(mac
         wire.mend()
         _until(lambda: index.search("amber").version == "v0002")
         _until(lambda: index.store is not None and index.store.away_since is None and index.store.behind is None)
+
+
+def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_when_the_base_is_closed(machine: Machines) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    _publish(writer, 2)
+    asked, released, fetch = threading.Event(), threading.Event(), Objects.fetch
+
+    def held(objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None) -> None:
+        asked.set()
+        while not released.wait(0.01):
+            before_each()
+        fetch(objects, key, sha256, path, before_each)
+
+    def ask(client: TestClient, version: str | None = None) -> Response:
+        return client.post("/api/search", json={"query": "amber", "version": version})
+
+    with small_and_here(reader.place), ThreadPoolExecutor() as threads:
+        catalog = Catalog(reader.data, [reader.kb])
+        with TestClient(create_app(catalog, Settings.read(deadline_s=3, max_concurrent=1)), base_url="http://127.0.0.1:8080") as client:
+            _until(lambda: client.get("/ready").status_code == 200)
+            with patch.object(Objects, "fetch", held):
+                overdue = ask(client, "v0001")
+                assert (overdue.status_code, overdue.json()["type"]) == (503, "urn:almanac:problem:deadline")
+                _until(lambda: "almanac_requests_in_flight 0.0" in client.get("/metrics").text)
+                assert ask(client).json()["version"] == "v0002"  # its place is free again
+                asked.clear()
+                waiting = threads.submit(ask, client, "v0001")
+                _until(lambda: "almanac_requests_in_flight 1.0" in client.get("/metrics").text)
+                catalog.index("proof").close()
+                closed = waiting.result(PATIENCE_S)
+                assert (closed.status_code, closed.json()["type"], closed.headers["Retry-After"]) == (503, "urn:almanac:problem:retriable", "5")
+                released.set()
+            _until(lambda: ask(client, "v0001").status_code == 200)
 
 
 def test_a_damaged_object_is_refused_and_answers_go_on_from_what_was_there(machine: Machines) -> None:

@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -15,6 +17,7 @@ from unittest.mock import patch
 import pytest
 import structlog
 
+from almanac.core.given_up import GivenUp, unless
 from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.store.head import read_head
@@ -22,7 +25,7 @@ from almanac.core.store.layout import is_whole
 from almanac.core.store.objects import Objects
 from almanac.core.store.readers import StoreReader, live_in_store
 from almanac.core.store.session import writing
-from almanac.schemas.errors import NotFound, NothingPublished, RunLocked, StorageError, StoreAway
+from almanac.schemas.errors import NotFound, NothingPublished, Retriable, RunLocked, StorageError, StoreAway
 from almanac.schemas.hashing import sha256
 from tests.conftest import PATIENCE_S, ROOT
 from tests.loopback.s3 import Bucket, Wire
@@ -191,6 +194,105 @@ def test_a_damaged_object_is_refused_and_taken_over_once_it_is_mended(machine: M
         objects.write_blindly(key, b"two")
         _until(lambda: reader.version == "v0002" and reader.state().behind is None)
         assert _texts(cache, "v0002") == ["one", "two"]
+
+
+@contextmanager
+def _held() -> Iterator[tuple[threading.Event, threading.Event, list[str]]]:
+    """Objects come only once the second event is set; the first one says that one is asked for. The list has the keys that were asked for."""
+    asked, released, keys, fetch = threading.Event(), threading.Event(), list[str](), Objects.fetch
+
+    def held(objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None) -> None:
+        keys.append(key)
+        asked.set()
+        while not released.wait(0.01):
+            before_each()
+        fetch(objects, key, sha256, path, before_each)
+
+    with patch.object(Objects, "fetch", held):
+        try:
+            yield asked, released, keys
+        finally:
+            released.set()
+
+
+def _in_thread(work: Callable[[], object]) -> "Future[object]":
+    future: Future[object] = Future()
+
+    def do() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=do, daemon=True).start()
+    return future
+
+
+def test_who_is_not_waited_for_any_more_leaves_and_what_it_asked_for_is_fetched_once(machine: Machines) -> None:
+    writer, cache = machine("writer"), machine("reader")
+    _publish(writer, "v0001", "one")
+    _publish(writer, "v0002", "two")
+    gone = threading.Event()
+
+    def ask() -> str:
+        with unless(gone.is_set):
+            return reader.resolve("v0001")
+
+    with _following(cache) as reader, _held() as (asked, released, keys):
+        requests = [_in_thread(ask), _in_thread(lambda: reader.resolve("v0001"))]
+        assert asked.wait(PATIENCE_S)
+        gone.set()
+        with pytest.raises(GivenUp):
+            requests[0].result(PATIENCE_S)
+        assert not requests[1].done() and _names(cache) == {"v0002"}
+        released.set()
+        assert requests[1].result(PATIENCE_S) == "v0001" and _texts(cache, "v0001") == ["one"]
+        assert len(keys) == len(set(keys))
+
+
+def test_what_everybody_left_is_there_for_who_asks_again_and_what_waits_for_its_turn_is_not_begun(machine: Machines) -> None:
+    writer, cache = machine("writer"), machine("reader")
+    for number in (1, 2, 3):
+        _publish(writer, f"v000{number}", f"{number}")
+    gone = threading.Event()
+
+    def ask(version: str) -> str:
+        with unless(gone.is_set):
+            return reader.resolve(version)
+
+    with _following(cache) as reader, _held() as (asked, released, _):
+        first = _in_thread(lambda: ask("v0001"))
+        assert asked.wait(PATIENCE_S)
+        second = _in_thread(lambda: ask("v0002"))
+        gone.set()
+        for request in (first, second):
+            with pytest.raises(GivenUp):
+                request.result(PATIENCE_S)
+        _until(lambda: set(reader._asked._asked) == {"v0001"})
+        released.set()
+        _until(lambda: _names(cache) == {"v0001", "v0003"} and not reader._asked._asked)
+        assert reader.resolve("v0002") == "v0002"
+
+
+def test_a_reader_that_is_closed_while_it_fetches_says_so_and_leaves_nothing_half_done(machine: Machines) -> None:
+    writer, cache = machine("writer"), machine("reader")
+    for number in (1, 2, 3):
+        _publish(writer, f"v000{number}", f"{number}")
+    with structlog.testing.capture_logs() as logs, _held() as (asked, _, _):
+        asked.clear()
+        reader = StoreReader(cache, "kb")
+        requests = [_in_thread(lambda: reader.resolve("v0001")), _in_thread(lambda: reader.resolve("v0002")), _in_thread(reader.begin)]
+        assert asked.wait(PATIENCE_S)
+        time.sleep(0.05)  # for the others to wait for their turn
+        reader.close()
+        for request in requests:
+            with pytest.raises(Retriable, match="was closed while a version was being fetched") as raised:
+                request.result(PATIENCE_S)
+            assert raised.value.hint == "ask again"
+        _until(lambda: not reader._asked._asked)
+        assert _names(cache) == set() and not list(cache.of("kb").root.rglob("rows"))
+    assert [log for log in logs if log["log_level"] in ("warning", "error")] == []
+    assert (reader.resolve("v0001"), _texts(cache, "v0001")) == ("v0001", ["1"])  # a later request opens it again
 
 
 def test_a_full_disk_is_tried_again_ever_later_and_ends_with_it(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
