@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
 import structlog
-from httpx import Response
 from starlette.testclient import TestClient
 
 from almanac.core.pins import Pin
@@ -198,7 +198,7 @@ def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_
             before_each()
         fetch(objects, key, sha256, path, before_each)
 
-    def ask(client: TestClient, version: str | None = None) -> Response:
+    def ask(client: TestClient, version: str | None = None) -> Any:
         return client.post("/api/search", json={"query": "amber", "version": version})
 
     with small_and_here(reader.place), ThreadPoolExecutor() as threads:
