@@ -174,7 +174,8 @@ def _source_of_file(declaration: "Declaration", path: Path, name: str | None) ->
     from almanac.spiders.crawling.find_files import FoundFile, find_files
 
     if not path.is_file():
-        raise UsageError("no such file", where=str(path), hint="a URL begins with http:// or https://; any other argument is the path of a file")
+        finding = "is a folder, and no file" if path.is_dir() else "no such file"
+        raise UsageError(finding, where=str(path), hint="a URL begins with http:// or https://; any other argument is the path of a file")
     sources = [s for s in declaration.sources if isinstance(s, FilesSource) and name in (None, s.name)]
     for source in sources:
         for found in find_files(declaration.path.parent, source.glob, follow_links=source.follow_links):

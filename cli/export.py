@@ -46,6 +46,8 @@ def export_table(
     write_csv = partial(_write_csv, cell=_inert if spreadsheet_safe else _exact)
     writers: dict[Format, Callable[[IO[bytes], list[str], Rows], None]] = {"jsonl": _write_jsonl, "csv": write_csv, "parquet": _write_parquet}
     writer = writers[file_format]
+    if out is not None and out.is_dir():
+        raise UsageError("is a folder", where=str(out), hint="--out names the file to write")
     if out is None:
         writer(sys.stdout.buffer, columns, rows)
         sys.stdout.buffer.flush()

@@ -280,6 +280,8 @@ def forget(
     from almanac.index.versions import store as stored
     from almanac.index.versions.lock import writer_lock
 
+    if not url.strip():
+        raise UsageError("the URL is empty", where="URL", hint="copy it from a hit, or from almanac export KB documents")
     place = _locate(kb, env, data)
     place.data.require_there(None if anyway else place.name)
     place.data.require_writable()

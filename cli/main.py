@@ -150,7 +150,7 @@ def run(arguments: list[str]) -> int:
     except Exit as finished:
         return finished.exit_code
     except TyperException as error:
-        print_error(UsageError(error.format_message(), where=f"almanac {' '.join(arguments)}", hint="almanac COMMAND --help"), as_json=as_json)
+        print_error(UsageError(error.format_message(), where=f"almanac {' '.join(arguments)}", hint=_help_for(arguments)), as_json=as_json)
         return 2
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -173,6 +173,13 @@ def run(arguments: list[str]) -> int:
         if as_json:
             print_json({"error": {"kind": "interrupted", "message": "interrupted", "where": None, "hint": "run again to go on"}})
     return code if isinstance(code, int) else 0
+
+
+def _help_for(arguments: list[str]) -> str:
+    """The command that says how a mistyped one is used."""
+    named = {name for commands in _PANELS.values() for name, _ in commands}
+    command = next((argument for argument in arguments if argument in named), None)
+    return f"almanac {command} --help" if command is not None else "almanac --help lists the commands"
 
 
 if __name__ == "__main__":

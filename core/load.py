@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 
     from almanac.schemas.declaration import Declaration
 
+# pydantic's findings in the words of who writes YAML.
+_IN_YAML = {
+    "list_type": "must be a list, as in [a, b] or in lines that begin with -",
+    "dict_type": "must be a mapping of keys, as in {key: value}",
+    "model_type": "must be a mapping of keys, as in {key: value}",
+    "model_attributes_type": "must be a mapping of keys, as in {key: value}",
+    "string_type": "must be a text; a number or a date is quoted",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+}
 _SHOWN = 80  # characters of a name that nothing has
 
 
@@ -98,7 +113,8 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     path = find_declaration(kb, project)
     tree = read_tree(path)
     if not isinstance(tree.value, dict):
-        raise DeclarationError("is not a mapping of keys", where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
+        finding = "is empty" if tree.value is None else "is not a mapping of keys"
+        raise DeclarationError(finding, where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
     env, asked_by = environment(env)
     overlay = find_overlay(path, env, asked_by=asked_by) if env else None
     if overlay is not None:
@@ -175,7 +191,9 @@ def _finding(detail: "ErrorDetails", declared: Any) -> str:
         return f"{at}.kind: is required: site or files"
     if kind == "missing":
         return f"{at}: is required"
-    message = detail["msg"].removeprefix("Value error, ")
+    message = _IN_YAML.get(kind) or detail["msg"].removeprefix("Value error, ")
+    if keys == ("language",) and kind == "string_pattern_mismatch":
+        message = "must be a tag of BCP 47, such as en, fr or pt-BR; or auto"
     is_secret = kind == "secret" or not SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
     shown = "" if isinstance(found, dict | list) or is_secret else f"; found {found!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"

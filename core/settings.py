@@ -134,6 +134,8 @@ class DataDir:
     @classmethod
     def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
         """Returns the data directory given by the option, else by ALMANAC_DATA, else `data/` of the project."""
+        if option == "":
+            raise UsageError("is empty", where="--data", hint="a variable that is not set? Leave --data out for data/ of the project")
         chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
         if is_store(chosen):
             url = str(chosen).rstrip("/")
@@ -215,7 +217,7 @@ class DataDir:
             probe.unlink(missing_ok=True)  # a container that shares the folder may have the same process id
         except OSError as error:
             raise StorageError(
-                f"the data directory cannot be written: {error.strerror}",
+                f"the data directory cannot be written: {'is a file' if self.root.is_file() else error.strerror}",
                 where=str(self.root),
                 hint="choose another with --data DIR or ALMANAC_DATA, or mend its permissions",
             ) from error

@@ -66,7 +66,7 @@ def read_tree(path: Path) -> Node:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        raise DeclarationError(f"not valid YAML: {error.problem or error.context}", where=place, hint="check indentation, quotes and brackets there") from error
+        raise DeclarationError(f"not valid YAML: {_problem(error)}", where=place, hint=_way_out(error)) from error
     except ReaderError as error:
         place = f"{path}:{path.read_text(encoding='utf-8-sig').count(chr(10), 0, error.position) + 1}"
         raise DeclarationError(f"not valid YAML: the character U+{error.character:04X} may not stand in a file", where=place, hint="delete it") from error
@@ -81,6 +81,19 @@ def read_tree(path: Path) -> Node:
         place = f"{path}:{_line_of_version(path)}"
         raise DeclarationError("not valid YAML: a %YAML line names a version that does not exist", where=place, hint="delete that line") from error
     return _node(tree, path, None)
+
+
+def _problem(error: Any) -> str:
+    """What the parser says; of what goes on from its context, the whole."""
+    problem = str(error.problem or error.context)
+    return f"{error.context}, {problem}" if error.context and problem.startswith("but ") else problem
+
+
+def _way_out(error: Any) -> str:
+    problem = str(error.problem)
+    if "'\\t'" in problem:
+        return "YAML is indented by spaces: replace the tab by them"
+    return "keep one document in the file: delete the line ---" if "another document" in problem else "check indentation, quotes and brackets there"
 
 
 def _line_of_version(path: Path) -> int:

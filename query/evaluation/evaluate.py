@@ -122,4 +122,5 @@ def _lines(path: Path) -> Iterable[str]:
     try:
         return [line for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot be read: {error}", where=str(path)) from error
+        finding = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"cannot be read: {finding}", where=str(path), hint="check the path; it is relative to the current folder") from error

@@ -16,7 +16,7 @@ def parse_where(text: str | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}", where="--where", hint="""write it like --where '{"kind": "record"}'""") from error
     if not isinstance(where, dict):
-        raise UsageError(f"a filter is a JSON object; found {text}", where="--where")
+        raise UsageError(f"a filter is a JSON object; found {text}", where="--where", hint='write it like --where \'{"kind": "record"}\'')
     return where
 
 

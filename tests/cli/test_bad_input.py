@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from almanac.cli.main import run
+from almanac.core.load import load_declaration
+from almanac.schemas.errors import DeclarationError
 from tests.conftest import Almanac, Finished, Serve
 
 _RECORDS = {"yields": "records", "fields": {"name": {"css": "h1", "required": True}, "code": {"css": ".code", "required": True}}, "text": "{name}"}
@@ -59,6 +62,44 @@ def test_an_unknown_key(almanac: Almanac, tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["search", "handbook", "--json"], ["run", "handbook", "--fast", "--json"], ["fly", "--json"]])
 def test_a_command_that_does_not_exist_or_lacks_something(almanac: Almanac, arguments: list[str]) -> None:
     _refused(almanac(*arguments), 2, "usage_error")
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("name: kb\nsources:\n\t- name: x\n", "YAML is indented by spaces"),
+        ("name: kb\n---\nname: other\n", "expected a single document in the stream, but found another document"),
+        ("# nothing yet\n", "is empty"),
+        ("name: kb\nsources: 7\n", "sources: must be a list, as in [a, b] or in lines that begin with -; found 7"),
+        ("name: kb\nsources: [notes]\n", "sources[0]: must be a mapping of keys"),
+        ("name: 5\nsources: [{name: n, kind: files, glob: x}]\n", "name: must be a text; a number or a date is quoted; found 5"),
+        ("name: kb\nlanguage: english\nsources: [{name: n, kind: files, glob: x}]\n", "language: must be a tag of BCP 47, such as en"),
+        ("name: kb\nchunk: {overlap: much}\nsources: [{name: n, kind: files, glob: x}]\n", "chunk.overlap: must be a whole number; found 'much'"),
+    ],
+)
+def test_what_is_wrong_in_yaml_is_said_in_words_of_yaml(tmp_path: Path, written: str, says: str) -> None:
+    (tmp_path / "kb.yaml").write_text(written)
+    with pytest.raises(DeclarationError) as caught:
+        load_declaration(str(tmp_path / "kb.yaml"))
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["search", "shop", "words", "-k", "many"], "almanac search --help"),
+        (["serch", "shop"], "almanac --help lists the commands"),
+        (["versions", "KB", "--data", ""], "--data: is empty"),
+        (["forget", "KB", " ", "--anyway"], "the URL is empty"),
+        (["test-url", "KB", "FOLDER"], "is a folder, and no file"),
+    ],
+)
+def test_what_is_mistyped_is_told_with_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    declared = _declare(tmp_path, start_urls=["http://127.0.0.1:9/"])
+    given = [{"KB": declared, "FOLDER": str(tmp_path)}.get(argument, argument) for argument in arguments]
+    assert run(given) == 2
+    told = capsys.readouterr().err
+    assert says in told and "→" in told
 
 
 def test_an_unwritable_data_directory(almanac: Almanac, tmp_path: Path) -> None:

@@ -223,3 +223,8 @@ def test_a_url_can_be_denied_before_anything_is_fetched(almanac: Almanac, kb: st
 def test_a_version_that_is_not_there_makes_no_directory_to_promote_it_to(almanac: Almanac, kb: str, tmp_path: Path) -> None:
     done = almanac("promote", kb, "v0042", "--to", str(tmp_path / "production"), "--json")
     assert (done.code, done.json["error"]["kind"], (tmp_path / "production").exists()) == (2, "not_found", False)
+
+
+def test_a_folder_is_no_file_to_export_to(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+    done = almanac("export", kb, "chunks", "--out", str(tmp_path))
+    assert (done.code, "is a folder" in done.stderr, "--out names the file" in done.stderr) == (2, True, True)

@@ -55,7 +55,7 @@ def test_the_examples_are_valid(kb: str) -> None:
         ("name: kb\nname: other\n", 2, "not valid YAML: the key 'name' is there twice, first on line 1"),
         ("name: [kb\n", 0, "not valid YAML"),
         ("- a\n- b\n", 0, "is not a mapping"),
-        ("", 0, "is not a mapping"),
+        ("", 0, "is empty"),
     ],
 )
 def test_errors_name_file_line_key_and_finding(tmp_path: Path, text: str, line: int, says: str) -> None:

@@ -126,7 +126,7 @@ def test_a_body_is_a_word_a_selector_or_a_template(tmp_path: Path) -> None:
     fine: list[Any] = ["main", {"css": "main"}, "{name}: {price.amount}"]
     for body in fine:
         assert _load(tmp_path, {"body": body, "yields": "documents"}).sources
-    wrong: list[tuple[Any, str]] = [("mian", "must be main, all"), ({"cs": "p"}, "body.cs: unknown key"), (3, "body: Input should be a valid string")]
+    wrong: list[tuple[Any, str]] = [("mian", "must be main, all"), ({"cs": "p"}, "body.cs: unknown key"), (3, "body: must be a text")]
     for body, says in wrong:
         with pytest.raises(DeclarationError) as caught:
             _load(tmp_path, {"body": body, "yields": "documents"})
