@@ -4,6 +4,7 @@ This is the only module that reads the process environment, apart from `${VAR}` 
 """
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ _QUIET_ENGINES = {
 
 
 _PROJECT = "ALMANAC_PROJECT"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def installation() -> Path:
@@ -141,6 +143,8 @@ class DataDir:
             url = str(chosen).rstrip("/")
             endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
             return cls(_cache() / "stores" / short_hash([endpoint, url]), url)
+        if _URL.match(str(chosen)):
+            raise UsageError("is neither a folder nor an object store that is known", where=str(chosen), hint="s3://BUCKET/PREFIX, or the path of a folder")
         return cls(_absolute(chosen))
 
     @property
