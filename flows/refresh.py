@@ -159,8 +159,9 @@ def _refresh(
     log_through_stdlib()
     own, ledger = _own.get(None) or _Own(), Ledger()
     try:
-        declaration = own.declaration or load_declaration(kb, env)
-        require_own_name(declaration)
+        if (declaration := own.declaration) is None:
+            declaration = load_declaration(kb, env)
+            require_own_name(declaration)
         take_key_from_prefect(declaration)
         run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
         # A task with a tag asks the server for a slot before and after; the run has them.

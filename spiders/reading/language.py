@@ -42,7 +42,7 @@ def language_of(content: Content, declared: str, node: Any = None) -> str:
 def language_of_values(values: list[Any]) -> str:
     """The likely language (0.5 or more) of the texts among the values of an item; `und` if there is none."""
     guess, confidence = detect_language(" ".join(_first(_value_texts(values))))
-    return guess if confidence >= _LIKELY else UNDETERMINED
+    return guess if confidence >= LIKELY else UNDETERMINED
 
 
 def detect_language(text: str) -> tuple[str, float]:
