@@ -23,8 +23,8 @@ def write_out_spanned(table: Any) -> None:
     """Repeats cells with `rowspan` in the rows below, in their columns, and those with `colspan` in each of their columns, as text.
 
     The first cell of a row that is no head, such as `Total`, stands in the first of its columns alone, the others being empty; a head is a row of <th>, or
-    the first with several values. What stands alone in its row
-    is not repeated to the right, nor into a column in which no cell begins: it parts no values. Cells of tables inside are left alone.
+    the first with several values. What stands alone in its row is not repeated to the right, and nothing is in a column in which no cell begins: there it
+    would part no values. Cells of tables inside are left alone.
     """
     rows = _placed(table)
     starts = {placed.column for _, cells in rows for placed in cells}
