@@ -47,7 +47,7 @@ _PROGRAMS = (
     Program("serve", "--seconds 6", ("workers", "asked", "clients"), (Watched("server's processor ms an answer", _TIME),)),
     Program("crawl", "--pages 1000", ("side", "pages"), (Watched("of bare Scrapy", _TIME),)),
     Program("crawl", "--pages 5000 --rounds 1", ("side", "pages"), (Watched("of bare Scrapy", _TIME),)),
-    Program("distributed", "--pages 200", ("engine",), (Watched("plain ÷ embed", _TIME, more=True),)),
+    Program("distributed", "--pages 200 --mapped 1000", ("engine",), (Watched("plain ÷ embed", _TIME, more=True),)),
     Program("index", "", ("work",), (Watched("of the full build", _TIME),)),
     Program("scale", "--chunks 100000 --rounds 5", ("chunks", "step"), (Watched("of one process", _TIME), Watched("disk, of the full one", 0.02))),
     Program("precision", "--sets {sets}", ("set", "embedder"), (Watched("bfloat16", _QUALITY, more=True),)),
