@@ -140,6 +140,20 @@ def test_few_rows_are_read_of_many(tmp_path: Path) -> None:
     assert np.median(read) < 300
 
 
+def test_few_rows_are_read_where_vectors_and_questions_have_nothing_to_do_with_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of random text, or of a made-up embedder: the nearest are hardly nearer than others."""
+    all_compared = []
+    compare_all = module._Compared._compare_all
+    monkeypatch.setattr(module._Compared, "_compare_all", lambda compared: all_compared.append(compared) or compare_all(compared))
+    random = np.random.default_rng(5)
+    made_up = random.normal(size=(60_000, 384)).astype(np.float32)
+    case = Case(made_up / np.linalg.norm(made_up, axis=1, keepdims=True))
+    rows = case.rows(tmp_path)
+    for question in random.normal(size=(10, 384)).astype(np.float32):
+        assert [one for one, _ in nearest([rows], question, 10)] == case.by_hand(question, 10)
+    assert len(all_compared) <= 1
+
+
 def test_nothing_is_near_to_nothing(tmp_path: Path) -> None:
     rows = _CASES["around topics"].rows(tmp_path)
     assert nearest([rows], np.zeros(48, dtype=np.float32), 5) == []
