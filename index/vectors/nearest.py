@@ -26,7 +26,7 @@ _DEVIATIONS = 4.0
 _SPARE = 50  # estimates beyond k whose rows are compared at first, to see how far estimates are off
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
 _LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many
-_SHARE = 8  # part of a segment's rows up to which estimates are listed; from there on, comparing all is as quick
+_SHARE = 4  # part of a segment's rows up to which estimates are listed; from there on, and where no more rows pass a filter, comparing all is as quick
 _MANY = 200_000  # rows from which on other threads list some: to hand over takes a tenth of a millisecond
 _NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
 _NO_PRODUCTS: Vectors = np.zeros(0, dtype=np.float32)
@@ -158,7 +158,7 @@ class _Compared:
 
     def _list(self) -> None:
         quantized, size = self.among.quantized, len(self.among.vectors)
-        if quantized is None or self._count * _SHARE > size:
+        if quantized is None or self._count * _SHARE > size or self._count >= self.among.count:
             self._compare_all()
             return
         rows, estimates = quantized.best(self._unit, self._count)
