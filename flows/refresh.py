@@ -221,7 +221,7 @@ def get_ready(*declarations: Declaration) -> None:
     read_code()
     for declaration in declarations:
         prepare_cluster(declaration)
-        with suppress(AlmanacError):  # which the run will raise again
+        with suppress(AlmanacError, OSError):  # which the run will raise again
             describe_embedder(declaration.embed)  # hashes the model's files
 
 

@@ -54,8 +54,10 @@ def _turn(router: Any) -> int:
 def _make_routes_late(router: Any) -> None:
     """Has a router make its routes when FastAPI first looks for a path among them, instead of when it is imported: nobody asks for most of Prefect's 180.
 
-    FastAPI looks at the version of a router's routes before it looks at them.
+    FastAPI looks at the version of a router's routes before it looks at them. A FastAPI that does not, makes them as ever.
     """
+    if not hasattr(router, "_get_routes_version"):
+        return
     make, version = router.add_api_route, router._get_routes_version
     waiting: dict[int, list[Callable[[], None]]] = {}
 

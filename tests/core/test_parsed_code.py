@@ -1,5 +1,6 @@
 """What was parsed of our own code is kept by its bytes, and is never another than what parsing would say."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,13 +48,13 @@ def test_a_file_is_parsed_once_and_anew_where_a_byte_differs(tmp_path: Path, par
 
 
 @pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"numpy", b"scipy"), lambda _: b"", lambda _: b"\n[]"], ids=range(4))
-def test_a_damaged_file_counts_for_nothing_and_is_made_anew(tmp_path: Path, parsed: list[bytes], damage: object) -> None:
+def test_a_damaged_file_counts_for_nothing_and_is_made_anew(tmp_path: Path, parsed: list[bytes], damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "code.json"
     files = ParsedFiles(path)
     files.of(_CODE)
     files.keep()
     whole = path.read_bytes()
-    path.write_bytes(damage(whole))  # type: ignore[operator]
+    path.write_bytes(damage(whole))
     files = ParsedFiles(path)
     assert files.of(_CODE) == parse(_CODE)
     files.keep()
