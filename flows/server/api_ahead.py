@@ -28,7 +28,11 @@ def start_ahead() -> None:
 
 def api_process() -> ApiProcess:
     """Returns a process that waits for its job: one that was started ahead if there is one. It ends with this process, with or without a job."""
-    return _waiting.pop() if _waiting else _started()
+    while _waiting:
+        process = _waiting.pop()
+        if process.child.poll() is None:
+            return process
+    return _started()
 
 
 def _started() -> ApiProcess:

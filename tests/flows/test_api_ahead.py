@@ -14,9 +14,18 @@ import pytest
 
 from almanac.core.lifetime import tell_job
 from almanac.flows.server import api_ahead
+from almanac.flows.server.api_ahead import ApiProcess
 from almanac.flows.server.api_process import LIBRARIES
 from tests.conftest import PATIENCE_S, ROOT, Almanac
 from tests.processes import carrying
+
+
+@pytest.fixture(autouse=True)
+def waiting(monkeypatch: pytest.MonkeyPatch) -> list[ApiProcess]:
+    """None waits at first: a command that another test called in this process may have left one."""
+    none: list[ApiProcess] = []
+    monkeypatch.setattr(api_ahead, "_waiting", none)
+    return none
 
 
 def test_it_imports_ahead_only_what_prefects_server_imports(prefect_home: Path) -> None:
@@ -31,13 +40,13 @@ def test_it_imports_nothing_of_prefect_before_it_has_a_job() -> None:
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout == "[]\n"
 
 
-def test_one_that_was_started_ahead_is_taken_and_runs_with_the_environment_of_its_job(tmp_path: Path, prefect_home: Path) -> None:
+def test_one_that_was_started_ahead_is_taken_and_runs_with_the_environment_of_its_job(tmp_path: Path, prefect_home: Path, waiting: list[ApiProcess]) -> None:
     api_ahead.start_ahead()
     api_ahead.start_ahead()
-    (started,) = api_ahead._waiting
+    (started,) = waiting
     process = api_ahead.api_process()
     assert process is started
-    assert api_ahead._waiting == []
+    assert waiting == []
     environment = {**os.environ, "PREFECT_HOME": str(prefect_home), "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/another.db"}
     tell_job(process.child, json.dumps({"environment": environment, "log": str(tmp_path / "api.log")}))
     api = f"http://127.0.0.1:{process.port}/api"
@@ -55,10 +64,22 @@ def test_one_that_was_started_ahead_is_taken_and_runs_with_the_environment_of_it
     process.child.communicate()
 
 
-def test_where_a_server_is_named_none_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_has_died_is_not_taken(waiting: list[ApiProcess]) -> None:
+    api_ahead.start_ahead()
+    (dead,) = waiting
+    dead.child.kill()
+    dead.child.wait()
+    process = api_ahead.api_process()
+    assert process is not dead
+    assert process.child.poll() is None
+    process.child.kill()
+    process.child.communicate()
+
+
+def test_where_a_server_is_named_none_is_started(monkeypatch: pytest.MonkeyPatch, waiting: list[ApiProcess]) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     api_ahead.start_ahead()
-    assert api_ahead._waiting == []
+    assert waiting == []
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
