@@ -59,6 +59,7 @@ class Halves:
                 some = [parts[number] for number in numbers.tolist()]
                 union = Union([part.folder for part in some])
                 self._halves.append(_Half(union, numbers, {name: _most_understated(some, name, averages[name]) for name in FIELDS}))
+        self.count = len(self._halves)
         self.rows = sum(half.union.rows for half in self._halves)
 
     def frequencies(self, name: str, term: str) -> tuple[int, ...]:

@@ -29,6 +29,7 @@ Mask = npt.NDArray[np.bool_]
 _Scores = dict[int, float]  # by row
 
 _SPARE = 50  # extra rows requested beyond k, for ties at the cut-off and for what tantivy ranks otherwise: a second search costs ten times as much
+_FOR_DELETED = 5  # rows that are looked at besides where some are deleted: a tenth of a million is, and not of any ten the same share
 _FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
 _DEEPER, _FAR = (8, 4), 1000  # factors by which the number of requested rows grows while they are not enough: up to so many, and beyond
 _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
@@ -220,13 +221,15 @@ class LexicalIndex:
         query = self._halves.query(name, {term: (weights[term], counts[term]) for term in scored}, needed)
         others = most_of(weight for term, weight in weights.items() if term not in scored)
         among = 1 if wanted is None else self._halves.rows // max(int(np.count_nonzero(wanted)), 1) + 1  # so many rows, of which one is wanted
-        limit = (k + _SPARE) * among
+        limit = (k // self._halves.count + _SPARE) * among
+        # So many rows usually have k live ones, which tell how much the others have to score.
+        most_first = int(k * among * self._halves.rows / max(self._rows, 1)) + _FOR_DELETED * bool(self._deleted)
         scores: _Scores = {}
         seen = np.zeros(0, np.int64)
         least = 0.0  # what a row has to score to be among the k best
         while True:
             proposals, beyond = self._halves.proposals(name, query, limit)
-            begin, size = 0, min(k * among, _AT_A_TIME)
+            begin, size = 0, min(most_first, _AT_A_TIME)
             while begin < (end := min(begin + size, bisect_right(proposals, others - least, key=lambda one: -one[0]))):
                 rows = self._rows_at([place for _, place in proposals[begin:end]])
                 new = np.setdiff1d(rows, seen)
