@@ -18,6 +18,8 @@ from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, grounds_of
+from almanac.query.answering.extractive import hits_to_quote
+from almanac.query.answering.further import further_hits
 from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
 from almanac.query.models.embedding_cache import CachingEmbedder
@@ -478,6 +480,7 @@ class PublishedIndex:
         defaults = self.embedder.score_thresholds
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest))
+        picked_for = found.picked_for or text
         return Question(
             declaration,
             version,
@@ -493,11 +496,12 @@ class PublishedIndex:
             language=asked.get("language"),
             note=self._note(retriever, text, found.request.mode),
             grounds=grounds_of(retriever, found.asked, found.closest, decides=asked.get("floor") is None),
-            readings=retriever.opened.readings(without_invisible(found.picked_for or text)),
+            readings=retriever.opened.readings(without_invisible(picked_for)),
             searched=found.question if found.question != text else None,
             picked_for=found.picked_for,
             last=found.last,
             is_more=found.is_more,
+            further=further_hits(retriever, found.asked, hits_to_quote(found.closest[: found.asked.k]), picked_for),
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

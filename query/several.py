@@ -173,8 +173,9 @@ class SeveralIndexes:
             hits=[self._with_language(hit) for hit in hits],
             grounds=found[best].grounds.beside([one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]),
             is_confident=any(one.is_confident for one in found.values()),
+            further=(further := [self._with_language(hit.model_copy(update={"kb": best})) for hit in found[best].further]),
         )
-        return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits)}, {kb: one.version for kb, one in found.items()}, best)
+        return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits, *further)}, {kb: one.version for kb, one in found.items()}, best)
 
     def _written_by(self, first: Question) -> Any:
         """The declaration that an answer is written by: that of the first base, of whose content the others' languages and chunks are not."""

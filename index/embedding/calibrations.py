@@ -53,14 +53,16 @@ _SMALL, _LARGE = 250, 600
 # A name that occurs nowhere speaks against an answer, "Is there a tour to Bangkok?", but not always: "Can I work from Spain?". Chosen by hand: of 160 open
 # questions over the examples, 5 of those with an answer have such a name, and 4 of those without.
 _ABSENT = -0.7
+# So does a question for a price where no sentence holds one. Fitted on 310 questions over six other bases, and on the sets above: -1.2 to -1.6.
+_LACKS = -1.5
 _ANSWERS = {
     (MINILM_REVISION, "", ""): {
-        "known": AnswerCurve(-0.24, (0.3, 3.24, -1.15, _ABSENT), 0.2, 0.45),
-        "unknown": AnswerCurve(2.24, (0.2, 0.0, -2.69, _ABSENT), 0.3, 0.3),
+        "known": AnswerCurve(-0.24, (0.3, 3.24, -1.15, _ABSENT, _LACKS), 0.2, 0.45),
+        "unknown": AnswerCurve(2.24, (0.2, 0.0, -2.69, _ABSENT, _LACKS), 0.3, 0.3),
     },
     (E5_REVISION, *E5_PROMPTS): {
-        "known": AnswerCurve(-20.65, (0.33, 25.41, -0.44, _ABSENT), 0.3, 0.45),
-        "foreign": AnswerCurve(-9.79, (0.31, 16.32, -3.58, _ABSENT), 0.2, 0.2),
+        "known": AnswerCurve(-20.65, (0.33, 25.41, -0.44, _ABSENT, _LACKS), 0.3, 0.45),
+        "foreign": AnswerCurve(-9.79, (0.31, 16.32, -3.58, _ABSENT, _LACKS), 0.2, 0.2),
     },
 }
 

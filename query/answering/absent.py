@@ -105,12 +105,16 @@ def _is_titled(question: str) -> bool:
 
 
 def _is_nowhere(name: str, readings: "Sequence[AnalyzedQuery]", shown: Sequence[str]) -> bool:
-    """Whether no row of the version has any word of a name, in the forms of any of its languages, and the hits have none that is almost alike."""
+    """Whether no row of the version has the words of a name, in the forms of any of its languages, and the hits have none that is almost alike.
+
+    Of two words or more, one that is nowhere is enough: "Emily Dickinson", where another Emily is known.
+    """
     words = [word for word in _WORD.findall(name) if len(word) >= _LEAST]
-    if not words or any(_rows(word, one) for word in words for one in readings):
+    missing = [word for word in words if not any(_rows(word, one) for one in readings)]
+    if not missing:
         return False
     known = {fold(word.casefold()) for text in shown for word in _WORD.findall(text) if len(word) >= _LEAST}
-    return not any(difflib.get_close_matches(fold(word.casefold()), known, 1, _ALIKE) for word in words)
+    return not all(difflib.get_close_matches(fold(word.casefold()), known, 1, _ALIKE) for word in missing)
 
 
 def _rows(word: str, reading: "AnalyzedQuery") -> int:

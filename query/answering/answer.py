@@ -58,6 +58,7 @@ class Question:
         picked_for: Text that sentences and passages are picked for. Default: the question.
         last: What was asked last, where `picked_for` has earlier questions, too.
         is_more: Whether the question asks for more of what the last reply says.
+        further: Hits to answer from, too, where `hits` are not enough (`query.answering.further`).
     """
 
     declaration: Declaration
@@ -79,6 +80,7 @@ class Question:
     picked_for: str | None = None
     last: str | None = None
     is_more: bool = False
+    further: Sequence[Hit] = ()
 
 
 def answer(question: Question) -> Answer:
@@ -108,7 +110,10 @@ class _Answering:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
         self.grounds = question.grounds
         self.question, self.vector = question.text, question.vector
-        self.hits = question.hits if question.generator else self.grounds.to_quote(question.hits)
+        self.hits = question.hits if question.generator else hits_to_quote(self.grounds.to_quote(question.hits))
+        if self.hits:
+            known = {hit.chunk_id for hit in self.hits}
+            self.hits = [*self.hits, *(hit for hit in question.further if hit.chunk_id not in known)]
         self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
         self.meant, self.last = question.picked_for or question.text, question.last
         self.said = last_reply(question.history) if question.is_more else ""
@@ -132,11 +137,10 @@ class _Answering:
 
     def _extracted(self) -> Iterator[str | Answer]:
         cuts_words = self.declaration.chunk.by == "words"
-        hits = hits_to_quote(self.hits)
         found = extract(
             self.meant,
             self.vector,
-            hits,
+            self.hits,
             self.embedder,
             self.declaration.language,
             cuts_words=cuts_words,
@@ -147,7 +151,7 @@ class _Answering:
         chosen = [one.sentence for one in found.picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
-        sources = [cite(hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
+        sources = [cite(self.hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
         likely = self.grounds.likely(found.picked)
         if not chosen or self.grounds.is_refused(likely):
             return self._refused(likely)

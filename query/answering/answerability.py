@@ -26,13 +26,14 @@ class Signs(NamedTuple):
 
     `relevance` is the logit of the best hit's relevance; `cosine` that of the best sentence that would be quoted, in its context; `missing` the rarity of the
     rarest word of the question that the best hit lacks, as a share of that of its rarest word; `names_absent` whether a name in the question occurs nowhere
-    in the version.
+    in the version; `kind_lacks` whether the question asks for an hour, a price, a weight or the like, and no sentence that would be quoted has one.
     """
 
     relevance: float
     cosine: float
     missing: float
     names_absent: bool
+    kind_lacks: bool
 
     def on(self, curve: AnswerCurve) -> float:
         """Probability, 0 to 1, on a curve."""
@@ -118,4 +119,10 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
 
 def _signs(relevance: float, picked: Sequence[Picked], grounds: Grounds) -> Signs:
     logit = math.log(max(relevance, 1e-6) / max(1 - relevance, 1e-6))
-    return Signs(max(-_MOST_LOGIT, min(_MOST_LOGIT, logit)), max(one.cosine for one in picked), grounds.missing, bool(grounds.absent.names))
+    return Signs(
+        relevance=max(-_MOST_LOGIT, min(_MOST_LOGIT, logit)),
+        cosine=max(one.cosine for one in picked),
+        missing=grounds.missing,
+        names_absent=bool(grounds.absent.names),
+        kind_lacks=all(one.holds is False for one in picked),
+    )

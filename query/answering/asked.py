@@ -23,6 +23,7 @@ from almanac.query.answering.asked_words import (
     POLITE,
     PREPOSITION,
     PRICE,
+    REDUCTION,
     YES_OR_NO,
     Kind,
     Kinds,
@@ -59,11 +60,13 @@ _NOON = re.compile(
     r"|полдень|полночь|giữa trưa|nửa đêm)\b|בצהריים|חצות",
     re.IGNORECASE,
 )
+_ENDS_IN_PERCENT = re.compile(r"(?:%|٪|％)\s*(?:[.,;:!?)\]、。]|$)")
 _IS_PERCENT = re.compile(rf"\d\s?(?:{PERCENT})|(?:百分之|%|yüzde)\s?\d", re.IGNORECASE)
 _YEAR = re.compile(r"(?<![\w.,-])(?:(?:1[5-9]|20)\d\d|(?<=\b(?:in|en|im|ab|of|de|to) )1\d{3})(?![\d]|[.,]\d)")
 _DUAL = re.compile(r"(?<!\w)[ובלהמכש]?(?:שנתיים|שעתיים|יומיים|שבועיים|חודשיים|שעה|יום אחד|שבוע|חודש|שנה)(?!\w)")  # two years, in one Hebrew word
 _POWER_WORDS = "|".join(sorted(map(re.escape, [*POWERS, "mil", "billion"]), key=len, reverse=True))
 _DIGIT = re.compile(r"(?<![A-Za-z\d])\d")  # a code such as TO1101 is no number
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ONE = re.compile(r"(?<![\d.,])1(?![\d.,])")
 
 
@@ -116,10 +119,18 @@ def _remembered(sentence: str, kind: Kind) -> bool:
     return _HOLDS[kind](_Read(sentence))
 
 
-def holds_any(sentence: str, kinds: Iterable[Kind]) -> bool | None:
-    """Whether a sentence holds a thing of one of these kinds; None where that cannot be told of any."""
-    told = [found for kind in kinds if (found := holds(sentence, kind)) is not None]
+def holds_any(sentence: str, kinds: Iterable[Kind], asked: str = "") -> bool | None:
+    """Whether a sentence holds a thing of one of these kinds; None where that cannot be told of any.
+
+    A number that the question `asked` has as well is no answer to how many: "a 24-inch monitor".
+    """
+    told = [found for kind in kinds if (found := holds(_without_numbers(sentence, asked) if kind == "number" else sentence, kind)) is not None]
     return any(told) if told else None
+
+
+def _without_numbers(sentence: str, asked: str) -> str:
+    known = set(_NUMBER.findall(asked))
+    return _NUMBER.sub(lambda found: "" if found[0] in known else found[0], sentence) if known else sentence
 
 
 def _plain_with_places(text: str) -> tuple[str, list[int]]:
@@ -142,7 +153,8 @@ def _kinds_of(plain: str) -> Kinds:
         return found.kinds
     if is_rule:
         return frozenset({"yes or no"})
-    named = min(((match.start(), number) for number, (_, pattern) in enumerate(NAMED) if (match := pattern.search(plain))), default=None)
+    asking = found.start if found else 0  # "What are the dates?" asks for dates; "I put in the dates, now what?" does not
+    named = min(((match.start(), number) for number, (_, pattern) in enumerate(NAMED) if (match := pattern.search(plain, asking))), default=None)
     return NAMED[named[1]][0] if named else frozenset()
 
 
@@ -219,12 +231,12 @@ def _has_date(read: _Read) -> bool:
 
 
 def _has_price(read: _Read) -> bool:
-    return (
-        read.matches(_price())
-        or read.matches(_IS_PERCENT)
-        or bool(_FREE.search(read.sentence))
-        or (_has_number(read) and bool(PRICE.search(_folded(read.sentence))))
-    )
+    if read.matches(_price()) or _FREE.search(read.sentence):
+        return True
+    plain = _folded(read.sentence)
+    if read.matches(_IS_PERCENT) and (REDUCTION.search(plain) or _ENDS_IN_PERCENT.search(read.sentence)):
+        return True
+    return _has_number(read) and bool(PRICE.search(plain))
 
 
 def _has_duration(read: _Read) -> bool:

@@ -93,7 +93,7 @@ ASKING = _table(
         """,
         "price": """
             en how much (?:is|are|was|were|does|do|did|will|would|to|for|extra|more|must|money)|what (?:does|do|did|would|will) .{1,50}(?:cost|charge|pay)
-            fr (?:à|c'est) combien|(?:à )?combien (?:coûte\\w*|ça coûte|vaut|faut-il payer|dois-je payer|est|sont|pour)
+            fr (?<!y )(?:à|c'est) combien(?! d(?:e |'))|(?:à )?combien (?:coûte\\w*|ça coûte|vaut|faut-il payer|dois-je payer|est|sont|pour)
             es cuánto (?:cuesta\\w?|vale\\w?|es|hay que pagar|cobran)
             de (?:was|wie ?viel) (?:kostet|kosten|zahlt|zahle|bezahlt)
             it quanto (?:costa\\w*|viene|si paga|pago)
@@ -125,15 +125,22 @@ ASKING = _table(
             de wie ?(?:hoch|breit|tief|weit|dick)
             nl hoe (?:hoog|breed|diep|ver)
             vi bao (?:xa|cao|rộng|sâu)
+            zh 多[高长長宽寬深远遠]
             ja どのくらいの(?:長さ|高さ|距離)
         """,
         "weight": """
-            en how heavy|how much (?:\\w+ ){1,3}weighs?
-            de wie ?(?:schwer|viel wiegt)
-            nl hoe zwaar
-            fr combien pèse\\w*
+            en how heavy|how much (?:\\S+ ){1,8}weighs?
+            fr combien (?:\\S+ ){0,8}pèse\\w*
             es cuánto pesan?
+            de wie ?schwer|(?:was|wie ?viel) (?:\\S+ ){0,8}wiegt
             it quanto pesano?
+            pt quanto pesam?
+            nl hoe zwaar|(?:wat|hoeveel) weegt
+            vi nặng bao nhiêu|bao nhiêu (?:kg|ký|kí|gam|gram)
+            he כמה שוקל\\w*
+            ru сколько весит
+            ar كم يزن
+            zh 多重
         """,
         "temperature": """
             en how (?:hot|warm|cold)
@@ -354,6 +361,24 @@ NAMED = _table(
     }
 )
 PRICE = NAMED[1][1]
+# Words of a part of a price: beside one, a percentage tells a price. "99 % of the colours" does not.
+REDUCTION = _pattern(
+    r"""
+    en off|discount\w*|reductions?|reduced|cheaper|deposit|tax|vat|surcharge|supplement|pay|paid|refund\w*
+    fr réduction|remise|rabais|moins cher|acompte|taxe|tva|supplément|paie\w*|paye[rz]?|rembours\w+
+    es descuento|rebaja|reembols\w+|depósito|iva|recargo|paga\w*
+    de ermäßig\w*|rabatt\w*|nachlass|günstiger|anzahlung|mwst|aufschlag|(?:be)?zahl(?:en|t|ung)\w*|erstatt\w+
+    it sconto|riduzione|ridott\w+|acconto|iva|rimbors\w+|paga\w*
+    pt desconto|redução|reembols\w+|depósito|iva|paga\w*
+    nl korting|aanbetaling|btw|toeslag|betaal\w*
+    vi giảm|hoàn|đặt cọc|thuế|phụ thu|trả
+    he [בלמשוה]?הנחה|[בלמשוה]?החזר|[בלמשוה]?מקדמה|מע"מ
+    ru скидк\w*|возврат\w*|предоплат\w*|ндс
+    ar خصم|تخفيض|عربون
+    zh 折|优惠|優惠|退款|定金|税
+    ja 割引|値引|返金|税
+"""
+)
 # Beginnings, or in some languages endings, of questions that are answered by yes or no.
 YES_OR_NO = re.compile(
     fold(

@@ -29,6 +29,7 @@ _CHARACTERS = 380  # maximum length of a reply of several sentences
 #   up to 1,200 characters          .654     .574        .602     .553         303
 _SAME_PASSAGE, _ELSEWHERE, _SETTLED = 3.0, 1.5, 1.0
 _AS_MANY_WORDS = 0.5
+_NEARLY_AS_MANY = 0.8  # share of the largest word overlap from which on a sentence with what is asked for goes before better ones without it
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
 _ECHO = 0.6  # minimum share of a sentence's words in the question from which on it only repeats the question
 # Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
@@ -175,7 +176,9 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
     """Selects sentences by score, best first, without repetitions of earlier ones, and with what they need to be understood."""
     sentences, scores = compared.sentences, scored.scores
     order = [int(i) for i in np.argsort(-scores, kind="stable")]
-    best = order[0]
+    best = _best(scored, order)
+    if best != order[0]:
+        order = [best, *(i for i in order if i != best)]
     is_settled = bool(scored.holds[best]) and bool(part.kinds & MEASURABLE)
     is_field = compared.is_asked_field(best, part)
     needed = [_companion(compared, best, part, is_settled=is_settled)]
@@ -200,6 +203,17 @@ def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:
         if not is_repeated and not is_too_long:
             chosen.append(i)
     return chosen
+
+
+def _best(scored: Scored, order: Sequence[int]) -> int:
+    """The sentence of the largest score; where it lacks the kind of thing asked for, the best one that holds it and has nearly as many of the question's words.
+
+    A list of prices in another document may name the thing with its price, which the sentences about it do not say.
+    """
+    if scored.holds[order[0]] is not False:
+        return order[0]
+    least = _NEARLY_AS_MANY * float(scored.overlaps.max())
+    return next((i for i in order if scored.holds[i] and scored.overlaps[i] >= least), order[0])
 
 
 def _field_asked_for(compared: Compared, part: Part, scored: Scored, order: Sequence[int]) -> int | None:

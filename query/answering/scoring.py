@@ -125,7 +125,7 @@ class Compared:
         asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}
         overlaps = self.overlaps(part.text)
         among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
-        holds = [_held(s.text, label.named(part.kinds), part.kinds) for s, label in zip(self.sentences, self._labels, strict=True)]
+        holds = [_held(s.text, label.named(part.kinds), part) for s, label in zip(self.sentences, self._labels, strict=True)]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
         named = np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)])
         scores += _TITLE * (named - named.max())
@@ -160,12 +160,12 @@ def _kin(words: Iterable[str], others: Collection[str]) -> list[str]:
     return [word for word in words if len(word) >= _STEM and any(other != word and (other.startswith(word) or word.startswith(other)) for other in long)]
 
 
-def _held(text: str, named: Collection[str], kinds: Kinds) -> bool | None:
+def _held(text: str, named: Collection[str], part: Part) -> bool | None:
     """Whether a sentence holds what is asked for, also a number behind a label that names that: "Dauer in Tagen: 7".
 
     Of a row of a table with a figure that cannot be told: its unit may stand in the head.
     """
-    held = holds_any(text, kinds)
+    held = holds_any(text, part.kinds, part.text)
     if held is False and named and any(c.isdigit() for c in text):
         return True
     return None if held is False and " | " in text and any(c.isdigit() for c in text) else held

@@ -4,7 +4,7 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -84,11 +84,12 @@ class Retriever:
         self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
         self._lock = threading.Lock()  # of these two
 
-    def find(self, request: Request) -> Retrieved:
+    def find(self, request: Request, among: Collection[str] | None = None) -> Retrieved:
         """Searches the version.
 
         Args:
             request: The request. Its mode must be one of the three; its vector must be that of its text.
+            among: Chunk ids to search, of those that the request allows. Default: all that it allows.
 
         Returns:
             At most k hits, best first, and the trace. `query.published.PublishedIndex.search` documents order and scores.
@@ -104,6 +105,8 @@ class Retriever:
         found = Retrieved()
         with found.step("filter") as told:
             ids = self._allowed(request)
+            if among is not None:
+                ids = self.opened.chunk_set([one for one in among if ids is None or one in ids])
             told["chunks"] = self.opened.manifest.counts.chunks if ids is None else len(ids)
         if ids is not None and not ids:
             return found

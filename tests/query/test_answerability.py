@@ -14,15 +14,14 @@ from almanac.schemas.results import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, declared, make_hit
 from tests.query.small_base import SmallBase
 
-_CURVE = AnswerCurve(0.0, (1.0, 1.0, -1.0, -2.0), least=0.3, least_in_large=0.6)
+_CURVE = AnswerCurve(0.0, (1.0, 1.0, -1.0, -2.0, -3.0), least=0.3, least_in_large=0.6)
 _HIT = make_hit(1, "A refund takes fourteen days.")
 
 
-def _ask(relevance: float, *, passing: bool = True, **given: Any) -> Answer:
+def _ask(relevance: float, *, passing: bool = True, text: str = "refund in how many days?", **given: Any) -> Answer:
     hits = [_HIT.model_copy(update={"relevance": relevance}), make_hit(2, "Bring a visa.").model_copy(update={"relevance": 0.01})]
     grounds = Grounds(hits, **{"curve": _CURVE, "wanted": 2, "chunks": 20, **given})
     embedder = CountingWords()
-    text = "refund in how many days?"
     passed: list[Hit] = hits if passing else []
     question = Question(declared(), "v0001", text, embedder.embed_queries([text])[0], passed, embedder, "kb-only", 0.1, grounds=grounds)
     return answer(question)
@@ -45,6 +44,11 @@ def test_a_rare_word_that_is_missing_and_a_name_that_is_nowhere_speak_against_an
     known = [_ask(0.6, missing=missing, absent=Absent([], names)).answerability for missing, names in ((0.0, []), (1.0, []), (1.0, ["Bangkok"]))]
     assert known == sorted(known, key=lambda one: -(one or 0.0))
     assert len(set(known)) == 3
+
+
+def test_a_price_that_is_asked_for_and_stands_nowhere_speaks_against_an_answer() -> None:
+    asked_what, asked_price = _ask(0.6), _ask(0.6, text="refund at what price?")
+    assert (asked_what.answered, asked_price.answered) == (True, False)
 
 
 def test_a_code_that_no_hit_has_is_refused_whatever_else_matches() -> None:
