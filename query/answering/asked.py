@@ -28,12 +28,16 @@ from almanac.query.answering.asked_words import (
     Kind,
     Kinds,
 )
+from almanac.query.answering.contacts import holds_address, holds_email, holds_phone
 from almanac.query.answering.figure import Atom
 from almanac.query.answering.figure_words import PERCENT, measures, money, time_units, weekdays, with_digits
 from almanac.query.answering.figures import figures_of
 
-MEASURABLE: Kinds = frozenset({"hour", "date", "price", "duration", "percentage", "number", "length", "weight", "temperature"})
+MEASURABLE: Kinds = frozenset({"hour", "date", "price", "duration", "percentage", "number", "length", "weight", "temperature", "phone", "email", "address"})
 """Kinds that `holds` can tell."""
+NAMING: Kinds = frozenset({"name", "person"})
+"""Kinds that a heading may answer: the name of what stands below it."""
+_BY_NAME: Kinds = frozenset({"name"})  # "Which is the price?" asks for a price
 
 
 class Part(NamedTuple):
@@ -149,13 +153,14 @@ def _kinds_of(plain: str) -> Kinds:
     clauses = [clause.lstrip("¿¡ ") for clause in CLAUSE.split(plain)]
     found = _first(plain)
     is_rule = any(YES_OR_NO.search(clause) for clause in clauses)
-    if found and found.kinds and (found.start == 0 or not is_rule):
+    if found and found.kinds - _BY_NAME and (found.start == 0 or not is_rule):
         return found.kinds
     if is_rule:
         return frozenset({"yes or no"})
-    asking = found.start if found else 0  # "What are the dates?" asks for dates; "I put in the dates, now what?" does not
+    # "What are the dates?" asks for dates; "I put in the dates, now what?" does not.
+    asking = max((end for stop in CLAUSE.finditer(plain) if (end := stop.end()) <= found.start), default=0) if found else 0
     named = min(((match.start(), number) for number, (_, pattern) in enumerate(NAMED) if (match := pattern.search(plain, asking))), default=None)
-    return NAMED[named[1]][0] if named else frozenset()
+    return NAMED[named[1]][0] if named else found.kinds if found else frozenset()
 
 
 class _Asking(NamedTuple):
@@ -266,6 +271,9 @@ _HOLDS: dict[Kind, Callable[[_Read], bool]] = {
     "duration": _has_duration,
     "percentage": _has_percentage,
     "number": _has_number,
+    "phone": lambda read: holds_phone(read.sentence),
+    "email": lambda read: holds_email(read.sentence),
+    "address": lambda read: holds_address(read.sentence),
 }
 
 

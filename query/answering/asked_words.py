@@ -9,7 +9,25 @@ from typing import Literal
 
 from almanac.index.lexical.analyzer import fold
 
-Kind = Literal["hour", "date", "price", "duration", "percentage", "length", "weight", "temperature", "number", "person", "place", "yes or no", "explanation"]
+Kind = Literal[
+    "hour",
+    "date",
+    "price",
+    "duration",
+    "percentage",
+    "length",
+    "weight",
+    "temperature",
+    "number",
+    "phone",
+    "email",
+    "address",
+    "name",
+    "person",
+    "place",
+    "yes or no",
+    "explanation",
+]
 Kinds = frozenset[Kind]
 _SPACELESS = ("zh", "ja")
 
@@ -194,7 +212,7 @@ ASKING = _table(
             en why|how
             fr pourquoi|comment
             es por qué|cómo
-            de warum|wieso|weshalb|wie
+            de warum|wieso|weshalb|wie(?! laute[nt])
             it perché|come
             pt porque|como
             nl waarom|hoe
@@ -205,19 +223,33 @@ ASKING = _table(
             zh 为什么|為什麼|怎么|怎麼|如何
             ja なぜ|どうして|どうやって
         """,
+        "name": """
+            en (?:(?:from |in |to |at |of |by )?which|whose)
+            fr quell?e?s?|(?:le|la|les)quell?e?s?
+            es cuál(?:es)?|qué(?! (?:es|son|significa|hay|pasa|hago|hacer)\\b)
+            de welche[mnrs]?|was für eine?[mnrs]?
+            it quale?|quali
+            pt qual|quais
+            nl welke?
+            vi nào
+            he [בלמש]?(?:איזה|איזו|אילו)
+            ru какой|какая|какие|какое
+            ar اي
+            zh 哪
+            ja どの|どちら
+        """,
         "": """
-            en what|which
-            fr que|quoi|quell?e?s?|qu'est-ce
-            es cuál(?:es)?
-            de was|welche[mnrs]?
-            it cosa|quali?
-            pt qual|quais|o que
-            nl wat|welke?
-            vi gì|nào
-            he [בלמש]?(?:מה|איזה|איזו|אילו)
-            ru что|какой|какая|какие|какое
+            en what
+            fr que|quoi|qu'est-ce
+            de was
+            it cosa
+            pt o que
+            nl wat
+            vi gì
+            he [בלמש]?מה
+            ru что
             ar ما|ماذا
-            zh 什么|什麼|哪
+            zh 什么|什麼
             ja 何
         """,
     }
@@ -343,6 +375,51 @@ NAMED = _table(
             zh 高度|长度|宽度
             ja 長さ|高さ|幅
         """,
+        "phone": """
+            en (?:tele|mobile |cell ?)?phone numbers?|telephone|hotline
+            fr numéros? (?:de (?:téléphone|portable)|à appeler)|téléphone(?= (?:du|de)\\b|\\s*\\??$)
+            es número de teléfono|teléfono(?= (?:del?)\\b|\\s*\\??$)
+            de telefonnummer\\w*|rufnummer\\w*
+            it numero di telefono|telefono(?= (?:del\\w*|di)\\b|\\s*\\??$)
+            pt número de telefone|telefone(?= (?:d[aoe])\\b|\\s*\\??$)
+            nl telefoonnummer
+            vi số điện thoại
+            he מספר (?:ה?טלפון)|טלפון של
+            ru номер телефона
+            ar رقم (?:ال)?هاتف
+            zh 电话号码|電話號碼
+            ja 電話番号
+        """,
+        "email": """
+            en e-?mail address(?:es)?|e-?mail(?=\\s*\\??$)
+            fr adresse (?:e-?mail|mail|électronique)|courriel(?=\\s*\\??$)
+            es correo electrónico|dirección de correo
+            de e-?mail-?adresse|mailadresse
+            it indirizzo e-?mail
+            pt endereço de e-?mail
+            nl e-?mailadres
+            vi địa chỉ (?:e-?mail|thư điện tử)
+            he כתובת (?:ה?(?:מייל|אימייל)|דוא"ל)
+            ru (?:адрес )?электронн\\w+ почт\\w+
+            ar (?:ال)?بريد (?:ال)?[اإ]لكتروني
+            zh 邮箱|電子郵件
+            ja メールアドレス
+        """,
+        "address": """
+            en (?:postal|street|your) address|(?<!ip )(?<!mac )(?<!web )address(?= of\\b)|(?:which|what) street
+            fr (?:votre|ton|leur) adresse|adresse(?: postale|(?= (?:du|de la|de l'|des|de votre)))|quelle rue
+            es (?:su|tu|vuestra) dirección|dirección(?= (?:del?)\\b)|qué calle
+            de anschrift|(?:ihre|eure|deine) adresse|adresse(?= (?:de[rs]|von|vom)\\b)|welcher stra(?:ß|ss)e
+            it (?:vostro|tuo|suo) indirizzo|indirizzo(?= (?:del\\w*|di)\\b)|che via
+            pt (?:seu|vosso) endereço|endereço(?= (?:d[aoe])\\b)|que rua
+            nl welke straat|(?:uw|jullie) adres|adres(?= van\\b)
+            vi địa chỉ
+            he ה?כתובת של|איזה רחוב
+            ru адрес(?! (?:сайт|электронн)\\w*)
+            ar عنوان
+            zh 地址
+            ja 住所
+        """,
         "number": """
             en size|capacity|speed|number|age|ceiling|limit|budget
             fr taille|capacité|âge
@@ -388,7 +465,7 @@ YES_OR_NO = re.compile(
         r"(?:on|je|tu|il|elle|ils|elles|nous|vous|ce)\b|(?:on peut|peut on|est il|y a t il|c'est possible|possible de)\b"
         r"|(?:puedo|puede|se puede|pueden|podemos|hay|es|son|está|están|tiene|tienen|tengo que|debo|debe|hace falta|necesito|incluye|existe|aceptan)\b"
         r"|(?:ist|sind|war|kann|können|darf|dürfen|muss|müssen|soll|gibt|hat|haben|wird|werden|habe|brauche|braucht|bekomme|bietet|bieten)\b"
-        r"|(?:posso|può|si può|possiamo|sono|c'è|ci sono|ha|hanno|devo|deve|bisogna|serve|avete|è possibile|pode|podemos|e|são|tem|preciso)\b"
+        r"|(?:posso|può|si può|possiamo|sono|c'è|ci sono|ha|hanno|devo|deve|bisogna|serve|avete|è possibile|pode|podemos|e(?=\s)|são|tem|preciso)\b"
         r"|(?:zijn|kan|kunnen|mag|mogen|moet|moeten|heeft|hebben|wordt|worden|krijg|heb)\b"
         r"|(?:האם|אפשר|ניתן|מותר|יש|כדאי|צריך|חייבים)\b|(?:можно|есть ли|нужно ли|могу)\b|هل\b)"
         r"|\b(?:không|chưa|ok|okay|allowed|possible|permitted)\s*[?？]*$|\bли\b|吗[？?]?$|嗎[？?]?$|ますか|ですか"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.asked import MEASURABLE, Part, asked_parts, days_in
+from almanac.query.answering.asked import MEASURABLE, NAMING, Part, asked_parts, days_in
 from almanac.query.answering.scoring import Compared, Floats, Scored
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
 from almanac.query.retrieval.overlap import Words
@@ -37,6 +37,8 @@ _LEAST_SHARE = 0.15
 _FIRST = 2
 _EARLIER = 0.5  # weight of the words of earlier questions beside those of the last one: "How much for a child?", after the price for an adult
 _SECOND = 0.5  # share of the best score that the next sentence has to have, to be quoted for a part of a question beside it
+_LONGEST_HEADING = 80  # characters of a heading that is quoted
+_OF_ONE_THING = 500  # characters of a hit up to which its title is the name of what it describes, and not of an article
 _EMBEDDED = 160  # sentences that are embedded, in about half a second; of more, those with the highest word overlap
 _POINTING = re.compile(
     r"(?:it|its|they|their|this|these|that|those|he|she|his|her|there|both|neither|il|elle|ils|elles|ce|cela|cette|ces|son|sa|ses|leurs?|celui-ci|celle-ci"
@@ -116,7 +118,7 @@ def extract(
     vectors = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
     parts = asked_parts(question)
     scored = [compared.scored(part, vectors @ asked) for part, asked in zip(parts, _vectors_of(parts, vector, embedder), strict=True)]
-    chosen: dict[int, Scored] = {}
+    chosen: dict[int, tuple[Part, Scored]] = {}
     missing = []
     if len(parts) > 1:
         for part, one in zip(parts, scored, strict=True):
@@ -126,13 +128,16 @@ def extract(
             if one.holds[best] is False:
                 missing.append(part.text)
             else:
-                chosen.setdefault(best, one)
+                chosen.setdefault(best, (part, one))
     if not chosen:
-        chosen, missing = dict.fromkeys(_choose(compared, parts[0], scored[0]), scored[0]), []
+        chosen, missing = dict.fromkeys(_choose(compared, parts[0], scored[0]), (parts[0], scored[0])), []
     picked = []
-    for i, one in chosen.items():
+    room = _CHARACTERS - sum(len(sentences[i].text) + 1 for i in chosen)
+    for i, (part, one) in chosen.items():
         told = (float(one.cosines[i]), float(one.overlaps[i]), one.holds[i])
-        picked += [Picked(s, *told, is_head=s is not sentences[i]) for s in _with_head(sentences[i], hits)]
+        quoted = _with_head(compared, i, part, hits, room)
+        room -= sum(len(s.text) + 1 for s in quoted[:-1])
+        picked += [Picked(s, *told, is_head=s is not sentences[i]) for s in quoted]
     best_of = {one.sentence.passage: number for number, one in reversed(list(enumerate(picked)))}
     picked.sort(key=lambda one: (best_of[one.sentence.passage], one.sentence.position, one.sentence.start))
     once = {(one.sentence.hit, one.sentence.start): one for one in reversed(picked)}  # the head of two rows before the first
@@ -148,13 +153,28 @@ def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for rank, hit in enumerate(hits) if rank < _FIRST or hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
 
 
-def _with_head(sentence: Sentence, hits: Sequence[Hit]) -> list[Sentence]:
-    """The sentence; before a row of a table, the head of the table."""
-    if sentence.head is None:
+def _with_head(compared: Compared, number: int, part: Part, hits: Sequence[Hit], room: int) -> list[Sentence]:
+    """The sentence; before a row of a table, the head of the table; where a name is asked for, the heading above that may be it, if that is new.
+
+    "The Lost City Hotel" answers which hotel has a waterpark, and not the sentence below it: such a heading has a word of the question, or is a record's
+    title. It has at most `room` characters.
+    """
+    sentence, tag = compared.sentences[number], compared.tags[number]
+    if sentence.head is not None:
+        return [_at(sentence, sentence.head, hits), sentence]
+    if sentence.heading is None or not part.kinds & NAMING or sentence.heading[1] - sentence.heading[0] > min(room, _LONGEST_HEADING):
         return [sentence]
-    start, end = sentence.head
-    text = hits[sentence.hit].readable[start:end]
-    return [sentence._replace(start=start, end=end, text=text, paragraph=start, head=None), sentence]
+    heading = _at(sentence, sentence.heading, hits)
+    asked, own = set(compared.words.of(part.text, tag)), set(compared.words.of(heading.text, tag))
+    hit = hits[sentence.hit]
+    is_name = bool(own & asked) or (heading.text == hit.title and len(hit.readable) <= _OF_ONE_THING)
+    is_new = not own <= asked and heading.text.casefold() not in sentence.text.casefold()
+    return [heading, sentence] if is_name and is_new else [sentence]
+
+
+def _at(sentence: Sentence, span: tuple[int, int], hits: Sequence[Hit]) -> Sentence:
+    start, end = span
+    return sentence._replace(start=start, end=end, text=hits[sentence.hit].readable[start:end], paragraph=start, head=None, heading=None)
 
 
 def _compared(sentences: Sequence[Sentence], hits: Sequence[Hit], language: str, words: Words, weights: dict[str, float]) -> Compared:

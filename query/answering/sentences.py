@@ -16,7 +16,8 @@ class Sentence(NamedTuple):
     `context` contains the title, the label of a record's field, the headings, the question that the sentence answers, and the lead-in of its list or the head
     of its table. `passage` and `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `paragraph` is
     where its paragraph, line or list item begins in the passage. `is_cut` is whether its beginning or its end may be missing, `is_field` whether it is a short
-    field of a record, with its label. `head` is where the head of its table stands in the hit, for a row of three columns and more.
+    field of a record, with its label. `head` is where the head of its table stands in the hit, for a row of three columns and more; `heading` is where the
+    innermost heading above it does, and in a record its title.
     """
 
     hit: int
@@ -30,6 +31,7 @@ class Sentence(NamedTuple):
     paragraph: int = 0
     is_field: bool = False
     head: tuple[int, int] | None = None
+    heading: tuple[int, int] | None = None
 
 
 class _Piece(NamedTuple):
@@ -40,6 +42,7 @@ class _Piece(NamedTuple):
     paragraph: int
     is_field: bool = False
     head: tuple[int, int] | None = None
+    heading: tuple[int, int] | None = None
 
 
 _Span = tuple[int, int]
@@ -93,7 +96,7 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
-                head = (piece.head[0] - offset, piece.head[1] - offset) if piece.head and piece.head[0] >= offset else None
+                head, heading = (_moved(span, -offset) if span and span[0] >= offset else None for span in (piece.head, piece.heading))
                 found.append(
                     Sentence(
                         hit,
@@ -107,6 +110,7 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
                         piece.paragraph,
                         piece.is_field,
                         head,
+                        heading,
                     )
                 )
     return found
@@ -172,13 +176,15 @@ class _Under:
     lead: str = ""
     head: str = ""
     head_span: _Span | None = None
+    heading_span: _Span | None = None
 
     def __str__(self) -> str:
         parts = (self.title, *(text for _, text in self.headings), self.question, self.lead, self.head)
         return " ".join(dict.fromkeys(part for part in parts if part))
 
-    def open_section(self, level: int, text: str) -> None:
+    def open_section(self, level: int, text: str, span: _Span) -> None:
         self.headings = [*((depth, heading) for depth, heading in self.headings if depth < level), (level, text)]
+        self.heading_span = span
         self.question = self.lead = self.head = ""
 
 
@@ -193,12 +199,12 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
         following = text[slice(*lines[index + 1])] if index + 1 < len(lines) and lines[index + 1][0] == end + 1 else ""
         taken = 1
         if heading := _HEADING.match(line):
-            under.open_section(len(heading[1]), heading[2])
+            under.open_section(len(heading[1]), heading[2], (start + heading.start(2), start + heading.end(2)))
         elif following and _UNDERLINE.match(following) and not _ITEM.match(line) and not _ROW.match(line):
-            under.open_section(1 if "=" in following else 2, line.strip())
+            under.open_section(1 if "=" in following else 2, line.strip(), _inside(text, (start, end)))
             taken = 2
         elif _is_shouted(line) or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line)) or _is_heading(text, lines, index):
-            under.open_section(2, line.strip())
+            under.open_section(2, line.strip(), _inside(text, (start, end)))
         elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
             pass
         elif _ROW.match(line):
@@ -209,7 +215,7 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
                 first, last = _inside(text, (start, end))
                 if any(c.isalnum() for c in text[first:last]):
                     head = under.head_span if under.head and text.count("|", first, last) > 1 else None
-                    yield _Piece(first, last, str(under), False, start, head=head)
+                    yield _Piece(first, last, str(under), False, start, head=head, heading=under.heading_span)
         else:
             taken = _paragraph_length(text, lines, index)
             region = (start, lines[index + taken - 1][1])
@@ -231,19 +237,25 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
             inner = f"{under} {part.label}".strip()
             for piece in _pieces(value, inner, language, is_continued=False, is_cut=False, opens_document=True):
                 yield piece._replace(
-                    start=part.start + piece.start, end=part.start + piece.end, paragraph=part.start + piece.paragraph, head=_moved(piece.head, part.start)
+                    start=part.start + piece.start,
+                    end=part.start + piece.end,
+                    paragraph=part.start + piece.paragraph,
+                    head=_moved(piece.head, part.start),
+                    heading=_moved(piece.heading, part.start) or under.heading_span,
                 )
         elif value.endswith(_QUESTION_END):
             under.question = value
-        elif value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value):
+        elif value == hit.title:
+            under.heading_span = (part.start, part.end)
+        elif value == hit.url or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value):
             pass
         else:
             spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
             is_whole = not spans or (len(spans) > 1 and not under.question and part.end - part.begin <= _LABELLED_LENGTH)
             if is_whole:
-                yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label))
+                yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
             for first, last in () if is_whole else spans:
-                yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), False, part.begin)
+                yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), False, part.begin, heading=under.heading_span)
 
 
 def _moved(span: _Span | None, by: int) -> _Span | None:
@@ -346,6 +358,7 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
         lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
         # If the last sentence of a chunk lacks its full stop, and the one before it does not, the chunk was cut there.
         lacks_end = is_last and number == len(spans) - 1 > 0 and not _STOP.search(sentence) and bool(_STOP.search(text[slice(*spans[number - 1])]))
-        yield _Piece(first, last, f"{under} {label[1]}" if label and number > 0 else str(under), lacks_start or lacks_end, region[0])
+        context = f"{under} {label[1]}" if label and number > 0 else str(under)
+        yield _Piece(first, last, context, lacks_start or lacks_end, region[0], heading=under.heading_span)
     if asked is not None and asked < len(spans) - 1:
         under.question = ""

@@ -36,6 +36,23 @@ def test_a_heading_and_a_question_give_context_and_are_never_the_answer() -> Non
     assert found.sources[0].confidence == "medium"
 
 
+_HOTELS = "Hotels in Dubai:\n\nThe Creek Hotel\n\nSmall rooms beside the souk.\n\nThe Lost City Hotel\n\nA quiet house with a waterpark.\n\nAll year."
+
+
+def test_a_question_for_a_name_gets_the_heading_above_the_sentence() -> None:
+    found = ask("Which hotel has a waterpark?", [make_hit(1, _HOTELS)])
+    assert found.reply == "The Lost City Hotel [1] A quiet house with a waterpark. [1]"
+    assert found.sources[0].quote == "A quiet house with a waterpark."
+    assert "The Lost City Hotel" not in ask("Is there a hotel with a waterpark?", [make_hit(1, _HOTELS)]).reply
+
+
+def test_a_question_for_a_name_gets_the_title_of_the_record_that_answers() -> None:
+    passage = "name: Lost City\nstars: 5\nabout: A quiet house with a waterpark. Breakfast until noon."
+    hit = make_hit(1, passage, start=None, passage=passage, title="Lost City")
+    assert ask("¿Qué hotel tiene un waterpark?", [hit]).reply.startswith("Lost City [1] ")
+    assert "Lost City" not in ask("Is there a waterpark?", [hit]).reply
+
+
 def test_markers_number_the_sources_that_are_cited() -> None:
     found = ask("refund days", [make_hit(1, "Bring a visa."), make_hit(2, "A refund takes days.")])
     assert found.reply == "A refund takes days. [1]"

@@ -16,7 +16,7 @@ _ASKED: list[tuple[set[str], tuple[str, ...]]] = [
     ({"duration"}, ("How long is the trip?", "Combien de temps ?", "¿Cuánto tiempo dura?", "Wie lange dauert es?", "Hoe lang duurt het?", "Bao lâu?",
                     "כמה זמן זה לוקח?")),
     ({"price"}, ("How much does it cost?", "Combien coûte le billet ?", "Et à combien est le billet ?", "¿Cuánto cuesta?",
-                 "Was kostet das?", "Quanto costa?", "Wat kost het?",
+                 "Was kostet das?", "Quanto costa?", "Wat kost het?", "Quel est le prix ?",
                  "Giá bao nhiêu?", "כמה זה עולה?", "prix du parking", "多少钱？")),
     ({"number"}, ("How many rooms are there?", "Combien de miroirs ?", "Il y a combien de salles ?",
                   "Wie viele Zimmer?", "Có bao nhiêu phòng?", "כמה חדרים יש?")),
@@ -24,12 +24,19 @@ _ASKED: list[tuple[set[str], tuple[str, ...]]] = [
                   "Combien la valise pèse-t-elle ?",
                   "Was wiegt der Koffer?", "Cái này nặng bao nhiêu?", "Сколько весит?", "有多重？")),
     ({"length"}, ("How tall is the tower?", "Quelle est la hauteur de la tour ?", "塔有多高？")),
+    ({"phone"}, ("What's the phone number?", "Quel est le numéro de téléphone du support ?", "telefonnummer notdienst", "số điện thoại của cửa hàng là gì?")),
+    ({"email"}, ("What is your email?", "e-mail address for bookings", "¿Cuál es el correo electrónico?")),
+    ({"address"}, ("What is the address of the museum?", "adresse du musée ?", "In welcher Straße seid ihr?", "Wie lautet die Adresse der Praxis?",
+                   "¿Cuál es la dirección del hotel?", "מה הכתובת של המשרד?", "地址是什么？")),
+    ({"name"}, ("Which hotel has a pool?", "Quel hôtel a une piscine ?", "¿Qué hotel tiene piscina?", "Welches Hotel hat ein Bad?",
+                "Quale albergo ha un bagno?",
+                "Welk hotel heeft een bad?", "Khách sạn nào?", "איזה מלון כולל בריכה?", "Какой отель лучше?", "哪家酒店好？")),
     ({"person"}, ("Who signed it?", "Qui a signé ?", "Wer hat unterschrieben?", "מי חתם?")),
     ({"place"}, ("Where do we meet?", "Où se trouve la gare ?", "Wo treffen wir uns?", "Đón ở đâu?", "איפה נפגשים?")),
     ({"yes or no"}, ("Can I bring my dog?", "Est-ce que les chiens sont admis ?", "¿Puedo entrar?", "Darf mein Hund mit?", "Posso entrare?",
                      "Mag mijn hond mee?", "Trẻ em có được miễn phí không?", "האם מותר לצלם?", "I am ill, can I cancel?", "狗可以进吗？")),
     ({"explanation"}, ("Why is it closed?", "Comment réserver ?", "Warum ist es geschlossen?", "Làm sao để đặt chỗ?", "איך מזמינים?")),
-    (set(), ("What is it when the display shows E3?", "I put in the dates, now what?", "Tell me more",
+    (set(), ("What is the IP address of the server?", "What is it when the display shows E3?", "I put in the dates, now what?", "Tell me more",
             "What about the days when it rains?", "People hear an echo when I phone", "17 × 23")),
 ]  # fmt: skip
 
@@ -78,7 +85,7 @@ _HELD: list[tuple[Kind, str]] = [
     ("price", "10 % off for groups"), ("price", "15 days before: 10%"), ("price", "Die Anzahlung beträgt 20 %."),
     ("duration", "two years"), ("duration", "תשעה ימים"), ("duration", "האחריות היא לשלוש שנים"), ("duration", "trước 15 ngày"), ("duration", "bảo hành 3 năm"),
     ("percentage", "40% of it"), ("percentage", "vier Prozent"), ("number", "It has five members."), ("weight", "198 g"), ("length", "67 metres tall"),
-    ("temperature", "from 0 to 40 degrees"),
+    ("temperature", "from 0 to 40 degrees"), ("phone", "Tel. 04321 556677"), ("email", "info@example.org"), ("address", "Lindenweg 7"),
 ]  # fmt: skip
 _LACKING: list[tuple[Kind, str]] = [
     ("number", "Tour code: TO1101"), ("date", "Tour code: TO1401"), ("number", "One of a kind"), ("price", "We offer 27 days"),
