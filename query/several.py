@@ -166,6 +166,7 @@ class SeveralIndexes:
         hits = merge({kb: question.hits for kb, question in found.items()}, wanted)
         closest = merge({kb: question.grounds.closest for kb, question in found.items()}, max(wanted, NEAREST))
         best = _best(hits if first.has_model else closest, first.declaration.name)
+        further = [self._with_language(hit.model_copy(update={"kb": best})) for hit in found[best].further]
         question = replace(
             found[best],
             declaration=self._written_by(found[first.declaration.name]),
@@ -173,7 +174,7 @@ class SeveralIndexes:
             hits=[self._with_language(hit) for hit in hits],
             grounds=found[best].grounds.beside([one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]),
             is_confident=any(one.is_confident for one in found.values()),
-            further=(further := [self._with_language(hit.model_copy(update={"kb": best})) for hit in found[best].further]),
+            further=further,
         )
         return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits, *further)}, {kb: one.version for kb, one in found.items()}, best)
 

@@ -46,7 +46,8 @@ def _table(rows: dict[str, str]) -> tuple[tuple[Kinds, re.Pattern[str]], ...]:
     return tuple((frozenset(kinds.split("/")) - {""}, _pattern(lines)) for kinds, lines in rows.items())  # type: ignore[misc]
 
 
-# Where two begin at the same place, the longer one counts: "how long", not "how". The last row asks for something, and nothing says for what.
+# Where two begin at the same place, the longer one counts: "how long", not "how". The row before the last asks which of several, the last one
+# asks for something, and nothing says for what.
 ASKING = _table(
     {
         "hour": """
