@@ -1,6 +1,6 @@
 """Downloader middlewares for robots.txt, redirects and credentials, where Scrapy's own differ from what is declared."""
 
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from scrapy import signals
@@ -57,11 +57,12 @@ class StrictRobots(RobotsTxtMiddleware):
                 raise StopDownload(fail=False)
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
-        parser = await super().robot_parser(request)
-        refusal = self._unreachable.get(urlparse_cached(request).netloc)
+        await super().robot_parser(request)  # of several requests that wait for robots.txt, Scrapy hands its rules to the first alone
+        netloc = urlparse_cached(request).netloc
+        refusal = self._unreachable.get(netloc)
         if refusal is not None:
             raise Refusal(refusal.reason, refusal.detail, refusal.status)
-        return parser
+        return cast("RobotParser | None", self._parsers[netloc])
 
     async def _parse_robots(self, response: Response, netloc: str, request: Request) -> None:
         rules = response.body

@@ -255,6 +255,16 @@ def test_start_url_refused_by_robots_means_no_records(loopback_site: "Site", tmp
     assert outcome.pages.fetched == 1
 
 
+def test_robots_txt_holds_for_every_page_that_waits_for_it(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/robots.txt", "User-agent: *\nDisallow: /no", content_type="text/plain", delay_s=0.3)
+    for path in ("/yes", *(f"/no/{n}" for n in range(5))):
+        site.page(path, "x")
+    outcome, stored = crawled(site, tmp_path, start_urls=[f"{site.base}{path}" for path in site.answers if path != "/robots.txt"])
+    assert (stored, outcome.pages.refused, site.asked["/robots.txt"]) == (["/yes"], 5, 1)
+    assert not any(site.asked[f"/no/{n}"] for n in range(5))
+
+
 def test_robots_txt_that_fails_allows_nothing(loopback_site: "Site", tmp_path: Path) -> None:
     loopback_site.page("/", "x")
     loopback_site.page("/robots.txt", status=503)
