@@ -72,12 +72,24 @@ class FallbackPages:
         self._held.clear()
 
     def probe(self) -> None:
-        """Queues up to three known pages behind the failed ones when the queue is empty, to find out whether the site is down or only its front page."""
+        """Queues up to three known pages behind the failed ones when the queue is empty, to find out whether the site is down or only its front page.
+
+        A copy all of whose links have been queued has nothing to add, and counts as used: no page is hidden behind it.
+        """
+        self._let_go()
         if self._has_probed or not self._held:
             return
         self._has_probed = True
         for held, link in [*self._known_links()][:_PROBES]:
             self._frontier.add_links([link], held.waiting, held.waiting.chain or Chain(), held.page)
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, []
+        for one in held:
+            if self._frontier.not_queued({self._policy.key(link.url) for link in one.links}):
+                self._held.append(one)
+            else:
+                self.fallbacks_used.append(one.waiting.url)
 
     def _known_links(self) -> Iterator[tuple[_Held, Link]]:
         seen = {held.waiting.url for held in self._held}

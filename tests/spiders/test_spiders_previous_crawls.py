@@ -227,6 +227,20 @@ def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_s
     assert (outcome.pages, site.asked.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
 
 
+def test_a_page_that_fails_once_more_keeps_no_other_from_vanishing_after_a_cut(loopback_site: "Site", tmp_path: Path) -> None:
+    """No page need arrive for it: the failed one's copy leads to nothing that was not asked for."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/1", "/2", "/3"))
+    for n in range(1, 4):
+        site.page(f"/{n}", links("/"))
+    crawl_site(source(site), raw, "r1")
+    site.page("/", links("/1", "/2"))
+    site.page("/2", status=500)
+    for run_id, interrupted in (("r2", []), ("r3", ["r2"])):
+        outcome = crawl_site(source(site), raw, run_id, previous=PreviousCrawls(interrupted=interrupted, concluded="r1"))
+        assert (outcome.vanished, outcome.kept) == ([f"{site.base}/3"], 1)
+
+
 def test_pages_that_were_sent_to_somebody_else_are_asked_for_anew(loopback_site: "Site", tmp_path: Path) -> None:
     """Neither taken over nor asked for with their validators, until the same one asks again."""
     site, raw = loopback_site, RawStore(tmp_path)
