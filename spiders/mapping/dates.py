@@ -11,6 +11,7 @@ from typing import Any
 import dateparser  # type: ignore[import-untyped]  # ships no types
 
 from almanac.core.locales import primary
+from almanac.spiders.mapping.casing import has_two_i, lower
 from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
 
@@ -30,6 +31,10 @@ _THAI_MONTHS = dict(
 _THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
 _THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
 _SHORT_YEAR = re.compile(r"(?<!\d)(\d\d)$")
+_ORDINAL = re.compile(r"(?<=\d)\s?[ºª°](?!\w)")  # 1º de maio
+_HOUR = re.compile(r"(?<![\d:.,])([01]?\d|2[0-3])\s?h(?:\s?([0-5]\d))?(?:\s?min)?(?!\w)", re.IGNORECASE)  # 21h30, 20 h
+_MARK = re.compile(r"\s[·|•]\s")
+_BEFORE_TIME = {"el": re.compile(r"\bστις(?=\s\d)", re.IGNORECASE), "sv": re.compile(r"\bkl\.?(?=\s\d)", re.IGNORECASE)}
 _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id"}  # as dateparser names them
 
 
@@ -129,9 +134,16 @@ def _by_words(text: str, language: str) -> datetime:
 
 
 def _written_out(text: str, language: str) -> str:
-    """The text as dateparser knows it: it reads มี.ค. (March) as January, Thai years of two digits by the common era, and no Turkish I without a dot."""
-    if language in ("tr", "az"):
-        return text.replace("I", "ı").replace("İ", "i")
+    """The text as dateparser knows it.
+
+    It knows 21h30 in French alone, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January and Thai years of two digits for those of
+    the common era.
+    """
+    text = _HOUR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", _MARK.sub(", ", _ORDINAL.sub("", text)))
+    if language in _BEFORE_TIME:
+        return _BEFORE_TIME[language].sub("", text)
+    if has_two_i(language):
+        return lower(text, language)
     if language != "th":
         return text
     text = _THAI_SHORT.sub(lambda match: f" {_THAI_MONTHS[match[1]]} ", _THAI_ERA.sub("", text)).strip()

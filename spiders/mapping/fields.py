@@ -7,6 +7,7 @@ from typing import Any
 
 from almanac.core.patterns import TooSlow, first_group
 from almanac.schemas.declaration.fields import FieldRule, Process
+from almanac.spiders.mapping.casing import lower, title, upper
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
@@ -17,7 +18,7 @@ _REDUCING = frozenset({"first", "last", "count", "join"})
 _SPREADING = frozenset({"split", "unique", "sort"})
 _LIST_STEPS = (_REDUCING | _SPREADING) - {"split"}
 _SEPARATOR = re.compile(r"[,;|\n，；、،؛•·]")
-_TEXT_STEPS: dict[Process, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "title": str.title}
+_TEXT_STEPS: dict[Process, Callable[[str, str], str]] = {"lower": lower, "upper": upper, "title": title}
 _SHOWN = 200
 
 
@@ -80,7 +81,7 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
         broken = rule.conditions.get(bad.condition)
         return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name, breaks=broken)
     is_list = wants_list or "split" in rule.process
-    value = _processed(values if is_list else (values[0] if values else None), rule)
+    value = _processed(values if is_list else (values[0] if values else None), rule, scope.language)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
     note = None if matched else _note(rule, scope, wants_list)
@@ -183,18 +184,18 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
-def _processed(value: Any, rule: FieldRule) -> Any:
+def _processed(value: Any, rule: FieldRule, language: str) -> Any:
     for step in rule.process:
-        value = _step(step, value)
+        value = _step(step, value, language)
     return value
 
 
-def _step(step: Process, value: Any) -> Any:
+def _step(step: Process, value: Any, language: str) -> Any:
     if step in _TEXT_STEPS:
         change = _TEXT_STEPS[step]
         if isinstance(value, list):
-            return [change(part) if isinstance(part, str) else part for part in value]
-        return change(value) if isinstance(value, str) else value
+            return [change(part, language) if isinstance(part, str) else part for part in value]
+        return change(value, language) if isinstance(value, str) else value
     values = value if isinstance(value, list) else [] if value is None else [value]
     match step:
         case "split":  # done in `_values_of`, before conversion
@@ -225,7 +226,7 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
             entries.append({inner: reading.value for inner, reading in readings.items()})
     if not entries:
         return _checked(FieldReading(_without_match(rule), rule, field=name, note=_note(rule, scope, rule.many)))
-    value = _processed(entries if rule.many else entries[0], rule)
+    value = _processed(entries if rule.many else entries[0], rule, scope.language)
     return _checked(FieldReading(value, rule, matched=True, field=name))
 
 

@@ -37,6 +37,8 @@ _TRUE = frozenset(
         "예",
     }
     | {"instock", "limitedavailability", "onlineonly", "instoreonly", "✓", "✔", "☑", "✅"}
+    | {"evet", "var", "stokta", "stokta var", "mevcut", "ναι", "διαθέσιμο", "σε απόθεμα", "άμεσα διαθέσιμο", "op voorraad", "i lager", "på lager", "skladem"}
+    | {"sì", "نعم", "ano", "kyllä", "igen", "ya", "da", "так"}
 )
 _FALSE = frozenset(
     {"false", "no", "n", "0", "off", "out of stock", "unavailable", "not available", "not in stock", "sold out", "no longer available", "currently unavailable"}
@@ -61,6 +63,9 @@ _FALSE = frozenset(
         "non disponibile",
     }
     | {"nie", "否", "缺货", "缺貨", "いいえ", "在庫なし", "아니요", "אזל מהמלאי", "לא במלאי", "outofstock", "soldout", "discontinued", "✗", "✘", "☐", "❌"}
+    | {"hayır", "hayir", "yok", "stokta yok", "tükendi", "mevcut değil", "όχι", "μη διαθέσιμο", "εξαντλημένο", "εξαντλήθηκε", "εκτόσ αποθέματοσ"}
+    | {"niet op voorraad", "uitverkocht", "slut i lager", "ikke på lager", "utsolgt", "udsolgt", "není skladem", "vyprodáno"}
+    | {"لا", "ne", "nej", "nei", "nee", "ei", "nem", "tidak", "nu", "ні"}
 )
 # Phrases may be followed by more, as in "In stock (3 available)"; single words may not ("on sale" is not "on").
 _STATEMENTS = sorted((text for text in (*_TRUE, *_FALSE) if " " in text), key=len, reverse=True)
@@ -154,7 +159,7 @@ def to_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     written = _SCHEMA_ORG.sub("", plain_digits(_text(value)))
-    text = written.casefold().strip(" .!")
+    text = written.casefold().replace("\u0307", "").strip(" .!")  # the dot that is left of a Turkish İ
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     bare = text.strip(" .!✓✔☑✅✗✘❌")

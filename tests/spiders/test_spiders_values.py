@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.core.templates import fill
-from almanac.schemas.declaration.fields import FieldType
+from almanac.schemas.declaration.fields import FieldRule, FieldType
+from almanac.schemas.items import Page
+from almanac.spiders.mapping.fields import FieldScope, read_field
 from almanac.spiders.mapping.values import convert
+from almanac.spiders.reading.content import Content
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,17 @@ from almanac.spiders.mapping.values import convert
         ("24.01.25", "date", "de", "2025-01-24"),
         ("1 KASIM 2024", "date", "tr", "2024-11-01"),
         ("4 NİSAN 2024", "date", "tr", "2024-04-04"),
+        ("Sábado, 14 de março de 2026, às 21h30", "datetime", "pt", "2026-03-14T21:30:00"),
+        ("1º de maio de 2026 · 20 h", "datetime", "pt", "2026-05-01T20:00:00"),
+        ("1º maggio 2026", "date", "it", "2026-05-01"),
+        ("14/03/2026 | 21h30", "datetime", "es", "2026-03-14T21:30:00"),
+        ("14 mars 2026 kl. 19.00", "datetime", "sv", "2026-03-14T19:00:00"),
+        ("14 Μαρτίου 2026 στις 21:30", "datetime", "el", "2026-03-14T21:30:00"),
+        ("STOKTA YOK", "boolean", "tr", False),
+        ("TÜKENDİ", "boolean", "tr", False),
+        ("Stokta var (3 adet)", "boolean", "tr", True),
+        ("Εκτός αποθέματος", "boolean", "el", False),
+        ("Διαθέσιμο", "boolean", "el", True),
         ("2½", "number", "en", 2.5),
         ("1 ½ kg", "number", "de", 1.5),
         ("05/06/2025 2:30 PM", "datetime", "en", "2025-05-06T14:30:00"),
@@ -317,3 +331,21 @@ def test_any_text_is_read_or_refused(text: str, kind: FieldType, language: str) 
 def test_template_drops_the_separator_of_a_missing_value() -> None:
     assert fill("{title}. {text}", {"title": None, "text": "Body"}) == "Body"
     assert fill("{name}: {price} ({tags})", {"name": "Jar", "price": {"amount": "51.77", "currency": "£"}, "tags": ["a", "b"]}) == "Jar: 51.77 £ (a, b)"
+
+
+@pytest.mark.parametrize(
+    ("language", "step", "text", "expected"),
+    [
+        ("tr", "lower", "IŞIK, İSTANBUL", "ışık, istanbul"),
+        ("az", "lower", "QIZIL İNCİ", "qızıl inci"),
+        ("tr-TR", "upper", "kırmızı çiçek", "KIRMIZI ÇİÇEK"),
+        ("tr", "title", "İSTANBUL IŞIKLARI ve iyi işler", "İstanbul Işıkları Ve İyi İşler"),
+        ("en", "lower", "ISTANBUL", "istanbul"),
+        ("de", "upper", "istanbul", "ISTANBUL"),
+        ("en", "title", "ISTANBUL in spring", "Istanbul In Spring"),
+    ],
+)
+def test_letters_change_their_case_by_the_language(language: str, step: str, text: str, expected: str) -> None:
+    rule = FieldRule.model_validate({"css": "p", "process": [step]})
+    content = Content(Page(url="http://x.test/", body=f"<p>{text}</p>".encode(), content_type="text/html; charset=utf-8"))
+    assert read_field("f", rule, FieldScope(None, content, language)).value == expected
