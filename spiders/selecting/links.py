@@ -10,7 +10,6 @@ from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit
 
 import parsel
-from w3lib.html import get_meta_refresh
 from w3lib.url import safe_url_string
 
 from almanac.schemas.declaration.fields import Selector
@@ -18,6 +17,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list, links_of_list
 from almanac.spiders.reading.linked_types import may_name_document, type_of_name
+from almanac.spiders.reading.refresh import refresh_of
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of
@@ -307,8 +307,5 @@ def _hrefs(content: Content) -> list[str]:
     hrefs: list[str] = content.selector.xpath(
         "//a/@href | //area/@href | //link[contains(concat(' ', translate(@rel, 'NEXT', 'next'), ' '), ' next ')]/@href"
     ).getall()
-    try:
-        refresh = get_meta_refresh(content.text[:4096], content.url, content.encoding)[1]
-    except ValueError:  # its target is not a URL
-        refresh = None
+    refresh = refresh_of(content)[1]
     return [*hrefs, refresh] if refresh else hrefs

@@ -1,4 +1,4 @@
-"""Pages of a site that yield no item whatever the rules find on them: those that ask not to be indexed, and lists of links."""
+"""Pages of a site that yield no item whatever the rules find on them: those that ask not to be indexed or send visitors on, and lists of links."""
 
 import re
 from datetime import datetime
@@ -11,10 +11,11 @@ from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list
+from almanac.spiders.reading.refresh import forwards_to
 from almanac.spiders.reading.robots_rules import RobotsRules, robots_rules
 from almanac.spiders.selecting.embedded import find, why_no_prefix
 
-WITHHELD = frozenset({"noindex", "feed", "sitemap"})
+WITHHELD = frozenset({"noindex", "forwards", "feed", "sitemap"})
 _OF_LISTS = re.compile(r"(?<![\w.#-])(?:rss|channel|item|feed|entry|rdf|urlset|url|loc|sitemapindex|sitemap)\b", re.IGNORECASE)
 
 
@@ -24,6 +25,8 @@ def withheld(content: Content, source: Source) -> tuple[str, str] | None:
         return None
     if source.politeness.noindex and content.page.noindex:
         return "noindex", content.page.noindex
+    if (target := forwards_to(content)) is not None:
+        return "forwards", f"it sends its visitors on to {target} at once"
     kind = None if content.is_document else kind_of_list(content)
     if kind is None or _reads_list(content, source):
         return None

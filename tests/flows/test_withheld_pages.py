@@ -72,6 +72,19 @@ def text(name: str) -> str:
 _NOINDEX = '<html><head><meta name="robots" content="noindex"></head><body>'
 
 
+def test_a_page_that_sends_its_visitors_on_yields_nothing_and_leads_on(base: Base) -> None:
+    site = base.site
+    site.page("/", text("/") + links("/old", "/late", "/ticker", "/shown"))
+    site.page("/old", '<meta http-equiv="refresh" content="0; url=/new"><p>This page has moved.</p>')
+    site.page("/new", text("/new"))
+    site.page("/late", f'<meta http-equiv="refresh" content="30; url=/new">{text("/late")}')
+    site.page("/ticker", f'<meta http-equiv="refresh" content="0; url=/ticker#now">{text("/ticker")}')
+    site.page("/shown", f'<pre>&lt;meta http-equiv="refresh" content="0; url=/new"&gt;</pre>{text("/shown")}')
+    report = base.run()
+    assert (report["outcome"], base.items(), base.lost(report)) == ("published", ["/", "/late", "/new", "/shown", "/ticker"], {"/old": "forwards"})
+    assert report["pages"]["refused"] == 1 and "/new at once" in report["sources"][0]["failures"][0]["detail"]
+
+
 def test_a_page_that_asks_not_to_be_indexed_yields_nothing_and_leads_on(base: Base) -> None:
     site = base.site
     site.page("/", text("home") + links("/meta", "/header", "/bot"))
