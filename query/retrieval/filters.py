@@ -6,7 +6,8 @@ $ne, $gt, $gte, $lt, $lte, $in, $nin, and $contains (a substring of a text). Key
 - A row without the field matches no operator, $ne and $nin included; `$not` inverts the result of its filter, so such a row passes it.
 - A dotted name addresses nested values (`price.amount`). Where a value is a list, one matching entry is enough.
 
-Metadata holds amounts as decimal strings, so a text that is a number is compared as a number with numbers.
+Metadata holds amounts as decimal strings, so a text that is a number is compared as a number with numbers. True and false are no numbers: they equal neither
+1 nor 0, and have an order among themselves only.
 """
 
 import operator
@@ -40,6 +41,8 @@ def _numeric(value: Any) -> Any:
 
 def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def test(found: Any, wanted: Any) -> bool:
+        if isinstance(found, bool) != isinstance(wanted, bool):
+            return False
         if _is_number(wanted):
             found = _numeric(found)
         try:
@@ -67,10 +70,13 @@ def _any_of(wanted: Sequence[Any]) -> Callable[[Any], bool]:
     """The test whether a value equals one of those wanted, as $eq tells it: of many, in the time of one."""
     numbers = {one for one in wanted if _is_number(one) and one == one}  # NaN equals nothing
     others = [one for one in wanted if not _is_number(one)]
-    plain = {one for one in others if not isinstance(one, _NESTED)}
+    truths = [one for one in others if isinstance(one, bool)]
+    plain = {one for one in others if not isinstance(one, (bool, *_NESTED))}
     nested = [one for one in others if isinstance(one, _NESTED)]
 
     def test(found: Any) -> bool:
+        if isinstance(found, bool):
+            return found in truths
         if isinstance(found, _NESTED):
             return found in nested
         return found in plain or (bool(numbers) and _numeric(found) in numbers)

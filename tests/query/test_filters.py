@@ -153,6 +153,18 @@ def test_null_matches_nothing_in_a_list_neither() -> None:
     assert matching_rows({"f": 1}, lambda _: column, 3).tolist() == [False, True, True]
 
 
+def test_true_and_false_are_no_numbers() -> None:
+    column = Column(Coded.of([True, False, 1, 0, 1.0, "1", [True], None]))
+
+    def passing(wanted: Any) -> list[int]:
+        return [place for place, is_in in enumerate(matching_rows({"f": wanted}, lambda _: column, 8)) if is_in]
+
+    assert [passing(wanted) for wanted in (True, False, 1, 0)] == [[0, 6], [1], [2, 4, 5], [3]]
+    assert [passing({"$in": wanted}) for wanted in ([True], [1, False])] == [[0, 6], [1, 2, 4, 5]]
+    assert passing({"$ne": True}) == [1, 2, 3, 4, 5]
+    assert [passing({"$gte": wanted}) for wanted in (0, True)] == [[2, 3, 4, 5], [0, 6]]
+
+
 def test_a_value_within_another_is_named_with_a_dot() -> None:
     with pytest.raises(UsageError, match="unknown operator amount") as raised:
         _match({"price": {"amount": "7"}})
