@@ -22,7 +22,7 @@ _CUT = "…"
 _CAMEL = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CAPITALS = frozenset({"id", "url", "sku", "isbn", "ean", "gtin", "vat"})
 _NOUNS_IN_CAPITALS = frozenset({"de", "lb", "nds", "gsw"})
-_TIME = re.compile(r"(?:[\W\d_]|[ap]\.?m\b\.?|uhr\b|h(?![^\W\d_]))*", re.IGNORECASE)  # "10:00", "9 am": figures, which name no entry
+_TIME = re.compile(r"(?=.*\d|[\W_]*$)(?:[\W\d_]|[ap]\.?m\b\.?|uhr\b|h(?![^\W\d_]))*", re.IGNORECASE)  # "10:00", "9 am": figures, which name no entry
 _URL = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 _END = re.compile(r"[.!?…؟।۔][\"'”’»)\]]*\s|[。！？][”’」』）]*|\n")
 _SENTENCE = re.compile(r"(?:^|(?<=[.!?。！？\n]))\s*([^.!?。！？\n]*[^\W\d_][^.!?。！？\n]*(?:[.!?。！？]|$))")

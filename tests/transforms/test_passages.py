@@ -110,6 +110,7 @@ def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
         "rooms": [{"name": "Deluxe", "beds": 2, "size": 30}, {"name": "Suite", "beds": 3}],
         "times": [{"days": ["Sat", "Sun"], "opens": "10:00", "closes": "5 pm"}],
         "specs": [{"name": "Weight", "value": "2 kg"}],
+        "sides": [{"axis": "w", "mm": 414}, {"axis": "h", "mm": 676}],
         "tags": ["a", "b"],
         "none": None,
         "empty": [],
@@ -118,7 +119,7 @@ def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
     assert _passage(fields, text="{address.street}").split("\n") == [
         "Hours, Monday: Opens: 9:00; Closes: 17:00", "Hours, Tuesday: Opens: 9:00; Closes: 12:00", "Open: Mon, 9:00; Tue, 10:00", "Address, street: 12 Rue X",
         "Address, geo, lat: 48.5", "Rooms, Deluxe: Beds: 2; Size: 30", "Rooms, Suite: Beds: 3",
-        "Times: Days: Sat, Sun; Opens: 10:00; Closes: 5 pm", "Specs, Weight: 2 kg", "Tags: a, b", "Price: 5",
+        "Times: Days: Sat, Sun; Opens: 10:00; Closes: 5 pm", "Specs, Weight: 2 kg", "Sides, w: 414", "Sides, h: 676", "Tags: a, b", "Price: 5",
     ]  # fmt: skip
 
 
