@@ -75,6 +75,8 @@ class Api:
             summary="Whether the first question would find an index open and its model loaded",
         )
         route("/metrics", self.prometheus, response_class=Response, summary="Metrics for Prometheus")
+        for path, endpoint in (("/health", self.health), ("/ready", self.ready)):  # probes ask for the status alone
+            route(path, endpoint, methods=["HEAD"], response_model_exclude_none=True, include_in_schema=False)
 
     async def chat(self, asked: ChatRequest, request: Request) -> Any:
         require_short([asked.message], self._settings.max_input_chars, "message")

@@ -195,6 +195,7 @@ def test_health_readiness_and_metrics(serving: Serving) -> None:
             assert ready.headers["retry-after"] == "2"
             time.sleep(0.05)
         assert ready.json()["versions"].keys() == {"notes", "guide"}
+        assert [client.head(path).status_code for path in ("/health", "/ready")] == [200, 200]
         client.post("/api/chat", json={"message": QUESTION})
         client.get("/no/such/path")
         told = client.get("/metrics").text
