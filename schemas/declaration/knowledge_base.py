@@ -17,11 +17,12 @@ from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.declaration.run import RunsOn
 from almanac.schemas.declaration.source import Source
-from almanac.schemas.declaration.template import template_names, unknown_name
+from almanac.schemas.declaration.template import template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
 LANGUAGE_PATTERN = r"^(auto|[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*)$"
+_UNDECLARED = frozenset({"document_id", "source", "url", "title", "kind", "language"})  # metadata of every item, whatever is declared
 
 
 class Declaration(DeclaredModel):
@@ -78,7 +79,7 @@ class Declaration(DeclaredModel):
             raise ValueError("chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: it needs embed.provider local")
         if self.retrieve.expand and self.generate.provider == "extractive":
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
-        refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names()])
+        refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names(), *self._lost_workspaces()])
         for source in self.sources:
             source.keep_apart(self.retrieve.workspace.field if self.retrieve.workspace else None)
         return self
@@ -103,6 +104,18 @@ class Declaration(DeclaredModel):
             found = [unknown_name(name, {"title": None, **declared}) for declared in fields]
             if None not in found:
                 yield Finding(("chunk", "prefix"), str(found[0]), self.chunk.prefix)
+
+    def _lost_workspaces(self) -> Iterator[Finding]:
+        """Yields lists of metadata that leave out the field of workspaces, and that field where no item can have it: no hit would be in a workspace."""
+        field = self.retrieve.workspace.field.partition(".")[0] if self.retrieve.workspace else None
+        if field is None or field in _UNDECLARED:
+            return
+        keeping = [number for number, source in enumerate(self.sources) if source.takes_own_fields or field in source.declared_fields()]
+        if not keeping:
+            yield Finding(("retrieve", "workspace"), unknown_field(field, {name for source in self.sources for name in source.declared_fields()}), field)
+        for number in keeping:
+            if (kept := self.sources[number].metadata) is not None and field not in kept:
+                yield Finding(("sources", number, "metadata"), f"leaves out '{field}', by which retrieve.workspace keeps workspaces apart", kept)
 
     @property
     def path(self) -> Path:

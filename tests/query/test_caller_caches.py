@@ -47,7 +47,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
 
 
 def _retriever(opened: OpenVersion, **retrieve: Any) -> Retriever:
-    source = {"name": "shop", "kind": "files", "glob": "*", "metadata": list(_DECLARED)}
+    source = {"name": "shop", "kind": "files", "glob": "*", "metadata": [*_DECLARED, "team"]}
     declared = {"name": "kb", "sources": [source], "retrieve": {"workspace": "team", **retrieve}}
     return Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries)
 

@@ -27,6 +27,32 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
     assert declaration.path == tmp_path / "kb.yaml"
 
 
+@pytest.mark.parametrize(
+    ("keys", "workspace", "says"),
+    [
+        ("fields: {a: {css: h1}, team: {css: h2}}", "tema", "line 4: retrieve.workspace: no field 'tema'; did you mean team?"),
+        ("fields: {a: {css: h1}}", "{field: team, required: true}", "retrieve.workspace: no field 'team'; declared: a"),
+        ("fields: {a: {css: h1}, team: {css: h2}}, metadata: [a]", "team", "sources[0].metadata: leaves out 'team', by which"),
+    ],
+)
+def test_the_field_of_workspaces_is_one_that_items_keep(tmp_path: Path, keys: str, workspace: str, says: str) -> None:
+    with pytest.raises(DeclarationError) as raised:
+        load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {_SITE}, {keys}}}\nretrieve: {{workspace: {workspace}}}\n"))
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("keys", ["fields: {team: {css: h2}}", "fields: {a: {css: h1}, team: {css: h2}}, metadata: [team]"])
+def test_a_source_of_no_workspace_may_stand_beside_one_that_has_it(tmp_path: Path, keys: str) -> None:
+    other = _SITE.replace("name: s", "name: other")
+    assert load_declaration(
+        _write(tmp_path, f"name: kb\nsources:\n  - {_SITE}, {keys}}}\n  - {other}, fields: {{a: {{css: h1}}}}}}\nretrieve: {{workspace: team}}\n")
+    )
+    for field in ("source", "language"):
+        assert load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {other}}}\nretrieve: {{workspace: {field}}}\n"))
+    files = "{name: files, kind: files, glob: 'notes/*.md'}"
+    assert load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {files}\nretrieve: {{workspace: team}}\n"))
+
+
 @pytest.mark.parametrize("kb", ["voyago", "handbook"])
 def test_the_examples_are_valid(kb: str) -> None:
     assert load_declaration(kb).name == kb
