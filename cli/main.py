@@ -150,7 +150,8 @@ def run(arguments: list[str]) -> int:
     except Exit as finished:
         return finished.exit_code
     except TyperException as error:
-        print_error(UsageError(error.format_message(), where=f"almanac {' '.join(arguments)}", hint=_help_for(arguments)), as_json=as_json)
+        message = error.format_message().replace(": Value error, ", ": ", 1)  # Pydantic's prefix
+        print_error(UsageError(message, where=f"almanac {' '.join(arguments)}", hint=_help_for(arguments)), as_json=as_json)
         return 2
     except KeyboardInterrupt:
         code = INTERRUPTED

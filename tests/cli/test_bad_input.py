@@ -88,6 +88,7 @@ def test_what_is_wrong_in_yaml_is_said_in_words_of_yaml(tmp_path: Path, written:
     ("arguments", "says"),
     [
         (["search", "shop", "words", "-k", "many"], "almanac search --help"),
+        (["search", "shop", "words", "--mode", "fuzzy"], "'--mode': 'fuzzy' is not one of"),
         (["serch", "shop"], "almanac --help lists the commands"),
         (["versions", "KB", "--data", ""], "--data: is empty"),
         *((["versions", "KB", "--data", place], "s3://BUCKET/PREFIX, or the path") for place in ("gs://bucket/x", "S3://bucket/x", "file:///tmp/x")),
