@@ -481,6 +481,9 @@ class PublishedIndex:
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest))
         picked_for = found.picked_for or text
+        grounds = grounds_of(retriever, found.asked, found.closest, decides=asked.get("floor") is None)
+        # Where answerability decides, hits are quoted whether they pass calibrated thresholds or not (`Grounds.to_quote`).
+        wider = found.asked if self.has_model or grounds.curve is None else replace(found.asked, thresholds=None)
         return Question(
             declaration,
             version,
@@ -495,13 +498,13 @@ class PublishedIndex:
             history=history,
             language=asked.get("language"),
             note=self._note(retriever, text, found.request.mode),
-            grounds=grounds_of(retriever, found.asked, found.closest, decides=asked.get("floor") is None),
+            grounds=grounds,
             readings=retriever.opened.readings(without_invisible(picked_for)),
             searched=found.question if found.question != text else None,
             picked_for=found.picked_for,
             last=found.last,
             is_more=found.is_more,
-            further=further_hits(retriever, found.asked, hits_to_quote(found.closest[: found.asked.k]), picked_for),
+            further=further_hits(retriever, wider, hits_to_quote(found.closest[: found.asked.k]), picked_for),
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

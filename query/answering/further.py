@@ -24,7 +24,7 @@ def further_hits(retriever: Retriever, request: Request, hits: Sequence[Hit], qu
 
     Args:
         retriever: Retriever of the version that the hits are of.
-        request: The request for the question, with its vector.
+        request: The request for the question, with its vector. Its `floor` and `thresholds` hold for further hits, too.
         hits: The closest hits, best first.
         question: The question to pick sentences for.
     """
@@ -34,7 +34,7 @@ def further_hits(retriever: Retriever, request: Request, hits: Sequence[Hit], qu
     best, known = hits[0], {hit.chunk_id for hit in hits}
     near = range(best.ordinal - _NEAR, best.ordinal + _NEAR + 1)
     beside = [chunk_id for _, chunk_id in retriever.opened.chunks_of(best.source, best.document_id, near)]
-    wider = replace(request, k=_NEXT, floor=None, thresholds=None, closest=0, ranking=True)
+    wider = replace(request, k=_NEXT, closest=0, ranking=True)
     found = [hit for among in (None, beside) for hit in retriever.find(wider, among).hits]
     holding = {hit.chunk_id: hit for hit in found if hit.chunk_id not in known and holds_any(hit.readable, kinds, question)}
     covered = retriever.evidence(request.text, dict.fromkeys([*known, *holding]))

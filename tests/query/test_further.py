@@ -1,5 +1,7 @@
 """Where no hit holds the kind of thing asked for, what does is looked for among the next hits and in the best hit's document."""
 
+from dataclasses import replace
+
 import pytest
 
 from almanac.query import PublishedIndex, open_index
@@ -50,3 +52,14 @@ def test_what_holds_it_of_another_thing_is_not_taken(index: PublishedIndex) -> N
 def test_a_filter_holds_for_what_is_looked_for_besides(index: PublishedIndex) -> None:
     [head] = [hit for hit in index.search("sold for 350 euros", k=10).hits if "350" in hit.readable]
     assert "350" not in index.ask(_PRICE, where={"title": {"$ne": head.title}}).reply
+
+
+def test_a_floor_holds_for_what_is_looked_for_besides(index: PublishedIndex) -> None:
+    with index.reading() as retriever:
+        request = Request(_PRICE, index.embedder.embed_queries([_PRICE])[0], 10, "hybrid")
+        hits = retriever.find(request).hits
+        reviews = [hit for hit in hits if "Guest" in hit.readable][:2]
+        [head] = [hit for hit in hits if "350" in hit.readable]
+        cosine = head.scores["dense"] or 0.0
+        found = [further_hits(retriever, replace(request, floor=floor), reviews, _PRICE) for floor in (cosine - 0.01, cosine + 0.01)]
+    assert [[hit.chunk_id for hit in some] for some in found] == [[head.chunk_id], []]
