@@ -22,6 +22,7 @@ EXCLUDED_MODULES = {
     "core.code_fingerprint": "is this module",
     "core.digests": "finds what is equal, as a dictionary would",
     "core.durable": "writes bytes as they are given",
+    "core.mapped": "reads bytes as they are, sooner or later",
     "core.tables": "keeps rows as they are given",
     "schemas.errors": "words errors",
     "spiders.store": "keeps pages as they came; their hashes are part of what is compared",

@@ -1,15 +1,57 @@
-"""Arrays that are mapped from files: their pages, mapped ahead of use."""
+"""Arrays that are mapped from files: what is read of them from the disk, and their pages mapped ahead of use."""
 
 import ctypes
 import mmap
 import os
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 _AROUND = (64 << 10) // mmap.PAGESIZE  # pages that Linux maps around one that is read, as far as they are in memory
+_AT_ONCE = 128 << 10  # bytes: of more, Linux reads the first ones ahead, as many as the disk is said to read around a page
+
+
+def map_file(path: Path) -> npt.NDArray[np.uint8]:
+    """Returns the bytes of a file, mapped; nothing is read yet, as it is where Arrow maps a file. Raises OSError, or ValueError for an empty file."""
+    return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+
+
+def read_singly(*arrays: npt.NDArray[Any]) -> None:
+    """Has the system read the pages of mapped arrays one by one, as they are asked for, until `read_around`.
+
+    Otherwise it reads what lies around each: 128 KB, and of some disks 8 MB, so that a first search, which asks for rows from all over, waits for gigabytes.
+    What reads most of an array then calls `read_ahead` before.
+    """
+    _advise(mmap.MADV_RANDOM, arrays)
+
+
+def read_around(*arrays: npt.NDArray[Any]) -> None:
+    """Has the system read what lies around each page that is asked for, as it does by itself: files of which more and more is asked for are soon in memory."""
+    _advise(mmap.MADV_NORMAL, arrays)
+
+
+def read_ahead(*arrays: npt.NDArray[Any]) -> None:
+    """Has the system begin to read all of mapped arrays that is not in memory. Takes some 50 ms for each GB that is."""
+    whole = [array.reshape(-1).view(np.uint8) for array in arrays]
+    _advise(mmap.MADV_WILLNEED, [array[begin : begin + _AT_ONCE] for array in whole for begin in range(0, array.nbytes, _AT_ONCE)])
+
+
+def bytes_of(batch: pa.RecordBatch) -> list[npt.NDArray[np.uint8]]:
+    """What a batch of a mapped Arrow file has in memory, as arrays to be read ahead."""
+    return [np.frombuffer(part, dtype=np.uint8) for column in batch.columns for part in column.buffers() if part is not None]
+
+
+def _advise(advice: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
+    """Tells the system how mapped arrays will be read; where it takes no advice, all is read as ever."""
+    advise = _of_system("madvise")
+    for array in (one for one in arrays if one.nbytes and advise is not None):
+        before = array.ctypes.data % mmap.PAGESIZE
+        advise(ctypes.c_void_p(array.ctypes.data - before), ctypes.c_size_t(array.nbytes + before), advice)
 
 
 def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
@@ -25,7 +67,7 @@ def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
         return
     if not is_told:
         return
-    in_memory = getattr(ctypes.CDLL(None), "mincore", None)
+    in_memory = _of_system("mincore")
     for array in (one for one in arrays if one.nbytes):
         address = array.ctypes.data
         before = address % mmap.PAGESIZE
@@ -37,3 +79,9 @@ def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
         around = (numbers + (address - before) // mmap.PAGESIZE) // _AROUND
         first = numbers[np.diff(around, prepend=-1) != 0]
         np.take(array.reshape(-1).view(np.uint8), np.maximum(first * mmap.PAGESIZE - before, 0))
+
+
+@cache
+def _of_system(name: str) -> Any:
+    """A function of the C library; None where it has none of the name."""
+    return getattr(ctypes.CDLL(None), name, None)

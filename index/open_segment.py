@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.core.computed_once import computed_once
-from almanac.core.mapped import map_pages_in_memory
+from almanac.core.mapped import map_pages_in_memory, read_around, read_singly
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.rows import BY_ID, ROWS, MappedRows
 from almanac.index.vectors.keys import RowNumbers
@@ -68,11 +68,15 @@ class OpenSegment:
     def vectors(self) -> "Vectors":
         """Unit vectors of all rows, float32 (n, dimension), mapped into memory. Raises DamagedVersion."""
         self.require_unaltered(MATRIX)
-        return open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
+        found = open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
+        if has_quantized(len(self)):
+            read_singly(found)
+        return found
 
     def map_pages(self) -> None:
         """Maps the pages of rows and vectors that are in memory (`core.mapped`). Raises DamagedVersion."""
         self.rows.map_pages()
+        read_around(self.vectors)
         map_pages_in_memory(self.folder / MATRIX, self.vectors)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:

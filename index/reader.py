@@ -23,6 +23,7 @@ import pyarrow as pa
 from almanac.core.beside import Threads
 from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
+from almanac.core.mapped import read_ahead
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
@@ -298,7 +299,10 @@ class OpenVersion:
         places = self._segment_of(numbers)
         with self._damage_as_error():
             for part in np.unique(places).tolist():
-                found[places == part] = self._segments[part].vectors[numbers[places == part] - self._spans[part][0]]
+                vectors, rows = self._segments[part].vectors, numbers[places == part] - self._spans[part][0]
+                if len(rows) > _AT_ONCE:
+                    read_ahead(*(vectors[row] for row in rows.tolist()))
+                found[places == part] = vectors[rows]
         return found
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:

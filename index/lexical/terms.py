@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from almanac.core.mapped import map_pages_in_memory
+from almanac.core.mapped import bytes_of, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
@@ -84,9 +84,9 @@ class TermsFile:
         """Opens the file of an index of `rows` rows. Raises DamagedVersion where it is missing, truncated, or has another number of batches."""
         self._path, self.rows = path, rows
         with as_damaged_terms(path):
-            mapped = pa.memory_map(str(path))
-            self._whole = mapped.read_buffer()
-            self._reader = pa.ipc.open_file(mapped)
+            self._whole = map_file(path)
+            read_singly(self._whole)
+            self._reader = pa.ipc.open_file(pa.py_buffer(self._whole))
             if not self._reader.schema.equals(TERMS_SCHEMA):
                 raise ValueError("it has other columns")
             if self._reader.num_record_batches != -(-rows // BATCH):
@@ -105,9 +105,10 @@ class TermsFile:
     def map_pages(self) -> None:
         """Maps the file's pages that are in memory (`core.mapped`), and finds where each batch has its texts."""
         with as_damaged_terms(self._path):
-            map_pages_in_memory(self._path, np.frombuffer(self._whole, dtype=np.uint8))
             for number in range(self._reader.num_record_batches):
                 self._column(number, BODY)
+            read_around(self._whole)
+            map_pages_in_memory(self._path, self._whole)
 
     def batches(self, rows: RowNumbers) -> Iterator[tuple[RowNumbers, pa.RecordBatch]]:
         """Yields the given rows, which are ascending, as (row numbers, terms): one batch of at most 2,000 rows for each batch of the file that has any."""
@@ -115,6 +116,7 @@ class TermsFile:
             bounds = np.flatnonzero(np.diff(rows // BATCH)) + 1
             for numbers in np.split(rows, bounds) if len(rows) else ():
                 batch = self._batch(int(numbers[0]) // BATCH)
+                read_ahead(*bytes_of(batch))
                 batch.validate(full=True)  # else wrong offsets would have Arrow read beside the file
                 yield numbers, batch.take(pa.array(numbers % BATCH))
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from almanac.core.mapped import map_pages_in_memory
+from almanac.core.mapped import bytes_of, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
@@ -25,6 +25,7 @@ ID_LENGTH = 32  # hex digits of a chunk id
 _MISSING = -1
 _BATCH = 64 << 20  # bytes of texts in one record batch, which is held in memory while it is written
 _READ = 2000  # rows read at a time
+_MOST = 16  # one row in so many is asked for: then most pages are
 _WORDS = ID_LENGTH // 8
 ROWS_SCHEMA = pa.schema(
     [(field.name, pa.large_string() if pa.types.is_string(field.type) else field.type) for field in CHUNK_SCHEMA if field.name != "embedded_text"]
@@ -80,33 +81,29 @@ class MappedRows:
     def __init__(self, folder: Path, count: int) -> None:
         self._folder = folder
         try:
-            mapped = pa.memory_map(str(folder / ROWS))
-            reader = pa.ipc.open_file(mapped)
+            whole = map_file(folder / ROWS)
+            read_singly(whole)
+            reader = pa.ipc.open_file(pa.py_buffer(whole))
             self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
             self._by_id: npt.NDArray[np.int32] = np.load(folder / BY_ID, mmap_mode="r") if count else np.load(folder / BY_ID)
             self._starts = np.cumsum([0, *(len(batch) for batch in self._batches)], dtype=np.int64)
             if reader.schema != ROWS_SCHEMA or self._starts[-1] != count or self._by_id.shape != (count,) or self._by_id.dtype != np.int32:
                 raise ValueError(f"not the {count} rows of the segment")
-            self._place_ids(mapped)
+            self._place_ids(whole)
         except (OSError, ValueError, EOFError, pa.ArrowException) as error:
             hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
             raise DamagedVersion(f"the rows cannot be read: {error}", where=str(folder / ROWS), hint=hint) from error
 
-    def _place_ids(self, mapped: pa.MemoryMappedFile) -> None:
+    def _place_ids(self, whole: npt.NDArray[np.uint8]) -> None:
         """Finds out where in the file the ids of each batch begin, in words of 8 bytes, to which Arrow aligns them."""
-        size = mapped.size() // 8
-        mapped.seek(0)
-        whole = mapped.read_buffer(8 * size)
-        self._words = np.frombuffer(whole, dtype=np.uint64)
+        self._words = whole[: len(whole) // 8 * 8].view(np.uint64)
+        begin = whole.ctypes.data
         self._first_word = np.zeros(len(self._batches), dtype=np.int64)
         for number, batch in enumerate(self._batches):
             _, ends, texts = batch.column(0).buffers()
-            if (
-                np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist() != [0, ID_LENGTH * len(batch)]
-                or (texts.address - whole.address) % 8
-            ):
+            if np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist() != [0, ID_LENGTH * len(batch)] or (texts.address - begin) % 8:
                 raise ValueError("an id is no chunk id")
-            self._first_word[number] = (texts.address - whole.address) // 8
+            self._first_word[number] = (texts.address - begin) // 8
         self._begins = self._starts[:-1].tolist()
 
     def __len__(self) -> int:
@@ -146,14 +143,17 @@ class MappedRows:
     @cached_property
     def _begin_of_id(self) -> npt.NDArray[np.uint64]:
         """The first eight digits of each id, as a number, in the order of ids: NumPy bisects these a hundred times as quickly as ids."""
+        places = zip(self._first_word.tolist(), self._batches, strict=True)
+        read_ahead(self._by_id, *(self._words[first : first + _WORDS * len(batch)] for first, batch in places))
         numbers = np.searchsorted(self._starts, self._by_id, side="right") - 1
         return _beginnings(self._words[self._first_word[numbers] + _WORDS * (self._by_id - self._starts[numbers])])
 
     def map_pages(self) -> None:
         """Maps the files' pages that are in memory (`core.mapped`), and makes ready what finds ids."""
+        _ = self._begin_of_id
+        read_around(self._words)
         map_pages_in_memory(self._folder / ROWS, self._words)
         map_pages_in_memory(self._folder / BY_ID, self._by_id)
-        _ = self._begin_of_id
 
     def row(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         """Returns columns of one row."""
@@ -166,6 +166,8 @@ class MappedRows:
         for number, batch in enumerate(self._batches):
             columns = batch.select(list(names))
             mask = None if chosen is None else chosen[self._starts[number] : self._starts[number + 1]]
+            if mask is None or _MOST * np.count_nonzero(mask) > len(mask):
+                read_ahead(*bytes_of(columns))
             yield columns if mask is None or mask.all() else columns.filter(pa.array(mask))
 
 

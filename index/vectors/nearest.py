@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.core.beside import Beside
+from almanac.core.mapped import read_ahead
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
@@ -175,6 +176,8 @@ class _Compared:
         vectors, mask = self.among.vectors, self.among.mask
         self.rows = np.arange(len(vectors), dtype=np.int64) if mask is None else np.flatnonzero(mask)
         if 2 * len(self.rows) > len(vectors):  # a product with all rows is quicker than copying most of them
+            if self.among.quantized is not None:
+                read_ahead(vectors)
             products = vectors @ self._unit
             self.products = products if mask is None else products[mask]
         else:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.core.durable import write_file
+from almanac.core.mapped import read_ahead
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
@@ -196,6 +197,7 @@ class Quantized:
         if self._residuals is None:
             begins = np.linspace(0, max(len(vectors) - _BLOCK, 0), _BLOCKS, dtype=np.int64)
             rows = np.unique((begins[:, None] + np.arange(_BLOCK)).ravel().clip(0, len(vectors) - 1))
+            read_ahead(*(vectors[begin : begin + _BLOCK] for begin in begins.tolist()))
             some = np.take(vectors, rows, axis=0)
             self._residuals = some - self._codes.reconstruct_batch(rows) @ self._axes
         errors = self._residuals @ unit

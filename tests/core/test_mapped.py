@@ -1,13 +1,17 @@
 """`core.mapped`, on files that the system holds in memory, in part, or not at all."""
 
+import ctypes
+import mmap
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from almanac.core.mapped import map_pages_in_memory
+from almanac.core.mapped import bytes_of, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from tests.processes import mapped_kib
 
 _MIB = 1 << 20
@@ -21,15 +25,21 @@ def _mapped_array(path: Path, mib: int = 8) -> np.memmap:
     return np.memmap(path, dtype=np.float32, mode="r", offset=128)  # not at the beginning of a page, as behind the header of a .npy file
 
 
+def _in_memory(path: Path) -> int:
+    """Bytes of a file that the system holds in memory, as far as whole pages are. To read some of them would have it read others."""
+    whole = np.memmap(path, dtype=np.uint8, mode="r")
+    found = np.zeros(-(-len(whole) // mmap.PAGESIZE), dtype=np.uint8)
+    told = ctypes.CDLL(None).mincore(ctypes.c_void_p(whole.ctypes.data), ctypes.c_size_t(len(whole)), ctypes.c_void_p(found.ctypes.data))
+    assert told == 0
+    return mmap.PAGESIZE * int(np.count_nonzero(found & 1))
+
+
 def _forget(path: Path, begin: int, size: int) -> None:
     """Has the system drop a part of a file from its memory. Skips the test on a file system that keeps its files there."""
+    before = _in_memory(path)
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), begin, size, os.POSIX_FADV_DONTNEED)
-        try:
-            is_kept = os.preadv(file.fileno(), [bytearray(1)], begin + size // 2, os.RWF_NOWAIT) == 1
-        except BlockingIOError:
-            is_kept = False
-    if is_kept:
+    if _in_memory(path) > before - size // 2:
         pytest.skip("this file system keeps its files in memory")
 
 
@@ -84,3 +94,46 @@ def test_arrays_of_no_file_and_without_rows_are_left_as_they_are(tmp_path: Path,
     before = array.copy()
     map_pages_in_memory(tmp_path, array, array)
     assert (array == before).all()
+
+
+def test_pages_that_are_read_singly_bring_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    array = _mapped_array(path)
+    _forget(path, 0, 8 * _MIB)
+    read_singly(array)
+    found = [float(array[place]) for place in range(0, len(array), len(array) // 8)]
+    assert _in_memory(path) == len(found) * mmap.PAGESIZE
+    read_around(array)
+    _ = float(array[len(array) // 16])
+    assert _in_memory(path) >= (len(found) + 1) * mmap.PAGESIZE
+
+
+def test_what_is_read_ahead_is_soon_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    array = _mapped_array(path)
+    _forget(path, 0, 8 * _MIB)
+    read_singly(array)
+    read_ahead(array[: len(array) // 2], array[:0])
+    deadline = time.monotonic() + 30
+    while _in_memory(path) < 4 * _MIB and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert 4 * _MIB <= _in_memory(path) <= 5 * _MIB
+
+
+def test_arrow_reads_of_a_mapped_file_only_what_is_asked_for(tmp_path: Path) -> None:
+    """Arrow's own maps have the system read each batch as a whole once its place is asked for."""
+    path = tmp_path / "file"
+    texts = pa.array([os.urandom(500).hex() for _ in range(2_000)], pa.large_string())
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema([("text", pa.large_string())])) as writer:
+        for _ in range(4):
+            writer.write_batch(pa.record_batch([texts], names=["text"]))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    _forget(path, 0, path.stat().st_size)
+    whole = map_file(path)
+    read_singly(whole)
+    reader = pa.ipc.open_file(pa.py_buffer(whole))
+    batches = [reader.get_batch(number) for number in range(4)]
+    assert batches[3].column(0)[1_000].as_py() == texts[1_000].as_py()
+    assert _in_memory(path) < path.stat().st_size / 10
+    assert sum(map(len, bytes_of(batches[0]))) >= 2_000 * 1_000
