@@ -250,10 +250,9 @@ class OpenVersion:
     def _ids_of(self, rows: RowNumbers) -> list[str]:
         """Chunk ids of rows, in their order."""
         found = np.empty(len(rows), dtype=object)
-        places = self._segment_of(rows)
         with self._damage_as_error():
-            for part in np.unique(places).tolist():
-                found[places == part] = self._segments[part].rows.ids(rows[places == part] - self._spans[part][0])
+            for part, places, numbers in self._by_segment(rows):
+                found[places] = part.rows.ids(numbers)
         ids: list[str] = found.tolist()
         self._remember(ids, rows if self._live is None else np.where(self._live[rows], rows, _MISSING))
         return ids
@@ -296,13 +295,11 @@ class OpenVersion:
         """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for an unknown id."""
         numbers = self._required(chunk_ids)
         found = np.empty((len(numbers), self.manifest.embedder.dimension), dtype=np.float32)
-        places = self._segment_of(numbers)
         with self._damage_as_error():
-            for part in np.unique(places).tolist():
-                vectors, rows = self._segments[part].vectors, numbers[places == part] - self._spans[part][0]
+            for part, places, rows in self._by_segment(numbers):
                 if len(rows) > _AT_ONCE:
-                    read_ahead(*(vectors[row] for row in rows.tolist()))
-                found[places == part] = vectors[rows]
+                    read_ahead(*(part.vectors[row] for row in rows.tolist()))
+                found[places] = part.vectors[rows]
         return found
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:
@@ -429,6 +426,15 @@ class OpenVersion:
     def _segment_of(self, rows: RowNumbers) -> RowNumbers:
         """Number of the segment in which each row lies."""
         return np.searchsorted(self._begins, rows, side="right") - 1
+
+    def _by_segment(self, rows: RowNumbers) -> Iterator[tuple[OpenSegment, RowNumbers, RowNumbers]]:
+        """Yields each segment that has any of some rows, with their places among these and their numbers in the segment."""
+        order = np.argsort(rows)
+        bounds = rows[order].searchsorted([*self._begins, self._size]).tolist()
+        for part, number, (begin, end) in zip(self._segments, self._begins, pairwise(bounds), strict=True):
+            if begin < end:
+                places = order[begin:end]
+                yield part, places, rows[places] - number
 
     @property
     def _size(self) -> int:

@@ -1,6 +1,7 @@
 """The ASGI application: routes, middleware, error handlers and the background task that opens new versions."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -88,6 +89,9 @@ async def _keep_up(catalog: Catalog, api: Api) -> None:
         try:
             is_warm = bool(await asyncio.to_thread(catalog.keep_up))
             if is_warm and not api.is_warm:
+                # A full collection stops every request for 60 ms and more, nearly all of it for what is loaded by now and stays.
+                gc.collect()
+                gc.freeze()
                 _log.info("ready")
             api.is_warm = is_warm
         except AlmanacError as error:

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,18 @@ from almanac.schemas.errors import DamagedVersion
 _FACTS = b"facts"  # metadata of the schema: JSON of `rows`, `languages` (rows of each), and `terms` and `entries` of each field
 _SCHEMA = pa.schema([("prefix", pa.uint64()), ("term", pa.large_string()), ("rows", pa.int64())])
 _AT_A_TIME = 10_000  # rows in memory
+
+
+class WantedTerms(NamedTuple):
+    """Terms whose counts are asked of several segments."""
+
+    encoded: list[bytes]
+    prefixes: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, terms: Sequence[str]) -> Self:
+        encoded = [term.encode() for term in terms]
+        return cls(encoded, np.array([prefix_of(term) for term in encoded], np.uint64))
 
 
 class DeletedTerms:
@@ -47,14 +60,13 @@ class DeletedTerms:
             self._prefixes, self._counts = np.frombuffer(prefix[1], np.uint64, all_), np.frombuffer(rows[1], np.int64, all_)
             self._starts, self._text = np.frombuffer(term[1], np.int64, all_ + 1), memoryview(term[2] or b"")
 
-    def counts(self, name: str, terms: Sequence[str]) -> list[int]:
+    def counts(self, name: str, terms: WantedTerms) -> list[int]:
         """Returns for each term in how many deleted rows it occurs."""
-        encoded = [term.encode() for term in terms]
         begin, end = self._spans[name]
-        wanted = np.array([prefix_of(term) for term in encoded], np.uint64)
         prefixes = self._prefixes[begin:end]
-        firsts, lasts = (begin + np.searchsorted(prefixes, wanted, side=side) for side in ("left", "right"))
-        return [self._count(term, first, last) for term, first, last in zip(encoded, firsts.tolist(), lasts.tolist(), strict=True)]
+        firsts, lasts = (prefixes.searchsorted(terms.prefixes, side).tolist() for side in ("left", "right"))
+        found = zip(terms.encoded, firsts, lasts, strict=True)
+        return [self._count(term, begin + first, begin + last) if first < last else 0 for term, first, last in found]
 
     def table(self, name: str) -> pa.Table:
         """Returns all entries of a field: columns `term` and `rows`. Raises DamagedVersion where they are no texts."""

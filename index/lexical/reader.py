@@ -8,7 +8,7 @@ best rows to be among them.
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from almanac.core.beside import Beside
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, tokens
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
+from almanac.index.lexical.deleted import WantedTerms
 from almanac.index.lexical.halves import Halves, Place
 from almanac.index.lexical.part import LexicalPart, OpenPart
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
@@ -180,7 +181,8 @@ class LexicalIndex:
         unknown = [term for term, counts in zip(terms, found, strict=True) if counts is None]
         if not unknown:
             return [counts for counts in found if counts is not None]
-        deleted = [sum(counts) for counts in zip([0] * len(unknown), *(one.counts(name, unknown) for one in self._deleted), strict=True)]
+        wanted = WantedTerms.of(unknown)
+        deleted = [sum(counts) for counts in zip([0] * len(unknown), *(one.counts(name, wanted) for one in self._deleted), strict=True)]
         counted = ((term, self._halves.frequencies(name, term), gone) for term, gone in zip(unknown, deleted, strict=True))
         new = {(name, term): _Counts(counts, sum(counts) - gone) for term, counts, gone in counted}
         self._kept = (self._kept if len(self._kept) < _KEPT else {}) | {key: counts for key, counts in new.items() if len(key[1]) <= _LONGEST_KEPT}
@@ -267,12 +269,10 @@ class LexicalIndex:
         return rows
 
     def _with_terms(self, rows: RowNumbers) -> "_Rows":
-        return _Rows(rows, self._place(rows))
-
-    def _place(self, numbers: RowNumbers) -> "list[tuple[OpenPart, RowNumbers, RowNumbers]]":
-        """Returns for each part that has any of the rows: their positions in `numbers`, and their numbers in the part."""
-        parts = np.searchsorted(self._starts, numbers, side="right") - 1
-        return [(self._parts[part], at := np.flatnonzero(parts == part), numbers[at] - self._starts[part]) for part in np.unique(parts).tolist()]
+        """Rows, ascending, with their terms."""
+        bounds = np.searchsorted(rows, self._starts).tolist()
+        places = [(self._parts[part], rows[begin:end] - self._starts[part]) for part, (begin, end) in enumerate(pairwise(bounds)) if begin < end]
+        return _Rows(rows, places)
 
     def _scores(self, name: str, weights: dict[str, float], rows: "_Rows") -> _Scores:
         """Returns row → score of the rows in which a term occurs."""
@@ -281,20 +281,16 @@ class LexicalIndex:
 
 
 class _Rows:
-    """Rows that are not deleted, with their terms once these are asked for."""
+    """Rows that are not deleted, ascending, with their terms once these are asked for."""
 
-    def __init__(self, numbers: RowNumbers, places: list[tuple[OpenPart, RowNumbers, RowNumbers]]) -> None:
+    def __init__(self, numbers: RowNumbers, places: list[tuple[OpenPart, RowNumbers]]) -> None:
         self.numbers, self._places = numbers, places
         self._terms: dict[str, RowTerms] = {}
 
     def terms(self, name: str) -> RowTerms:
         """Returns the terms of a field, in the order of the rows."""
         if name not in self._terms:
-            texts: list[memoryview] = [memoryview(b"")] * len(self.numbers)
-            for part, positions, numbers in self._places:
-                for position, text in zip(positions.tolist(), part.terms.texts(name, numbers), strict=True):
-                    texts[position] = text
-            self._terms[name] = RowTerms(texts)
+            self._terms[name] = RowTerms([text for part, numbers in self._places for text in part.terms.texts(name, numbers)])
         return self._terms[name]
 
 

@@ -73,7 +73,7 @@ class TermsWriter:
 class _Column(NamedTuple):
     """A field's texts in one batch: text n is `data[starts[n]:starts[n + 1]]`."""
 
-    starts: npt.NDArray[np.int64]
+    starts: memoryview  # of int64
     data: memoryview
 
 
@@ -97,7 +97,8 @@ class TermsFile:
         """Returns the UTF-8 terms of rows, separated by spaces, in the order of `rows`. Raises DamagedVersion for a row that the file does not have."""
         found: list[memoryview] = []
         with as_damaged_terms(self._path):
-            for batch, row in zip(*(numbers.tolist() for numbers in np.divmod(rows, BATCH)), strict=True):
+            for number in rows.tolist():
+                batch, row = divmod(number, BATCH)
                 column = self._columns.get((batch, name)) or self._column(batch, name)
                 found.append(column.data[column.starts[row] : column.starts[row + 1]])
         return found
@@ -121,11 +122,11 @@ class TermsFile:
                 yield numbers, batch.take(pa.array(numbers % BATCH))
 
     def _column(self, number: int, name: str) -> _Column:
-        """Reads a batch's column as NumPy views, which check bounds: whatever a damaged file says, nothing is read outside of it."""
+        """Reads a batch's column as views that check bounds: whatever a damaged file says, nothing is read outside of it."""
         array = self._batch(number).column(FIELDS.index(name))
         _, starts, data = array.buffers()
         text = memoryview(data or b"").cast("B")  # Arrow's bytes are signed: beyond ASCII, they equal no other bytes
-        column = _Column(np.frombuffer(starts, np.int64, len(array) + 1), text)
+        column = _Column(np.frombuffer(starts, np.int64, len(array) + 1).data, text)
         self._columns[number, name] = column
         return column
 

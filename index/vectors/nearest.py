@@ -29,6 +29,7 @@ _MORE = 4  # times k: rows that are listed at first; and times as many as before
 _LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many
 _SHARE = 4  # part of a segment's rows up to which estimates are listed; from there on, and where no more rows pass a filter, comparing all is as quick
 _MANY = 200_000  # rows from which on other threads list some: to hand over takes a tenth of a millisecond
+_AT_ONCE = 150_000  # rows that are handed over at once, at least: a third of a millisecond
 _NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
 _NO_PRODUCTS: Vectors = np.zeros(0, dtype=np.float32)
 
@@ -60,7 +61,7 @@ def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: B
         segments: The rows, by segment.
         vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
         k: Maximum number of hits.
-        beside: Until the hits are asked for, other threads list some of many rows, one segment after the other.
+        beside: Until the hits are asked for, other threads list some of many rows, a few segments at a time.
     """
     length = np.linalg.norm(vector)
     if not length > 0:
@@ -68,10 +69,27 @@ def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: B
         return
     segments = [rows for rows in segments if rows.count]
     every = sum(rows.count for rows in segments)
-    works = [partial(_Compared, rows, vector / length, k, has_most=2 * rows.count > every) for rows in segments]
+
+    def listed(some: Sequence[Rows]) -> list[_Compared]:
+        return [_Compared(rows, vector / length, k, has_most=2 * rows.count > every) for rows in some]
+
+    works = [partial(listed, some) for some in _grouped(segments, _AT_ONCE)]
     with ExitStack() as given:
-        listing: list[Callable[[], _Compared]] = [*works] if beside is None or every < _MANY else [given.enter_context(beside(work)) for work in works]
-        yield lambda: _nearest([one() for one in listing], vector, k)
+        listing: list[Callable[[], list[_Compared]]] = [*works] if beside is None or every < _MANY else [given.enter_context(beside(work)) for work in works]
+        yield lambda: _nearest([one for some in listing for one in some()], vector, k)
+
+
+def _grouped(segments: Sequence[Rows], least: int) -> list[list[Rows]]:
+    """The segments, in their order, in groups that have so many rows at least, but for the last one."""
+    groups: list[list[Rows]] = []
+    size = least
+    for rows in segments:
+        if size >= least:
+            groups.append([])
+            size = 0
+        groups[-1].append(rows)
+        size += len(rows.vectors)
+    return groups
 
 
 def _nearest(compared: "Sequence[_Compared]", vector: Vectors, k: int) -> list[tuple[str, float]]:
@@ -142,13 +160,13 @@ class _Compared:
 
     def compare(self, reach: float) -> Vectors:
         """Compares the listed rows whose estimate is at least so much; returns by how much products exceed estimates, once for each estimate, float32 (n,)."""
-        count = len(self.estimates) - int(np.searchsorted(self.estimates[::-1], reach))
-        if not count:
+        if not len(self.estimates) or self.estimates[0] < reach:
             return _NO_PRODUCTS
+        count = len(self.estimates) - int(self.estimates[::-1].searchsorted(reach))
         rows, estimates = self.listed[:count], self.estimates[:count]
         self.listed, self.estimates = self.listed[count:], self.estimates[count:]
         products = np.take(self.among.vectors, rows, axis=0) @ self._unit
-        self.rows, self.products = np.concatenate([self.rows, rows]), np.concatenate([self.products, products])
+        self.rows, self.products = (rows, products) if not len(self.rows) else (np.concatenate([self.rows, rows]), np.concatenate([self.products, products]))
         errors: Vectors = (products - estimates)[_is_first(estimates)]
         return errors
 

@@ -18,7 +18,7 @@ from almanac.core.beside import Threads
 from almanac.core.tables import CHUNKS, chunks_table, write_table
 from almanac.index.lexical import bm25, halves, writer
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
-from almanac.index.lexical.deleted import DeletedTerms, write_deleted_terms
+from almanac.index.lexical.deleted import DeletedTerms, WantedTerms, write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
 from almanac.index.lexical.part import LexicalPart
 from almanac.index.lexical.reader import LexicalIndex, TableRows
@@ -240,7 +240,7 @@ def test_terms_are_counted_in_each_row(rows: list[list[str]]) -> None:
 def _statistics(path: Path, texts: Sequence[tuple[str, str]]) -> tuple[int, dict[str, int], list[list[int]]]:
     opened = DeletedTerms(path)
     words = sorted({word for text in texts for words in text for word in words.split()} | {"absent", ""})
-    return opened.rows, opened.terms, [opened.counts(name, words) for name in (BODY, FOLDED)]
+    return opened.rows, opened.terms, [opened.counts(name, WantedTerms.of(words)) for name in (BODY, FOLDED)]
 
 
 @pytest.mark.parametrize("language", ["vi", "en"])
