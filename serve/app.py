@@ -1,8 +1,7 @@
 """The ASGI application: routes, middleware, error handlers and the background task that opens new versions."""
 
 import asyncio
-import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -47,11 +46,11 @@ What is refused is said by a problem document (RFC 9457). Names that are not doc
 _log = structlog.get_logger("almanac.serve")
 
 
-def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None) -> FastAPI:
+def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None, on_ready: Callable[[], None] = lambda: None) -> FastAPI:
     """Builds the application over one catalog. `shared` is the folder by which several processes share rates and metrics; None for a single one.
 
-    At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask
-    without a key.
+    `on_ready` is called as soon as an index is open and its model loaded, and again where there was none meanwhile. At shutdown, the application closes the
+    catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask without a key.
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
@@ -60,7 +59,7 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        beside = asyncio.create_task(_keep_up(catalog, api))
+        beside = asyncio.create_task(_keep_up(catalog, api, on_ready))
         yield
         beside.cancel()
         with suppress(asyncio.CancelledError):
@@ -84,14 +83,12 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
     return app
 
 
-async def _keep_up(catalog: Catalog, api: Api) -> None:
+async def _keep_up(catalog: Catalog, api: Api, on_ready: Callable[[], None]) -> None:
     while True:
         try:
             is_warm = bool(await asyncio.to_thread(catalog.keep_up))
             if is_warm and not api.is_warm:
-                # A full collection stops every request for 60 ms and more, nearly all of it for what is loaded by now and stays.
-                gc.collect()
-                gc.freeze()
+                on_ready()
                 _log.info("ready")
             api.is_warm = is_warm
         except AlmanacError as error:

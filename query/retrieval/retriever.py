@@ -54,7 +54,7 @@ _FILTERS = 16  # filters whose matching chunks are cached
 _COLUMNS = 32  # fields whose values are cached: four bytes a row, and each distinct value
 _READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
 _BATCH = 1_000  # texts read at a time
-_WARM_WORDS = 8  # of a chunk: a search for them reads all kinds of files, and few of their pages
+_WARM = 60  # characters of a chunk: a search for them reads all kinds of files, and few of their pages
 _UNLIKE = 3  # times k: candidates for the selection by diversity
 
 
@@ -346,12 +346,12 @@ class Retriever:
         return (float(total @ total) - count) / (count * (count - 1)) if count > 1 else 0.0
 
     def warm(self, dimension: int) -> None:
-        """Searches for the first words of a chunk, so that the files and caches of the version are loaded before the first request.
+        """Searches for the beginning of a chunk, so that the files and caches of the version are loaded before the first request.
 
         `dimension` is that of the version's vectors.
         """
-        words = [word for row in self.opened.rows(self.opened.smallest(1)) for word in row["text"].split()[:_WARM_WORDS]]
-        self.find(Request(" ".join(words) or "a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
+        begins = [row["text"][:_WARM] for row in self.opened.rows(self.opened.smallest(1))]
+        self.find(Request("".join(begins) or "a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.opened.map_pages()
         self.is_warm = True
 
