@@ -18,7 +18,8 @@ _AT_ONCE = 128 << 10  # bytes: of more, Linux reads the first ones ahead, as man
 
 def map_file(path: Path) -> npt.NDArray[np.uint8]:
     """Returns the bytes of a file, mapped; nothing is read yet, as it is where Arrow maps a file. Raises OSError, or ValueError for an empty file."""
-    return np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    with path.open("rb") as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
 
 
 def read_singly(*arrays: npt.NDArray[Any]) -> None:
