@@ -42,7 +42,7 @@ class OpenSegment:
         self.folder, self.sealed, self.deleted = folder, sealed, deleted
         self.require_unaltered = require_unaltered
         self._lock = threading.RLock()
-        self._is_read = False
+        self._is_read = self._is_around = False
 
     def __len__(self) -> int:
         """Number of all rows, also of the deleted ones."""
@@ -62,21 +62,32 @@ class OpenSegment:
         """The rows, mapped into memory. Raises DamagedVersion."""
         self.require_unaltered(ROWS)
         self.require_unaltered(BY_ID)
-        return MappedRows(self.folder, len(self))
+        found = MappedRows(self.folder, len(self))
+        if self._is_around:
+            found.read_around()
+        return found
 
     @computed_once
     def vectors(self) -> "Vectors":
         """Unit vectors of all rows, float32 (n, dimension), mapped into memory. Raises DamagedVersion."""
         self.require_unaltered(MATRIX)
         found = open_matrix(self.folder, len(self), self.sealed.embedder.dimension)
-        if has_quantized(len(self)):
+        if has_quantized(len(self)) and not self._is_around:
             read_singly(found)
         return found
+
+    def read_around(self) -> None:
+        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        with self._lock:
+            self._is_around = True
+            if "rows" in vars(self):
+                self.rows.read_around()
+            if "vectors" in vars(self):
+                read_around(self.vectors)
 
     def map_pages(self) -> None:
         """Maps the pages of rows and vectors that are in memory (`core.mapped`). Raises DamagedVersion."""
         self.rows.map_pages()
-        read_around(self.vectors)
         map_pages_in_memory(self.folder / MATRIX, self.vectors)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:

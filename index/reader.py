@@ -68,6 +68,7 @@ class OpenVersion:
         self._lock = threading.RLock()
         self._pinned: PinnedVersion | None = None
         self._remembered: dict[str, int] = {}
+        self._is_around = False
         self._segments  # noqa: B018  # opens them
 
     @property
@@ -94,6 +95,8 @@ class OpenVersion:
             if self._pinned is None:
                 self._pinned = PinnedVersion(self._index_dir, self._version, self._candidate)
                 self.manifest = self._pinned.manifest
+                if self._is_around:
+                    self.read_around()
             return self._pinned
 
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
@@ -193,6 +196,18 @@ class OpenVersion:
             if isinstance(ids, ChunkSet):
                 return self._lexical.search(query, k, ids.few if ids.few is not None else ids.mask)
             return self._lexical.search(query, k, ids)
+
+    def read_around(self) -> None:
+        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`).
+
+        A first search, which asks for pages from all over, waits for less if each is read by itself; of many searches, most find their pages in memory if not.
+        """
+        with self._lock:
+            self._is_around = True
+            for part in self._segments:
+                part.read_around()
+            if "_lexical" in vars(self):
+                self._lexical.read_around()
 
     def map_pages(self) -> None:
         """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many. Raises DamagedVersion."""
@@ -411,7 +426,10 @@ class OpenVersion:
             part.require_unaltered(LEXICAL)
             deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
             lexical.append(LexicalPart(part.folder, deleted))
-        return LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
+        found = LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
+        if self._is_around:
+            found.read_around()
+        return found
 
     @computed_once
     def _spans(self) -> list[tuple[int, int]]:

@@ -31,6 +31,20 @@ def mapped_kib(path: Path) -> int:
     return max(sizes)
 
 
+def is_read_singly(path: Path) -> bool:
+    """Whether this process has told the system that it reads a mapped file page by page. Raises ValueError for a file that it has not mapped."""
+    flags, is_of_file = [], False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        first, *others = line.split()
+        if "-" in first:  # a mapping's addresses
+            is_of_file = line.endswith(f" {path}")
+        elif is_of_file and first == "VmFlags:":
+            flags.append("rr" in others)
+    if not flags:
+        raise ValueError(f"{path} is not mapped")
+    return any(flags)
+
+
 def _all() -> Iterator[Path]:
     return (path for path in Path("/proc").iterdir() if path.name.isdecimal())
 

@@ -107,6 +107,11 @@ class LexicalIndex:
         self._kept: dict[tuple[str, str], _Counts] = {}
         self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
 
+    def read_around(self) -> None:
+        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        for part in self._parts:
+            part.terms.read_around()
+
     def map_pages(self) -> None:
         """Maps the pages of rows' terms that are in memory (`core.mapped`). Raises DamagedVersion."""
         for part in self._parts:

@@ -103,12 +103,15 @@ class TermsFile:
                 found.append(column.data[column.starts[row] : column.starts[row + 1]])
         return found
 
+    def read_around(self) -> None:
+        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        read_around(self._whole)
+
     def map_pages(self) -> None:
         """Maps the file's pages that are in memory (`core.mapped`), and finds where each batch has its texts."""
         with as_damaged_terms(self._path):
             for number in range(self._reader.num_record_batches):
                 self._column(number, BODY)
-            read_around(self._whole)
             map_pages_in_memory(self._path, self._whole)
 
     def batches(self, rows: RowNumbers) -> Iterator[tuple[RowNumbers, pa.RecordBatch]]:

@@ -148,10 +148,13 @@ class MappedRows:
         numbers = np.searchsorted(self._starts, self._by_id, side="right") - 1
         return _beginnings(self._words[self._first_word[numbers] + _WORDS * (self._by_id - self._starts[numbers])])
 
+    def read_around(self) -> None:
+        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        read_around(self._words)
+
     def map_pages(self) -> None:
         """Maps the files' pages that are in memory (`core.mapped`), and makes ready what finds ids."""
         _ = self._begin_of_id
-        read_around(self._words)
         map_pages_in_memory(self._folder / ROWS, self._words)
         map_pages_in_memory(self._folder / BY_ID, self._by_id)
 

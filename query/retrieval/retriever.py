@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ _COLUMNS = 32  # fields whose values are cached: four bytes a row, and each dist
 _READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
 _BATCH = 1_000  # texts read at a time
 _WARM = 60  # characters of a chunk: a search for them reads all kinds of files, and few of their pages
+_SINGLE = 4  # search of a version before which the system begins to read around pages; those before, warming and first answer, have each read by itself
 _UNLIKE = 3  # times k: candidates for the selection by diversity
 
 
@@ -72,6 +74,7 @@ class Retriever:
         self.opened = opened
         self.languages = ContentLanguages(opened, declaration.embed)
         self.is_warm = False
+        self._searches = count(1)
         self._declaration, self._declared = declaration, declaration.retrieve
         self._workspace_field = None if declaration.retrieve.workspace is None else declaration.retrieve.workspace.field
         self._embed_queries, self._reranker = embed_queries, reranker
@@ -104,6 +107,8 @@ class Retriever:
             ValueError: The request needs a vector and has none.
         """
         found = Retrieved()
+        if next(self._searches) == _SINGLE:
+            self.opened.read_around()
         with found.step("filter") as told:
             ids = self._allowed(request)
             if among is not None:

@@ -1,5 +1,6 @@
 """A version reads alike whatever its segments; deleted rows are found by nothing; damage to a sealed segment is found when it is opened."""
 
+import gc
 import os
 import random
 import shutil
@@ -20,7 +21,7 @@ from almanac.index.reader import OpenVersion
 from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
 from almanac.index.segments.store import remove_unnamed_segments, segment_dir
 from almanac.index.versions.store import MANIFEST, version_dir
-from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
@@ -29,7 +30,7 @@ from almanac.schemas.items import ChunkRow
 from tests.conftest import PATIENCE_S
 from tests.index.conftest import Base, HashEmbedder
 from tests.index.segmented import as_one, build_segmented, spread, table_in
-from tests.processes import mapped_kib
+from tests.processes import is_read_singly, mapped_kib
 
 _WORDS = ["castle", "garden", "opening", "hours", "ticket", "museum", "tower", "bridge", "river", "boat", "summer", "winter", "children", "students", "price"]
 _QUERIES = ["castle", "opening hours of the museum", "children in winter", "no such word", "castle garden ticket price boat"]
@@ -310,6 +311,26 @@ def test_a_warm_reader_has_mapped_what_searches_read(small: Base) -> None:
             for name in ("vectors.npy", "rows.arrow", "by_id.npy", "lexical/terms.arrow"):
                 path = segment_dir(small.index_dir, use.segment) / name
                 assert mapped_kib(path) == 4 * -(-path.stat().st_size // 4096), name
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
+def test_first_searches_read_pages_one_by_one_and_later_ones_around_them(small: Base) -> None:
+    """Also where the version is closed and opened again, as after a pause, and of files that are opened later than that."""
+    with OpenVersion(small.index_dir, "v0001") as opened:
+        declaration = Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})
+        retriever = Retriever(declaration, opened, _vectors)
+        folders = [segment_dir(small.index_dir, use.segment) for use in opened.manifest.segments]
+
+        def search(mode: SearchMode) -> set[bool]:
+            assert retriever.find(Request("castle", _vectors()[0], 3, mode)).hits
+            names = ["rows.arrow"] if mode == "dense" else ["rows.arrow", "lexical/terms.arrow"]
+            return {is_read_singly(folder / name) for folder in folders for name in names}
+
+        assert [search(mode) for mode in ("dense", "hybrid", "dense")] == [{True}] * 3
+        assert search("hybrid") == {False}
+        opened.close()
+        gc.collect()
+        assert [search(mode) for mode in ("dense", "hybrid")] == [{False}] * 2
 
 
 def test_what_runs_beside_a_search_that_fails_is_over_when_it_has_failed(small: Base) -> None:
