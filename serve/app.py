@@ -1,7 +1,7 @@
 """The ASGI application: routes, middleware, error handlers and the background task that opens new versions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,11 @@ What is refused is said by a problem document (RFC 9457). Names that are not doc
 _log = structlog.get_logger("almanac.serve")
 
 
-def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None, on_ready: Callable[[], None] = lambda: None) -> FastAPI:
+def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None) -> FastAPI:
     """Builds the application over one catalog. `shared` is the folder by which several processes share rates and metrics; None for a single one.
 
-    `on_ready` is called as soon as an index is open and its model loaded, and again where there was none meanwhile. At shutdown, the application closes the
-    catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask without a key.
+    At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask
+    without a key.
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
@@ -59,7 +59,7 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None,
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        beside = asyncio.create_task(_keep_up(catalog, api, on_ready))
+        beside = asyncio.create_task(_keep_up(catalog, api))
         yield
         beside.cancel()
         with suppress(asyncio.CancelledError):
@@ -83,12 +83,11 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None,
     return app
 
 
-async def _keep_up(catalog: Catalog, api: Api, on_ready: Callable[[], None]) -> None:
+async def _keep_up(catalog: Catalog, api: Api) -> None:
     while True:
         try:
             is_warm = bool(await asyncio.to_thread(catalog.keep_up))
             if is_warm and not api.is_warm:
-                on_ready()
                 _log.info("ready")
             api.is_warm = is_warm
         except AlmanacError as error:

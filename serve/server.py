@@ -1,6 +1,5 @@
 """Runs one HTTP server in this process: listening address, startup, and shutdown by a signal."""
 
-import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -36,22 +35,16 @@ def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> 
         UsageError: The address needs API keys, or the keys are malformed.
         OperationalError: The server cannot listen at the address.
     """
-    app = create_app(catalog, settings, on_ready=_keep_loaded)
+    app = create_app(catalog, settings)
     run_app(app, settings, tell)
     return _in_flight(app)
 
 
 def serve_at(listening: socket.socket, catalog: Catalog, settings: Settings, shared: Path) -> int:
     """Serves as `serve` does, as one of several processes, on a socket that listens already. They share rates and metrics by files in the folder `shared`."""
-    app = create_app(catalog, settings, shared, _keep_loaded)
+    app = create_app(catalog, settings, shared)
     _run(app, settings, listening, lambda: None)
     return _in_flight(app)
-
-
-def _keep_loaded() -> None:
-    """Has Python's collector leave out what is loaded by now and stays: to look at all of it stops every request for 60 ms and more, now and then."""
-    gc.collect()
-    gc.freeze()
 
 
 def _in_flight(app: FastAPI) -> int:

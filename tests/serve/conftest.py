@@ -89,18 +89,12 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def serve_bases(
-    bases: Bases,
-    *,
-    names: list[str] | None = None,
-    default: str | None = "notes",
-    headers: dict[str, str] | None = None,
-    on_ready: Callable[[], None] = lambda: None,
-    **set_to: Any,
+    bases: Bases, *, names: list[str] | None = None, default: str | None = "notes", headers: dict[str, str] | None = None, **set_to: Any
 ) -> Iterator[httpx.Client]:
     """Serves knowledge bases, set as it says, and gives a client whose default base is `notes`."""
     catalog = Catalog(DataDir(bases.data), names or [bases.notes, bases.guide], default=default)
     settings = Settings.read(**{"port": 0, **set_to})
-    config = configured(create_app(catalog, settings, on_ready=on_ready), settings)
+    config = configured(create_app(catalog, settings), settings)
     config.port = settings.port
     with running(config) as address, httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client:
         yield client
