@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from almanac.core.lifetime import job_of_parent, tell_job
 from almanac.core.settings import DataDir, Project
 from almanac.schemas.errors import AlmanacError, OperationalError
+from almanac.serve.accepting import Turns
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.settings import Settings
@@ -53,12 +54,13 @@ class _Job(BaseModel):
     settings: dict[str, Any]
     listening: int
     shared: Path
+    place: int
     is_replacement: bool
 
     @classmethod
-    def of(cls, served: Served, settings: Settings, listening: socket.socket, shared: Path, *, is_replacement: bool) -> Self:
+    def of(cls, served: Served, settings: Settings, listening: socket.socket, shared: Path, place: int, *, is_replacement: bool) -> Self:
         told = settings.model_dump() | {"api_keys": settings.api_keys.get_secret_value()}
-        return cls(served=served, settings=told, listening=listening.fileno(), shared=shared, is_replacement=is_replacement)
+        return cls(served=served, settings=told, listening=listening.fileno(), shared=shared, place=place, is_replacement=is_replacement)
 
 
 def serve_by_workers(served: Served, settings: Settings, module: str, tell: Callable[[str], None]) -> None:
@@ -87,6 +89,8 @@ def serve_by_workers(served: Served, settings: Settings, module: str, tell: Call
 def _keep_alive(served: Served, settings: Settings, module: str, listening: socket.socket, shared: Path, ending: "_Ending") -> None:
     """Starts the workers, and others in place of those that die, until the end is told; then ends them all."""
     begun: dict[subprocess.Popen[bytes], float] = {}
+    places: dict[subprocess.Popen[bytes], int] = {}
+    turns = Turns(shared, 0, settings.workers)
     in_a_row, next_start = 0, 0.0
 
     def start(*, is_replacement: bool) -> None:
@@ -98,7 +102,8 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
             start_new_session=True,  # Ctrl-C reaches this process alone, which passes it on
         )
         begun[worker] = time.monotonic()
-        tell_job(worker, _Job.of(served, settings, listening, shared, is_replacement=is_replacement).model_dump_json())
+        places[worker] = min({*range(settings.workers)} - {*places.values()})
+        tell_job(worker, _Job.of(served, settings, listening, shared, places[worker], is_replacement=is_replacement).model_dump_json())
 
     try:
         for _ in range(settings.workers):
@@ -112,6 +117,7 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
                 next_start = now + pause_s
                 _close(worker)
                 _forget_gauges(shared, worker.pid)
+                turns.leave(places.pop(worker))
                 _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s), next_in_s=round(pause_s))
                 if in_a_row >= _IN_A_ROW and lived_s < _SHORT_S and all(now - since < _SHORT_S for since in begun.values()):
                     raise OperationalError(
@@ -192,5 +198,5 @@ def work() -> None:
             catalog.keep_up()  # others answer meanwhile
         except AlmanacError as error:
             _log.warning("not_ready", error=str(error))
-    if serve_at(socket.socket(fileno=job.listening), catalog, settings, job.shared):
+    if serve_at(socket.socket(fileno=job.listening), catalog, settings, job.shared, job.place):
         os._exit(0)  # the interpreter would wait for the threads of what was cut off

@@ -1,5 +1,6 @@
 """Runs one HTTP server in this process: listening address, startup, and shutdown by a signal."""
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from almanac.schemas.errors import OperationalError
+from almanac.serve.accepting import Accepting, Turns
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.connections import guarded
@@ -40,10 +42,13 @@ def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> 
     return _in_flight(app)
 
 
-def serve_at(listening: socket.socket, catalog: Catalog, settings: Settings, shared: Path) -> int:
-    """Serves as `serve` does, as one of several processes, on a socket that listens already. They share rates and metrics by files in the folder `shared`."""
+def serve_at(listening: socket.socket, catalog: Catalog, settings: Settings, shared: Path, place: int) -> int:
+    """Serves as `serve` does, as one of several processes, at `place` among them, on a socket that listens already.
+
+    They share rates, metrics and how many connections each has by files in the folder `shared`.
+    """
     app = create_app(catalog, settings, shared)
-    _run(app, settings, listening, lambda: None)
+    _run(_InTurn(configured(app, settings), Turns(shared, place, settings.workers)), listening)
     return _in_flight(app)
 
 
@@ -64,6 +69,31 @@ class _Server(uvicorn.Server):
         self._on_signal()
 
 
+class _InTurn(uvicorn.Server):
+    """One of several servers that accept connections in turn."""
+
+    def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
+        super().__init__(config)
+        self._turns = turns
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])  # it would accept all that come
+        for listening in sockets or []:
+            self.servers.append(Accepting(listening, self._turns, self.server_state.connections, self._connection))  # type: ignore[arg-type]
+
+    async def on_tick(self, counter: int) -> bool:
+        is_over = await super().on_tick(counter)
+        if not is_over:
+            self._turns.tell(len(self.server_state.connections))
+        return is_over
+
+    def _connection(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
+
+
 def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_signal: Callable[[], None] = lambda: None) -> None:
     """Serves an application until SIGTERM, SIGINT or SIGHUP, as `serve` does.
 
@@ -77,7 +107,7 @@ def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_si
         OperationalError: The server cannot listen at the address.
     """
     with listening_at(settings, tell) as listening:
-        _run(app, settings, listening, on_signal)
+        _run(_Server(configured(app, settings), on_signal), listening)
 
 
 @contextmanager
@@ -104,8 +134,7 @@ def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
     )
 
 
-def _run(app: ASGIApp, settings: Settings, listening: socket.socket, on_signal: Callable[[], None]) -> None:
-    server = _Server(configured(app, settings), on_signal)
+def _run(server: uvicorn.Server, listening: socket.socket) -> None:
     # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
     before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal, but not under nohup; uvicorn does not heed it
