@@ -56,7 +56,7 @@ class Asked(TypedDict, total=False):
 
 
 def open_index(
-    kb: str | None = None,
+    kb: Path | str | None = None,
     *,
     data: Path | str | None = None,
     version: str | None = None,
@@ -97,7 +97,7 @@ def open_index(
     quiet_engines()
     found = Project.locate(project)
     folder = DataDir.locate(data, found)
-    named = str(default_of_project(found, folder, env).path) if kb is None else kb
+    named = str(default_of_project(found, folder, env).path if kb is None else kb)
     declaration = load_declaration(named, env, found)
     find_reranker(declaration)  # fails here and not with the first request, after other models have been loaded
     index = PublishedIndex(declaration, folder, version, embedders=embedders)

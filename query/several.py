@@ -17,7 +17,7 @@ from almanac.schemas.results import Answer, Hit, SearchResult
 _OF_ONE = ("--where", "--workspace", "--part")  # errors about these depend on the declaration, and name the knowledge base
 
 
-def open_indexes(kbs: Sequence[str], *, data: Path | str | None = None, env: str | None = None, project: Path | str | None = None) -> "SeveralIndexes":
+def open_indexes(kbs: Sequence[Path | str], *, data: Path | str | None = None, env: str | None = None, project: Path | str | None = None) -> "SeveralIndexes":
     """Opens several knowledge bases to be asked at once. Embedders that are declared alike are loaded once.
 
     Args:

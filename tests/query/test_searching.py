@@ -29,7 +29,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedIndex]:
     for name, text in _MORE_NOTES.items():
         (base.folder / "notes" / f"{name}.txt").write_text(text)
     base.publish(language="en")
-    with open_index(str(base.path), data=base.data) as opened:
+    with open_index(base.path, data=base.data) as opened:
         yield opened
 
 
