@@ -289,22 +289,19 @@ class OpenVersion:
             raise KeyError(chunk_ids[int(np.argmin(rows))])
         return rows
 
-    def rows(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns chunks in the order of `chunk_ids`: all columns of chunks.parquet but `embedded_text`, `metadata` parsed. KeyError for an unknown id."""
-        rows = self._values(chunk_ids, COLUMNS)
-        for row in rows:
-            row["metadata"] = _parsed(row["metadata"])
-        return rows
+    def rows(self, chunk_ids: Sequence[str], names: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
+        """Returns columns of chunks, in the order of `chunk_ids`, `metadata` parsed: those of chunks.parquet but `embedded_text`, or some of them.
 
-    def metadata(self, chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the metadata of chunks, in their order. KeyError for an unknown id."""
-        return [_parsed(row["metadata"]) for row in self._values(chunk_ids, ("metadata",))]
-
-    def _values(self, chunk_ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any]]:
+        Each column that is read takes a microsecond. KeyError for an unknown id.
+        """
         numbers = self._required(chunk_ids)
         places = self._segment_of(numbers)
         with self._damage_as_error():
-            return [self._segments[part].rows.row(row - self._spans[part][0], names) for part, row in zip(places.tolist(), numbers.tolist(), strict=True)]
+            rows = [self._segments[part].rows.row(row - self._spans[part][0], names) for part, row in zip(places.tolist(), numbers.tolist(), strict=True)]
+        if "metadata" in names:
+            for one in rows:
+                one["metadata"] = _parsed(one["metadata"])
+        return rows
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
         """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for an unknown id."""

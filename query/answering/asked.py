@@ -48,6 +48,7 @@ class Part(NamedTuple):
     is_bare: bool = False
 
 
+_QUESTIONS = 16  # whose parts are remembered: an answer asks for them twice
 _MOST_PARTS = 3
 _MOST_OPENINGS = 30  # places at which a further part may begin; a text with more is no question
 _BEFORE = 50  # characters before an interrogative word that tell whether it joins clauses
@@ -74,7 +75,8 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ONE = re.compile(r"(?<![\d.,])1(?![\d.,])")
 
 
-def asked_parts(question: str) -> list[Part]:
+@lru_cache(_QUESTIONS)
+def asked_parts(question: str) -> tuple[Part, ...]:
     """The parts of a question in their order, at most three: two for "What does it cost and when does it leave?", one for most."""
     plain, places = _plain_with_places(question)
     begin = polite.end() if (polite := POLITE.match(plain)) else 0
@@ -88,8 +90,8 @@ def asked_parts(question: str) -> list[Part]:
             break
     spans.append((begin, len(plain)))
     if len(spans) == 1:
-        return [Part(question, _kinds_of(plain[begin:]))]
-    return [Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans]
+        return (Part(question, _kinds_of(plain[begin:])),)
+    return tuple(Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans)
 
 
 def named_in(label: str) -> list[tuple[Kinds, str]]:

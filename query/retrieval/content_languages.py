@@ -63,5 +63,5 @@ class ContentLanguages:
             self._remembered = {}
         remembered = self._remembered
         new = [one for one in chunk_ids if one not in remembered]
-        remembered.update((one, str(metadata.get("language") or "")) for one, metadata in zip(new, self._opened.metadata(new), strict=True))
+        remembered.update((one, str(row["metadata"].get("language") or "")) for one, row in zip(new, self._opened.rows(new, ("metadata",)), strict=True))
         return {one: remembered[one] for one in chunk_ids}

@@ -41,7 +41,7 @@ def rarity(texts: Iterable[Iterable[str]]) -> dict[str, float]:
 
 
 def _weight(word: str) -> float:
-    return 1.0 if any(c.isdigit() for c in word) else min(1.0, len(word) / _TELLING)
+    return 1.0 if not word.isalpha() and any(c.isdigit() for c in word) else min(1.0, len(word) / _TELLING)
 
 
 def coverage(asked: Sequence[str], found: Mapping[str, float], rare: Mapping[str, float]) -> float:

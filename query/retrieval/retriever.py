@@ -57,6 +57,7 @@ _READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
 _BATCH = 1_000  # texts read at a time
 _WARM = 60  # characters of a chunk: a search for them reads all kinds of files, and few of their pages
 _SINGLE = 4  # search of a version before which the system begins to read around pages; those before, warming and first answer, have each read by itself
+_READABLE = ("text", "passage")  # columns of what there is to read of a chunk
 _UNLIKE = 3  # times k: candidates for the selection by diversity
 
 
@@ -355,7 +356,7 @@ class Retriever:
 
         `dimension` is that of the version's vectors.
         """
-        begins = [row["text"][:_WARM] for row in self.opened.rows(self.opened.smallest(1))]
+        begins = [row["text"][:_WARM] for row in self.opened.rows(self.opened.smallest(1), ("text",))]
         self.find(Request("".join(begins) or "a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
         self.opened.map_pages()
         self.is_warm = True
@@ -397,7 +398,7 @@ class Retriever:
         """Evidence that chunks answer a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
         if not cosines:
             return {}
-        rows = self.opened.rows(list(cosines))
+        rows = self.opened.rows(list(cosines), ("title", "metadata", *_READABLE))
         shares = term_coverage(self.opened.readings(text), text, [f"{row['title']} {_readable(row)}" for row in rows])
         languages = [str(row["metadata"].get("language") or "") for row in rows]
         is_known = [self.languages.covers(language) for language in languages]
@@ -415,7 +416,8 @@ class Retriever:
             if not asked.named or not candidates:
                 return candidates
             best = max(one.score for one in candidates)
-            tags = [_as_tags(metadata.get(declared.field)) for metadata in self.opened.metadata([one.chunk_id for one in candidates])]
+            rows = self.opened.rows([one.chunk_id for one in candidates], ("metadata",))
+            tags = [_as_tags(row["metadata"].get(declared.field)) for row in rows]
             for one, own in zip(candidates, tags, strict=True):
                 one.tag, one.cluster = round(asked.match(own), 6), round(asked.alignment(own), 6)
                 searched = one.score / best if best > 0 else 0.0
@@ -452,7 +454,7 @@ class Retriever:
             return candidates
         with found.step("rerank") as told:
             first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
-            texts = [_readable(row) for row in self.opened.rows([one.chunk_id for one in first])]
+            texts = [_readable(row) for row in self.opened.rows([one.chunk_id for one in first], _READABLE)]
             for one, score in zip(first, self._reranker.scores(request.text, texts), strict=True):
                 one.rerank = round(float(score), 6)
             told.update(candidates=len(first), cut=self._reranker.count_cut(request.text, texts))
@@ -472,7 +474,7 @@ class Retriever:
         return drop_below_score_share(candidates, declared.share, declared.least_k)
 
     def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:
-        return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids)]
+        return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids, ("source", "document_id"))]
 
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
         rows = [row | {"metadata": self.metadata_for(workspace, row["metadata"])} for row in self.opened.rows([one.chunk_id for one in candidates])]
@@ -487,8 +489,8 @@ class Retriever:
         """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without the chunk itself."""
         near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
         at = dict(self.opened.chunks_of(row["source"], row["document_id"], near))
-        rows = self.opened.rows([at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at])
-        return [Neighbour(chunk_id=one["chunk_id"], start=one["start"], end=one["end"], text=one["text"]) for one in rows]
+        rows = self.opened.rows([at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at], ("chunk_id", "start", "end", "text"))
+        return [Neighbour(**one) for one in rows]
 
 
 def _readable(row: dict[str, Any]) -> str:

@@ -4,13 +4,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, tokens
-from almanac.query.retrieval.overlap import coverage
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -22,6 +21,7 @@ _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to 
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
 _STEM, _ALIKE = 5, 0.6  # minimum length of a term that is a prefix of another, and the degree to which such a match counts: `Straßenbahn`, `Straßenbahnlinie`
 
+_QUESTIONS = 16  # whose terms are remembered: each is asked about several times for one answer
 _FURTHER = 2  # see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
@@ -57,7 +57,7 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         total = sum(weights.values())
         part = total / (total + _FURTHER * _weight(0.0, query.rows))
         for number, text in enumerate(texts if total else ()):
-            share = coverage(list(weights), _counted(weights, query.terms_of(text)), weights)
+            share = sum(weights[term] * degree for term, degree in _counted(weights, query.terms_of(text)).items()) / total
             best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
     return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
 
@@ -91,7 +91,7 @@ def _counted(weights: dict[str, float], terms: AbstractSet[str]) -> dict[str, fl
     for term in weights:
         if term in terms:
             counted[term] = 1.0
-        elif len(term) >= _STEM and not any(character.isdigit() or character == "_" for character in term):
+        elif len(term) >= _STEM and (term.isalpha() or not any(character.isdigit() or character == "_" for character in term)):
             ordered = ordered or sorted(terms)
             counted[term] = _ALIKE * _has_kin(term, terms, ordered)
     return counted
@@ -104,7 +104,7 @@ def _has_kin(term: str, terms: AbstractSet[str], ordered: list[str]) -> bool:
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
-    usual = _usual(query, question)
+    usual = _usual(query.language, query.is_folded, tuple(query.frequencies), question)
     counts = {term: count + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS) for term, count in query.frequencies.items()}
     return {term: _weight(count, query.rows) for term, count in counts.items()}
 
@@ -114,15 +114,16 @@ def _weight(count: float, rows: int) -> float:
     return math.log(1 / min((count + 0.5) / (rows + _PRIOR + 1), 1.0)) ** 2
 
 
-def _usual(query: "AnalyzedQuery", question: str) -> dict[str, float]:
-    """Frequency of each term in general language, as a share of all words; 0 where it is not known."""
-    known = _frequencies(primary_tag(query.language))
+@lru_cache(_QUESTIONS)
+def _usual(language: str, is_folded: bool, terms: tuple[str, ...], question: str) -> dict[str, float]:
+    """Frequency of each term of a question in general language, as a share of all words; 0 where it is not known."""
+    known = _frequencies(primary_tag(language))
     found: dict[str, float] = {}
     for word in _WORD.findall(question):
         frequency = known.get(word.casefold(), 0.0)
-        for term in folded_tokens(word) if query.is_folded else tokens(word, query.language):
+        for term in folded_tokens(word) if is_folded else tokens(word, language):
             found[term] = max(frequency, found.get(term, 0.0))
-    for term in query.frequencies:
+    for term in terms:
         first, joint, second = term.partition("_")
         if joint:
             found[term] = _PAIR * min(found.get(first, 0.0), found.get(second, 0.0))

@@ -118,7 +118,7 @@ def test_rows_columns_and_vectors_are_those_of_the_live_rows_in_order(pair: Pair
     assert pair.several.rows(ids[::-7]) == pair.one.rows(ids[::-7])
     assert pair.several.rows([ids[3], ids[3]])[1]["chunk_id"] == ids[3]
     assert np.array_equal(pair.several.vectors(ids[::-1]), pair.one.vectors(ids[::-1]))
-    assert pair.several.metadata(ids) == [row["metadata"] for row in pair.one.rows(ids)]
+    assert pair.several.rows(ids, ("metadata", "title")) == [{"metadata": row["metadata"], "title": row["title"]} for row in pair.one.rows(ids)]
     assert pair.several.metadata_column("number") == pair.one.metadata_column("number")
     assert pair.several.metadata_keys == pair.one.metadata_keys == ["language", "number", "tags", "team"]
     assert pair.several.smallest(17) == pair.one.smallest(17) == sorted(ids)[:17]
