@@ -53,7 +53,7 @@ eval: setup ## retrieval quality, reliability of relevance and answers on questi
 	$(BIN)/python -m benchmarks.answers $(if $(SETS),--sets $(SETS))
 	$(if $(SETS),$(BIN)/python -m benchmarks.calibration --sets $(SETS))
 
-bench: setup ## an hour and a half: the tables of docs/benchmarks.md (SETS="DIR DIR" for those that need texts or questions), and what got worse; writes build/benchmarks.md
+bench: setup ## an hour: the tables of docs/benchmarks.md (SETS="DIR DIR" for those that need texts or questions), and what got worse; writes build/benchmarks.md
 	$(BIN)/python -m benchmarks $(if $(SETS),--sets $(SETS))
 
 check: setup ## what CI checks before the tests: style, types, generated pages

@@ -1,4 +1,4 @@
-"""Runs the programs of this folder, which takes an hour to an hour and a half, and names each row that is worse than in docs/benchmarks.md.
+"""Runs the programs of this folder, which takes an hour, and names each row that is worse than in docs/benchmarks.md.
 
     python -m benchmarks [--sets DIR [DIR ...]] [--only NAME [NAME ...]] [--out FILE]
 

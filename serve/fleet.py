@@ -19,7 +19,6 @@ from pydantic import BaseModel
 from almanac.core.lifetime import job_of_parent, tell_job
 from almanac.core.settings import DataDir, Project
 from almanac.schemas.errors import AlmanacError, OperationalError
-from almanac.serve.accepting import Turns
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.settings import Settings
@@ -90,7 +89,6 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
     """Starts the workers, and others in place of those that die, until the end is told; then ends them all."""
     begun: dict[subprocess.Popen[bytes], float] = {}
     places: dict[subprocess.Popen[bytes], int] = {}
-    turns = Turns(shared, 0, settings.workers)
     in_a_row, next_start = 0, 0.0
 
     def start(*, is_replacement: bool) -> None:
@@ -117,7 +115,7 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
                 next_start = now + pause_s
                 _close(worker)
                 _forget_gauges(shared, worker.pid)
-                turns.leave(places.pop(worker))
+                del places[worker]
                 _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s), next_in_s=round(pause_s))
                 if in_a_row >= _IN_A_ROW and lived_s < _SHORT_S and all(now - since < _SHORT_S for since in begun.values()):
                     raise OperationalError(

@@ -75,17 +75,22 @@ class _InTurn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
         super().__init__(config)
         self._turns = turns
+        self._accepting: list[Accepting] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])  # it would accept all that come
-        for listening in sockets or []:
-            self.servers.append(Accepting(listening, self._turns, self.server_state.connections, self._connection))  # type: ignore[arg-type]
+        self._accepting = [Accepting(one, self._turns, self.server_state.connections, self._connection) for one in sockets or []]
 
     async def on_tick(self, counter: int) -> bool:
-        is_over = await super().on_tick(counter)
-        if not is_over:
-            self._turns.tell(len(self.server_state.connections))
-        return is_over
+        for one in self._accepting:
+            one.tell()
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for one in self._accepting:
+            one.close()
+            await one.wait_closed()  # only connections that have begun are told of the end
+        await super().shutdown(sockets)
 
     def _connection(self) -> asyncio.Protocol:
         made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]

@@ -26,15 +26,18 @@ def evaluate(index: PublishedIndex, queries: Path, qrels: Path, *, mode: SearchM
         queries: JSONL file of {id, text}.
         qrels: Tab-separated file of query-id, doc-id and relevance score, a whole number, with a header line.
         mode: Retrieval mode. Default: `retrieve.mode`.
-        run_file: File to write the ranking to, in TREC format. Default: none.
+        run_file: File to write the ranking to, in TREC format; its folder is made. Default: none.
 
     Returns:
         The metrics ndcg@10, recall@5, recall@10 and mrr@10, means over the judged questions. Judged questions that `queries` lacks score 0.
 
     Raises:
         UsageError: A file cannot be read or parsed, or no judged question is among the queries.
+        OSError: The run file cannot be written.
         AlmanacError: The errors of `PublishedIndex.search` about versions, models and services.
     """
+    if run_file is not None:
+        run_file.parent.mkdir(parents=True, exist_ok=True)  # where it cannot be made, that is told before thousands of questions are asked
     judged = {query: docs for query, docs in read_qrels(qrels).items() if any(score > 0 for score in docs.values())}
     version = index.version().manifest.version  # of one version, also where another is published meanwhile
     run = rank_documents(index, queries, judged, mode, version=version)

@@ -21,7 +21,7 @@ _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to 
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
 _STEM, _ALIKE = 5, 0.6  # minimum length of a term that is a prefix of another, and the degree to which such a match counts: `Straßenbahn`, `Straßenbahnlinie`
 
-_QUESTIONS = 16  # whose terms are remembered: each is asked about several times for one answer
+_QUESTIONS = 16  # whose terms are remembered, in one language each: for one answer, they are asked for several times
 _FURTHER = 2  # see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")

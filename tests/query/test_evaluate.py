@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries, write_run
+from almanac.query.evaluation.evaluate import evaluate, measure, read_qrels, read_queries, write_run
 from almanac.schemas.errors import UsageError
 
 
@@ -45,3 +45,12 @@ def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
 def test_the_run_file_is_in_trec_form(tmp_path: Path) -> None:
     write_run(tmp_path / "run", {"q": {"b": 0.5, "a": 0.25}}, "v0001")
     assert (tmp_path / "run").read_text() == "q Q0 b 1 0.500000 v0001\nq Q0 a 2 0.250000 v0001\n"
+
+
+def test_the_folder_of_the_run_file_is_made_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        evaluate(None, tmp_path / "q.jsonl", tmp_path / "none.tsv", run_file=tmp_path / "runs" / "of today" / "run")  # type: ignore[arg-type]
+    assert (tmp_path / "runs" / "of today").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        evaluate(None, tmp_path / "q.jsonl", tmp_path / "none.tsv", run_file=tmp_path / "file" / "run")  # type: ignore[arg-type]

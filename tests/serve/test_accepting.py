@@ -1,14 +1,19 @@
 """Several workers share the connections to one socket."""
 
 import asyncio
+import errno
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from almanac.serve.accepting import Accepting, Turns
 from tests.conftest import PATIENCE_S
+
+_MOST_APART = 3  # connections: one that has two more than another accepts one yet
 
 
 class _Connection(asyncio.Protocol):
@@ -60,41 +65,62 @@ async def _until(workers: list[_Worker], count: int) -> list[int]:
     return [len(worker.connections) for worker in workers]
 
 
-def test_connections_are_shared_evenly_and_those_that_end_are_made_up_for(tmp_path: Path, listening: socket.socket) -> None:
+@pytest.mark.parametrize("loops", [asyncio.new_event_loop, uvicorn.Config("none").get_loop_factory()])
+def test_connections_are_shared_evenly_and_those_that_end_are_made_up_for(
+    tmp_path: Path, listening: socket.socket, loops: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("almanac.serve.accepting._PATIENCE_S", PATIENCE_S)
+
     async def share() -> None:
         workers = [_Worker(listening, Turns(tmp_path, place, 3)) for place in range(2)]  # the third has not started
         clients = await _connected(listening, 40)
         one, other = await _until(workers, 40)
-        assert abs(one - other) <= 3
+        assert abs(one - other) <= _MOST_APART
         for connection in list(workers[0].connections)[:12]:
             connection.transport.close()
         await _until(workers, 28)
         for worker in workers:
-            worker.turns.tell(len(worker.connections))
+            worker.accepting.tell()
         clients += await _connected(listening, 12)
         one, other = await _until(workers, 40)
-        assert abs(one - other) <= 3
+        assert abs(one - other) <= _MOST_APART
         for client in clients:
             client.close()
         for worker in workers:
             await worker.end()
 
-    asyncio.run(share())
+    with asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(share())
 
 
-def test_no_connection_waits_for_a_worker_that_is_stopped_ending_or_dead(tmp_path: Path, listening: socket.socket) -> None:
+def test_the_next_connection_is_that_of_whoever_has_hardly_more_than_the_others(tmp_path: Path) -> None:
+    own, other = Turns(tmp_path, 0, 2), Turns(tmp_path, 1, 2)
+    assert own.is_mine(7)  # no other has begun
+    other.tell(3)
+    assert own.is_mine(5)
+    assert not own.is_mine(6)
+    assert other.is_mine(3)
+    other.leave()
+    assert own.is_mine(6)
+
+
+def test_a_worker_that_tells_nothing_for_a_while_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, silent = Turns(tmp_path, 0, 2), Turns(tmp_path, 1, 2)
+    silent.tell(0)
+    assert not own.is_mine(6)
+    now = time.monotonic()
+    monkeypatch.setattr("almanac.serve.accepting.time.monotonic", lambda: now + 0.6)
+    assert own.is_mine(6)
+
+
+def test_no_connection_waits_long_for_a_worker_that_does_not_accept_it(tmp_path: Path, listening: socket.socket) -> None:
     async def take_all() -> None:
-        stopped = Turns(tmp_path, 1, 2)
-        stopped.tell(0)
         worker = _Worker(listening, Turns(tmp_path, 0, 2))
-        clients = await _connected(listening, 6)
-        assert await _until([worker], 6) == [6]
-        stopped.leave()
-        assert worker.turns.is_mine(6)
-        stopped.tell(0)
-        assert not worker.turns.is_mine(6)
-        Turns(tmp_path, 0, 2).leave(1)  # as who starts the workers says of one that has died
-        assert worker.turns.is_mine(6)
+        Turns(tmp_path, 1, 2).tell(0)  # and no more
+        begun = time.monotonic()
+        clients = await _connected(listening, 40)
+        assert await _until([worker], 40) == [40]
+        assert time.monotonic() - begun < PATIENCE_S / 4  # it takes .6 s: .5 until the silent one does not count
         await worker.end()
         late = await _connected(listening, 1)
         await asyncio.sleep(0.1)
@@ -116,7 +142,7 @@ def test_connections_are_accepted_again_once_there_are_descriptors(tmp_path: Pat
         def none_left(this: socket.socket) -> tuple[socket.socket, object]:
             if len(refused) < 2:
                 refused.append(True)
-                raise OSError(24, "Too many open files")
+                raise OSError(errno.EMFILE, "Too many open files")
             return accept(this)
 
         monkeypatch.setattr(socket.socket, "accept", none_left)
