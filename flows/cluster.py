@@ -33,7 +33,7 @@ from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of
-from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal
+from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal, send_events
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
@@ -43,6 +43,7 @@ _CONNECT_S, _WORKERS_S = 20, 60
 _LOOK_S = 0.02  # between two looks whether a worker has come
 _WAIT_S = 0.2  # at most, for a span to end
 _READ_S = 1.0  # for a result, which is small
+_SENT_S = 5.0  # within which workers have sent what Prefect is to know of the run
 _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
@@ -168,9 +169,21 @@ class _Cluster:
     def close(self) -> None:
         """Ends the connection, and the workers of `local[N]`."""
         if self._runner is not None:
+            self._have_events_sent(_SENT_S)
             with suppress(Exception):  # what was done is written, and a cluster that is gone cannot be told
                 self._runner.__exit__(None, None, None)
             self._runner = None
+
+    def _have_events_sent(self, seconds: float) -> None:
+        """Waits until workers have sent what Prefect is to know of a run, or so many seconds. Raises nothing: neither workers nor Prefect may be there."""
+
+        def ask() -> None:
+            with suppress(Exception, CancelledError):
+                self._runner.client.run(send_events, seconds, on_error="ignore")
+
+        asking = Thread(target=ask, name="almanac-events", daemon=True)
+        asking.start()
+        asking.join(seconds)
 
     def _connect(self, embed: Embed, wanted: Abilities, probe: Path) -> None:
         """Connects, once, and asks every worker what it has."""
@@ -186,6 +199,7 @@ class _Cluster:
         self._had_one_at = time.monotonic()
         while not self._look():
             time.sleep(_LOOK_S)
+        self._have_events_sent(_LOOK_S)  # of a run that was killed, to an API that is gone with it
         for worker, has in client.run(answer, embed.model_dump_json(), str(probe), on_error="return").items():
             if isinstance(has, BaseException):
                 raise UsageError(f"the worker cannot say what it has: {type(has).__name__}: {has}", where=worker, hint=SAME)

@@ -19,6 +19,7 @@ MAX_HEADERS = 200
 _MAX_QUEUED = 64  # requests that a client sends before it has the reply to the first
 _FRAMING = 8  # bytes around each byte of a body in chunks of one byte, and more
 _LATER_S = 3.0  # that a body may take beyond its time: the application answers first, and drains what still comes
+_READ_FIRST_S = 0.02  # in which what has come is read
 _VERSIONS = ("1.0", "1.1")
 _ONCE = frozenset({b"host", b"content-length", b"content-type", b"transfer-encoding", b"authorization", b"origin"})
 
@@ -179,6 +180,10 @@ class _Connection(HttpToolsProtocol):
         self._await_reader()
 
     def timeout_keep_alive_handler(self) -> None:
+        """Closes an idle connection, unless a request waits on it: where the process was stopped for a while, uvloop calls timers before it reads."""
+        self.timeout_keep_alive_task = self.loop.call_later(_READ_FIRST_S, self._close_idle)
+
+    def _close_idle(self) -> None:
         super().timeout_keep_alive_handler()
         self._await_reader()
 

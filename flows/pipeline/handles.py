@@ -38,6 +38,14 @@ class Rejects:
         """Writes the rejects to `path`; without rejects, no file is made."""
         return cls(_write_lines(path, map(asdict, rejects)), len(rejects))
 
+    @classmethod
+    def of(cls, path: Path) -> "Rejects":
+        """Those that a step wrote before it failed; none without a file."""
+        if not path.is_file():
+            return cls()
+        with path.open("rb") as lines:
+            return cls(path, sum(1 for _ in lines))
+
     def read(self) -> Iterator[Reject]:
         """Yields the rejects in the order of the file."""
         if self.path is not None:

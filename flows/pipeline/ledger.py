@@ -25,7 +25,7 @@ from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, ItemCounts, Outcome, Recall, RunReport
 
 log = structlog.get_logger("almanac.run")
-_Handle = TypeVar("_Handle", Items, Validated, Comparison, ChunkCounts, Verdict, Measured)
+_Handle = TypeVar("_Handle", Items, Rejects, Validated, Comparison, ChunkCounts, Verdict, Measured)
 
 
 class Ledger:
@@ -138,13 +138,14 @@ class Ledger:
 
     def item_counts(self) -> ItemCounts:
         """The counts of the items, as far as the run has come."""
-        items, validated, comparison = self.noted(Items), self.noted(Validated), self.noted(Comparison)
+        items, comparison = self.noted(Items), self.noted(Comparison)
         if comparison is not None:
             return comparison.counts
         counts = ItemCounts(quarantined=sum(one.count for one in self.rejects))
+        counts.in_ = counts.quarantined
         if items is not None:
             counts.in_, counts.deduplicated = items.found, items.deduplicated
-        return counts if validated is not None or items is not None else ItemCounts()
+        return counts
 
     def _recall(self, *, may_lack: bool) -> tuple[Recall | None, Recall | None]:
         measured = self.noted(Measured)
@@ -165,8 +166,11 @@ class Ledger:
     @property
     def rejects(self) -> tuple[Rejects, ...]:
         """The files of rejects, as far as the run has come."""
-        items, validated = self.noted(Items), self.noted(Validated)
-        return validated.rejects if validated is not None else (items.rejects,) if items is not None else ()
+        if (validated := self.noted(Validated)) is not None:
+            return validated.rejects
+        items = self.noted(Items)
+        found = self.noted(Rejects) if items is None else items.rejects
+        return () if found is None else (found,)
 
     def _duplicates(self) -> Duplicates:
         found = self.noted(Comparison) or self.noted(Items)

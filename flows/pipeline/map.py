@@ -17,6 +17,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.schemas.declaration.source import Source
+from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Item, Reject
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageToMap
@@ -27,6 +28,7 @@ from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
 from almanac.transforms.shared_texts import Read, SharedTexts
 
+MAP_REJECTS = "rejects-map.jsonl"
 log = structlog.get_logger("almanac.map")
 _Found = TypeVar("_Found", Item, Reject, Read)
 
@@ -35,12 +37,15 @@ def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, 
     """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject.
 
     Pages of `batches` that workers have mapped are read from their parts.
-    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them.
+    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them; the rejects until then are in MAP_REJECTS.
     """
     mapper = _ItemMapper(run, {one.source: one for one in pages}, batches)
     table = run.staging / "items.parquet"
     try:
         write_items(table, mapper.items(on_page))
+    except NoRecords:
+        mapper.write_rejects()  # for the report
+        raise
     finally:
         close_reader()
     mapper.keep()
@@ -92,10 +97,14 @@ class _ItemMapper:
             sources=tuple(self._sources),
             found=sum(one.found - one.texts.without_text for one in self._sources) - self._forgotten_items,
             duplicates=Duplicates.write(self._run.staging / "duplicates.jsonl", self._deduplication.duplicates),
-            rejects=Rejects.write(self._run.staging / "rejects-map.jsonl", [*self._rejects, *self._deduplication.rejects]),
+            rejects=self.write_rejects(),
             redirects=redirects,
             is_whole=self._is_whole,
         )
+
+    def write_rejects(self) -> Rejects:
+        """The rejects so far, in MAP_REJECTS."""
+        return Rejects.write(self._run.staging / MAP_REJECTS, [*self._rejects, *self._deduplication.rejects])
 
     def _mapped(self, source: Source, on_page: OnProgress) -> Iterator[Item]:
         raw, pages = self._run.raw(source.name), self._pages[source.name]

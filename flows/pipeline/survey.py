@@ -17,10 +17,10 @@ from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
 from almanac.flows.pipeline.fan_out import FanOut, each_alone
-from almanac.flows.pipeline.handles import Comparison, ItemBatches, Items, Live, Measured, PageBatches, Pages, Tables, Validated
+from almanac.flows.pipeline.handles import Comparison, ItemBatches, Items, Live, Measured, PageBatches, Pages, Rejects, Tables, Validated
 from almanac.flows.pipeline.item_batches import cut_batches, is_much_to_cut, stage_items, uncut
 from almanac.flows.pipeline.ledger import Ledger
-from almanac.flows.pipeline.map import map_pages
+from almanac.flows.pipeline.map import MAP_REJECTS, map_pages
 from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, remove_parts, stage_pages, unmapped
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
@@ -30,7 +30,7 @@ from almanac.index.versions.store import current_version, list_versions, version
 from almanac.query.models.rerank import find_reranker
 from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import SiteSource, Source
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, NoRecords
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts
 from almanac.spiders.crawling.chromium import require_browser
@@ -115,7 +115,11 @@ def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show
 
 def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
-        items = ledger.note(map_all(run, pages, do, fan_out, on_page))
+        try:
+            items = ledger.note(map_all(run, pages, do, fan_out, on_page))
+        except NoRecords:
+            ledger.note(Rejects.of(run.staging / MAP_REJECTS))
+            raise
     if not items.is_whole:
         ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
     with ledger.stage("validate", run.kb):

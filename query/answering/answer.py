@@ -129,8 +129,9 @@ class _Answering:
 
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
         """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by the iterator."""
-        if self.pathway == "kb-only" and not self.hits:
-            return self._refused()
+        asks_nothing = not any(c.isalnum() for c in self.question)  # "-" is as near to some passage as a question is
+        if self.pathway == "kb-only" and (asks_nothing or not self.hits):
+            return self._refused(0.0 if asks_nothing else None)
         if self.generator is None:
             return self._extracted()
         return self._generated(self.generator, is_streamed=is_streamed)

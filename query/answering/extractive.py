@@ -35,6 +35,7 @@ _ECHO = 0.6  # minimum share of a sentence's words in the question from which on
 # Share of the best hit's relevance below which a hit is not quoted beside it: a sentence may be near to a question about something else.
 _LEAST_SHARE = 0.15
 _FIRST = 2
+_SURE = 0.5  # relevance of a hit that is about what is asked
 _EARLIER = 0.5  # weight of the words of earlier questions beside those of the last one: "How much for a child?", after the price for an adult
 _SECOND = 0.5  # share of the best score that the next sentence has to have, to be quoted for a part of a question beside it
 _LONGEST_HEADING = 80  # characters of a heading that is quoted
@@ -147,10 +148,12 @@ def extract(
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
     """The hits to pick sentences from, in their order: the first two, and those whose relevance is at least .15 of the best one's.
 
-    All of them where relevance is not known. Among few chunks, the relevance of a hit that ranks lower may be many times that of the first one.
+    All of them where relevance is not known. Among few chunks, the relevance of a hit that ranks lower may be many times that of the first one. Where the best
+    hit is surely about what is asked, the second one counts as all others if it is a record: the price of another thing answers nothing.
     """
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
-    return [hit for rank, hit in enumerate(hits) if rank < _FIRST or hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
+    first = [rank < _FIRST and not (best >= _SURE and hit.passage is not None) for rank, hit in enumerate(hits)]
+    return [hit for hit, is_first in zip(hits, first, strict=True) if is_first or hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
 
 
 def _with_head(compared: Compared, number: int, part: Part, hits: Sequence[Hit], room: int) -> list[Sentence]:

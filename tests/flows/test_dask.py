@@ -93,11 +93,11 @@ class Cluster:
         self._log = (folder / "dask.log").open("ab")
         port = self.address.rpartition(":")[2]
         arguments = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter"]
-        self.scheduler = self._start(arguments)
+        self.scheduler = self.start(arguments)
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def add_worker(self, *options: str, **environment: str) -> int:
-        self.workers.append(self._start(["-m", "tests.flows.dask_worker", self.address, *options], **environment))
+        self.workers.append(self.start(["-m", "tests.flows.dask_worker", self.address, *options], **environment))
         return self.workers[-1].pid
 
     def embedded(self) -> list[tuple[str, int]]:
@@ -111,7 +111,7 @@ class Cluster:
             process.wait()
         self._log.close()
 
-    def _start(self, arguments: list[str], **environment: str) -> "subprocess.Popen[bytes]":
+    def start(self, arguments: list[str], **environment: str) -> "subprocess.Popen[bytes]":
         own = {"ALMANAC_PROOF_EMBEDDED": str(self.noted), **environment}
         return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env={**os.environ, **own}, stdout=self._log, stderr=self._log)
 
@@ -581,3 +581,29 @@ def test_local_workers_do_the_batches_as_tasks_of_prefect(tmp_path: Path, prefec
             tasks = dict(database.execute(query).fetchall())
     assert {name for name in tasks if name.startswith("map batch")} >= {"map batch 1"}
     assert set(tasks.values()) == {"COMPLETED"}
+
+
+@LONG
+def test_workers_tell_prefect_of_each_run_also_where_each_has_an_api_of_its_own(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "here.yaml").write_text(_DECLARATION)
+    cluster.workers.append(cluster.start(["-m", "distributed.cli.dask_worker", cluster.address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    for count in (70, 90):
+        _write_notes(tmp_path, count, f"And that there are {count}.")
+        command = [sys.executable, "-m", "almanac.cli.main", "run", str(tmp_path / "here.yaml"), "--json", "--data", str(tmp_path / "data")]
+        done = subprocess.run(
+            command, cwd=ROOT, env={**environment, "ALMANAC_DASK": cluster.address}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    with closing(sqlite3.connect(tmp_path / "data" / "prefect" / "prefect.db")) as database:
+        query = "select flow_run.start_time, task_run.name, task_run.state_type from task_run join flow_run on flow_run.id = flow_run_id order by 1"
+        found = database.execute(query).fetchall()
+    runs = list(dict.fromkeys(start for start, _, _ in found))
+    for start in runs:
+        states = {name: state for began, name, state in found if began == start}
+        assert states.get("embed checkpoint 1") == "COMPLETED", states
+        assert any(name.startswith("map batch") for name in states)
+    assert len(runs) == 2
+    worker = cluster.workers[-1]
+    worker.terminate()
+    assert worker.wait(PATIENCE_S / 4) is not None  # nothing is left that it would have to tell

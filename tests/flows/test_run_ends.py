@@ -119,7 +119,8 @@ def test_a_mistake_in_a_declaration_that_is_taken_back_costs_no_page(base: Base,
     declared = base.declared.read_text()
     base.declared.write_text(declared.replace("text: {json: text, required: true}", "text: {json: txet, required: true}"))
     report = base.run()
-    assert (report["outcome"], report["items"]["in"]) == ("no_records", 0)
+    assert report["outcome"] == "no_records"
+    assert report["items"]["in"] == report["items"]["quarantined"] == len(Path(report["rejects_file"]).read_text().splitlines()) > 0
     base.declared.write_text(declared)
     monkeypatch.setattr("almanac.flows.pipeline.page_batches.clean_extraction", lambda *_, **__: pytest.fail("a page is read again"))
     assert base.run()["outcome"] == "unchanged"
@@ -152,6 +153,17 @@ def test_a_plan_of_nothing_but_rejects_names_them(base: Base) -> None:
     report = raised.value.report or {}
     assert (report["error"]["kind"], [reject["value"] for reject in report["rejects"]]) == ("no_records", [1999, 1998])
     assert "KB" not in report["error"]["hint"]
+
+
+def test_what_cannot_be_read_is_listed_where_nothing_else_is_there(base: Base) -> None:
+    (base.declared.parent / "notes.jsonl").write_text('{"id": "n1", "text":\n')
+    report = base.run()
+    [reject] = [json.loads(line) for line in Path(report["rejects_file"]).read_text().splitlines()]
+    assert (report["outcome"], reject["stage"], reject["url"]) == ("no_records", "read", "notes.jsonl#L1")
+    assert (report["items"]["in"], report["items"]["quarantined"]) == (1, 1)
+    with pytest.raises(NoRecords) as raised:
+        plan(load_declaration(str(base.declared), ""), base.data)
+    assert (raised.value.report or {})["rejects"] == [reject]
 
 
 def test_counts_of_a_run_without_records_add_up(base: Base) -> None:

@@ -1,12 +1,16 @@
 """Connections of a server: heads and times are limited, and what surrounds a request changes nothing of it."""
 
+import http.client
 import socket
+import threading
 import time
 from contextlib import suppress
+from typing import Any
 
 import pytest
+import uvicorn
 
-from almanac.serve.connections import MAX_HEAD_BYTES, MAX_HEADERS
+from almanac.serve.connections import MAX_HEAD_BYTES, MAX_HEADERS, guarded
 from tests.conftest import PATIENCE_S
 from tests.hardening.wire import Replies, exchanged
 from tests.serve.conftest import Serving
@@ -104,3 +108,35 @@ def test_a_reply_that_nobody_reads_is_given_up(serving: Serving) -> None:
                 connection.send(b"G")
                 time.sleep(0.05)
         assert time.monotonic() < end
+
+
+def test_a_request_that_came_while_the_server_was_stopped_is_answered() -> None:
+    """A loop that does not turn for longer than a connection may be idle, as after a pause of its process."""
+
+    class Stopped(guarded(5, 5)):  # type: ignore[misc]
+        def data_received(self, data: bytes) -> None:
+            if b"/stop" in data:
+                time.sleep(0.6)
+            super().data_received(data)
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, http=Stopped, lifespan="off", log_config=None, timeout_keep_alive=0.3))  # type: ignore[arg-type]
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        serving.start()
+        one, *others = (http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=PATIENCE_S) for _ in range(9))
+        for connection in (one, *others):
+            connection.request("GET", "/")
+            assert connection.getresponse().read() == b""
+        one.request("GET", "/stop")
+        time.sleep(0.1)
+        for connection in others:
+            connection.request("GET", "/")
+        assert [connection.getresponse().status for connection in (one, *others)] == [204] * 9
+        for connection in (one, *others):
+            connection.close()
+        server.should_exit = True
+        serving.join()
