@@ -23,6 +23,7 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
+from prefect.events.worker import EventsWorker
 from prefect.utilities.annotations import opaque
 from prefect.utilities.engine import collect_task_run_inputs_sync
 
@@ -33,7 +34,7 @@ from almanac.flows.pipeline.item_batches import cut_batches
 from almanac.flows.pipeline.page_batches import map_batches
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of
-from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal, send_events
+from almanac.flows.pipeline.worker import SAME, SEES, Abilities, abilities, answer, get_ready, require_equal
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
@@ -45,6 +46,7 @@ _WAIT_S = 0.2  # at most, for a span to end
 _READ_S = 1.0  # for a result, which is small
 _SENT_S = 5.0  # within which workers have sent what Prefect is to know of the run
 _LOOK_AGAIN_S = 1.0  # after which it is looked who the workers are
+_CANCELLED = re.compile(r"^\S+ cancelled for reason: |\.$")  # with the key of the task, which nobody knows
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
@@ -177,9 +179,13 @@ class _Cluster:
     def _have_events_sent(self, seconds: float) -> None:
         """Waits until workers have sent what Prefect is to know of a run, or so many seconds. Raises nothing: neither workers nor Prefect may be there."""
 
+        client = self._runner._client
+        if client is None or client.status != "running":
+            return
+
         def ask() -> None:
             with suppress(Exception, CancelledError):
-                self._runner.client.run(send_events, seconds, on_error="ignore")
+                client.run(_send_events, seconds, on_error="ignore")
 
         asking = Thread(target=ask, name="almanac-events", daemon=True)
         asking.start()
@@ -278,7 +284,7 @@ class _Cluster:
             raise self._lost(error) from error
 
     def _lost(self, error: BaseException) -> OperationalError:
-        told = next(iter(str(error).splitlines()), "") or type(error).__name__
+        told = _CANCELLED.sub("", next(iter(str(error).splitlines()), "")) or type(error).__name__
         return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=f"look after the scheduler, or start another; {_AGAIN}")
 
 
@@ -348,6 +354,12 @@ class _Work:
 
 def _do(work: _Work) -> Any:
     return work.do()
+
+
+async def _send_events(patience_s: float) -> None:
+    """Sends what Prefect has noted of a run, and ends the connection to the run's API: the next run may have another one, and Prefect would keep the first."""
+    sending: Any = EventsWorker.drain_all(timeout=patience_s, at_exit=False)
+    await sending
 
 
 def _itself(result: Any) -> Any:

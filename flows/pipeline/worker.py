@@ -73,14 +73,6 @@ def dask_setup(_process: Any = None) -> None:
         _code()
 
 
-async def send_events(patience_s: float) -> None:
-    """Sends what Prefect has noted of a run, and ends the connection to the run's API: the next run may have another one, and Prefect would keep the first."""
-    from prefect.events.worker import EventsWorker
-
-    sending: Any = EventsWorker.drain_all(timeout=patience_s, at_exit=False)
-    await sending
-
-
 def answer(embed: str, probe: str) -> dict[str, Any]:
     """What a worker answers: its abilities, and whether it SEES a folder of the run. `embed` is the JSON of the declared embedder."""
     return {**abilities(Embed.model_validate_json(embed)), SEES: Path(probe).is_dir()}
