@@ -178,7 +178,6 @@ class _Cluster:
 
     def _have_events_sent(self, seconds: float) -> None:
         """Waits until workers have sent what Prefect is to know of a run, or so many seconds. Raises nothing: neither workers nor Prefect may be there."""
-
         client = self._runner._client
         if client is None or client.status != "running":
             return

@@ -149,7 +149,7 @@ def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
     """The hits to pick sentences from, in their order: the first two, and those whose relevance is at least .15 of the best one's.
 
     All of them where relevance is not known. Among few chunks, the relevance of a hit that ranks lower may be many times that of the first one. Where the best
-    hit is surely about what is asked, the second one counts as all others if it is a record: the price of another thing answers nothing.
+    hit is surely about what is asked, a record among the first two counts as all others do: the price of another thing answers nothing.
     """
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
     first = [rank < _FIRST and not (best >= _SURE and hit.passage is not None) for rank, hit in enumerate(hits)]

@@ -390,6 +390,21 @@ def test_a_hit_of_little_relevance_is_not_quoted_beside_a_relevant_one() -> None
     assert hits_to_quote([beside]) == [beside]
 
 
+def test_another_record_is_not_quoted_beside_the_one_that_is_surely_asked_about() -> None:
+    kettle, hose = (make_hit(rank, "x", value, start=None, passage="Price: 9 euros") for rank, value in ((1, 0.9), (2, 0.1)))
+    assert hits_to_quote([kettle, hose]) == [kettle]
+    assert hits_to_quote([kettle, make_hit(2, "A list of prices.", 0.1)])[1:], "a document may speak of the thing, too"
+    nearly = kettle.model_copy(update={"relevance": 0.4})
+    assert hits_to_quote([nearly, hose.model_copy(update={"relevance": 0.01})])[1:]
+
+
+@pytest.mark.parametrize("question", ["-", " …?! ", "🦊"])
+def test_what_has_no_letter_or_digit_is_no_question(question: str) -> None:
+    found = ask(question, [make_hit(1, "A refund takes fourteen days.")])
+    assert (found.answered, found.answerability, found.sources) == (False, 0.0, [])
+    assert ask("refund", [make_hit(1, "A refund takes fourteen days.")]).answered
+
+
 def test_a_sentence_too_long_to_be_quoted_is_parted_at_its_semicolons() -> None:
     clauses = [
         f"the {name} of the house keeps {'every letter and ' * 8}a book of accounts{end}" for name, end in (("steward", ";"), ("cook", ";"), ("groom", "."))
