@@ -77,6 +77,10 @@ _BEFORE_AN_ORDINAL = _sets(
         "no": "de den det fra hver i på siden til",
     }
 )
+# Months written big, German ones: behind a day they continue a date, also where German text stands in a knowledge base of another language.
+_MONTH = re.compile(r"(?:(?:Jänner|Januar|Feber|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)")
+_MONTH_IN_ENGLISH_TOO = re.compile(r"(?:April|August|September|November)\b")
+_LAST_DAY = 31
 _KIN = {"nb": "no", "nn": "no", "bs": "hr", "lb": "de", "fo": "da"}
 
 _LAST = regex.compile(r"(?:^|\s)[\p{Ps}\p{Pi}\"'„]*((?:\p{L}[\p{L}\p{M}]*(?:\.-?|-))*\p{L}[\p{L}\p{M}]*|\d+|nº)\.\s*$")
@@ -116,6 +120,9 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
     last, before = found[1], _WORD_BEFORE.search(text[begin : begin + found.start()])
     word_before = before[1].lower() if before else ""
     if last.isdecimal():
+        is_day = 0 < int(last) <= _LAST_DAY and text[end - 1].isspace()
+        if is_day and (_MONTH.match(text, end) or (tag != "en" and _MONTH_IN_ENGLISH_TOO.match(text, end))):
+            return True
         return _is_ordinal(last, word_before, following, tag, is_first=begin + found.start(1) == start)
     word = last.lower()
     if following.islower() and (len(last) <= _SHORT or "." in last) and not text[start].islower():  # not in a text without capitals

@@ -115,6 +115,16 @@ class Column:
             return None
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
+    def names_within(self, rows: Mask | None = None) -> list[str]:
+        """The keys of the objects that the field holds in some rows, sorted; empty where it holds anything else there, too, or nothing."""
+        names: set[str] = set()
+        for value in self.values.among(rows):
+            for entry in value if isinstance(value, list) else [value]:
+                if entry is not None and not isinstance(entry, dict):
+                    return []
+                names.update(entry or ())
+        return sorted(names)
+
 
 def filter_key(workspace: Any, where: Any) -> str:
     """Cache key of a workspace and a filter: the same text for equal ones.
@@ -148,35 +158,36 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"a {type(value).__name__}"
 
 
-def matching_rows(where: Any, column: Callable[[str], Column], size: int) -> Mask:
+def matching_rows(where: Any, column: Callable[[str], Column], size: int, seen: Mask | None = None) -> Mask:
     """Evaluates a filter over the rows of a version.
 
     Args:
         where: The filter, a non-empty object in the grammar of this module.
         column: Gives the values of a field, or of a dotted path into one; raises UsageError for one that a filter may not name.
         size: Number of rows.
+        seen: The rows of which a refusal may tell, bool (size,). Default: all.
 
     Returns:
         The mask of matching rows, bool (size,).
 
     Raises:
-        UsageError: The filter is malformed, or names an unknown operator; or from `column`.
+        UsageError: The filter is malformed, names an unknown operator, or compares a field with what nothing in it equals; or from `column`.
     """
     if not isinstance(where, dict) or not where:
         raise UsageError(f'a filter is an object such as {{"field": value}}; found {where!r}', where="--where")
-    mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size) for key, wanted in where.items()])
+    mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size, seen) for key, wanted in where.items()])
     return mask
 
 
-def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int) -> Mask:
+def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, seen: Mask | None) -> Mask:
     if key in ("$and", "$or"):
         if not isinstance(wanted, list) or not wanted:
             raise UsageError(f"{key} takes a list of filters; found {wanted!r}", where="--where")
         combine = np.logical_and if key == "$and" else np.logical_or
-        combined: Mask = combine.reduce([matching_rows(part, column, size) for part in wanted])
+        combined: Mask = combine.reduce([matching_rows(part, column, size, seen) for part in wanted])
         return combined
     if key == "$not":
-        return ~matching_rows(wanted, column, size)
+        return ~matching_rows(wanted, column, size, seen)
     if key.startswith("$"):
         raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name")
     tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
@@ -186,6 +197,7 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int) -
     mask = np.ones(len(values.distinct), dtype=np.bool_)
     for name, limit in tests.items():
         _require_operator(key, name, limit)
+        _require_alike(key, name, limit, values.names_within(seen))
         require_wanted()
         mask &= _tested(name, values, limit)
     return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
@@ -197,6 +209,17 @@ def _require_operator(key: str, name: str, wanted: Any) -> None:
         raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join(_NAMES)}{nested}")
     if name in ("$in", "$nin") and not isinstance(wanted, list):
         raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")
+    if name not in ("$in", "$nin") and isinstance(wanted, list):
+        hint = f'{{"{key}": {{"$in": [...]}}}} for any of them; where a field holds a list, one entry is enough'
+        raise UsageError(f"{key} is compared with a list, which nothing equals", where="--where", hint=hint)
+
+
+def _require_alike(key: str, name: str, wanted: Any, inner: Sequence[str]) -> None:
+    """Raises UsageError where a field of objects, such as prices, is compared with plain values: nothing would ever match."""
+    limits = wanted if isinstance(wanted, list) else [wanted]
+    if inner and limits and not any(isinstance(limit, dict) or limit is None for limit in limits):
+        hint = f"name a value within it: {', '.join(f'{key}.{one}' for one in inner)}"
+        raise UsageError(f"{key} holds objects, which {name} cannot compare with {_shown(limits[0])}", where="--where", hint=hint)
 
 
 def _tested(name: str, values: Column, wanted: Any) -> Mask:

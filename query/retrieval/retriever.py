@@ -244,7 +244,7 @@ class Retriever:
                 raise UsageError("the workspace is blank", where="--workspace", hint="name one, or leave it out")
             masks.append(matching_rows({self._workspace_field: {"$eq": request.workspace}}, self._column, size))
         if request.where is not None:
-            masks.append(matching_rows(request.where, partial(self._column_for, request.workspace, size), size))
+            masks.append(matching_rows(request.where, partial(self._column_for, request.workspace, size), size, *masks))
         return self.opened.ids_where(np.logical_and.reduce(masks))
 
     def _known_in(self, workspace: str | None) -> KnownFields:

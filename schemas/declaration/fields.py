@@ -89,7 +89,8 @@ class FieldRule(DeclaredModel):
         None,
         description="what the text is turned into, in the notation of the language; an item where that fails is quarantined. Of a range of prices the first "
         "one counts, no struck one unless the selector names it, and rounded amounts are written in full ($60K–$121K is 60000 $), or "
-        "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US. Default: text, and JSON values as they are",
+        "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a `<time>` element, `datetime` is read where it has a "
+        "whole date, unless `attr`, `format` or `pattern` is set. Default: text, and JSON values as they are",
     )
     format: str | None = Field(None, description="strptime format of a date or datetime, such as `%d/%m/%Y`; month names are those of the language, or English")
     process: list[Process] = Field(

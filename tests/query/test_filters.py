@@ -62,10 +62,30 @@ def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:
     assert _match(where) == rows
 
 
-@pytest.mark.parametrize("where", [{}, [], "text", {"$xor": []}, {"n": {"$near": 1}}, {"$and": {}}, {"$or": []}, {"unknown": 1}, {"n": {"$in": 3}}])
+@pytest.mark.parametrize(
+    "where",
+    [{}, [], "text", {"$xor": []}, {"n": {"$near": 1}}, {"$and": {}}, {"$or": []}, {"unknown": 1}, {"n": {"$in": 3}}, {"tags": ["x"]}, {"n": {"$gt": [1]}}],
+)
 def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
     with pytest.raises(UsageError):
         _match(where)
+
+
+@pytest.mark.parametrize("wanted", [99, "99.00", {"$lt": 100}, {"$ne": 99}, {"$in": [7, 99]}])
+def test_a_plain_value_is_not_compared_with_objects(wanted: Any) -> None:
+    with pytest.raises(UsageError, match=r"price holds objects") as raised:
+        _match({"price": wanted})
+    assert raised.value.hint == "name a value within it: price.amount, price.currency"
+
+
+def test_a_refusal_tells_of_the_rows_alone_that_the_caller_sees() -> None:
+    column = Column(Coded.of([{"amount": "5"}, {"net": "4"}, 3, None]))
+    for seen, named in (([True, False, False, True], "f.amount"), ([True, True, False, False], "f.amount, f.net")):
+        with pytest.raises(UsageError) as raised:
+            matching_rows({"f": 5}, lambda _: column, 4, np.array(seen))
+        assert raised.value.hint == f"name a value within it: {named}"
+    for seen in ([True, False, True, False], [False, False, True, True], [False, False, False, True]):
+        assert not matching_rows({"f": 5}, lambda _: column, 4, np.array(seen)).any()
 
 
 def test_texts_are_in_the_order_of_letters_as_dates_are_and_numbers_in_that_of_numbers() -> None:
@@ -128,7 +148,9 @@ _VALUES: list[Any] = [
 
 @given(st.lists(st.sampled_from(_VALUES), min_size=1, max_size=8), st.lists(st.sampled_from(_VALUES), min_size=1, max_size=4))
 def test_one_of_several_is_equal_to_any_of_them(distinct: list[Any], wanted: list[Any]) -> None:
+    distinct = ["plain", *distinct]  # not all objects, which plain values are not compared with
     column = Column(Coded.of(distinct))
+    wanted = ["plain", *(one for one in wanted if not isinstance(one, list))]
 
     def rows(where: Any) -> list[bool]:
         found: list[bool] = matching_rows({"f": where}, lambda _: column, len(distinct)).tolist()

@@ -328,6 +328,24 @@ def test_any_text_is_read_or_refused(text: str, kind: FieldType, language: str) 
         assert str(error)
 
 
+@pytest.mark.parametrize(
+    ("markup", "declared", "expected"),
+    [
+        ("<time datetime='2026-05-03'>3 May</time>", {"css": "time", "type": "date"}, "2026-05-03"),
+        ("<p><time datetime='2026-05-03T19:30:00+02:00'> yesterday </time></p>", {"css": "p", "type": "datetime"}, "2026-05-03T19:30:00+02:00"),
+        ("<time datetime='2026-05-03'>4 May 2026</time>", {"css": "time", "type": "date", "format": "%d %B %Y"}, "2026-05-04"),
+        ("<time datetime='19:30'>4 May 2026</time>", {"css": "time", "type": "date"}, "2026-05-04"),
+        ("<p><time datetime='2026-05-03'>3 May</time> to 5 May 2026</p>", {"css": "p", "type": "date"}, None),
+        ("<time datetime='2026-05-03'>3 May</time>", {"css": "time"}, "3 May"),
+        ("<time datetime='2026-05-03' hidden>3 May</time><time datetime='2026-05-04'>4 May</time>", {"css": "time", "type": "date"}, "2026-05-04"),
+        ("<i datetime='2026-05-03'>4 May 2026</i>", {"css": "i", "type": "date"}, "2026-05-04"),
+    ],
+)
+def test_a_time_element_is_read_by_its_machine_readable_date(markup: str, declared: dict[str, Any], expected: str | None) -> None:
+    content = Content(Page(url="http://x.test/", body=markup.encode(), content_type="text/html; charset=utf-8"))
+    assert read_field("f", FieldRule.model_validate(declared), FieldScope(None, content, "en")).value == expected
+
+
 def test_template_drops_the_separator_of_a_missing_value() -> None:
     assert fill("{title}. {text}", {"title": None, "text": "Body"}) == "Body"
     assert fill("{name}: {price} ({tags})", {"name": "Jar", "price": {"amount": "51.77", "currency": "£"}, "tags": ["a", "b"]}) == "Jar: 51.77 £ (a, b)"
