@@ -37,6 +37,7 @@ from almanac.flows.artifacts import (
     show_version,
 )
 from almanac.flows.availability import ask_once_more, has_own_server, notice_absence
+from almanac.flows.certificates import share_certificates
 from almanac.flows.cluster import fan_out_of, prepare_cluster
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
@@ -233,6 +234,7 @@ def refresh(declaration: Declaration, data: str | None = None, **options: Any) -
     """
     own = _Own(declaration)
     notice_absence()
+    share_certificates()
     if has_own_server():  # heartbeats are for one that outlives this run, and the thread that sends them ends a run up to a second late
         get_current_settings().flows.heartbeat_frequency = None
     token = _own.set(own)

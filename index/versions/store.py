@@ -5,6 +5,7 @@
 
 import json
 import re
+from os.path import exists, join
 from pathlib import Path
 
 import structlog
@@ -39,6 +40,11 @@ def version_number(version: str) -> int:
 def version_names(index_dir: Path) -> list[str]:
     """Returns the names of the complete versions, oldest first."""
     return sorted((path.parent.name for path in index_dir.glob(f"versions/*/{MANIFEST}") if _NAME.fullmatch(path.parent.name)), key=version_number)
+
+
+def _is_complete(index_dir: Path, version: str) -> bool:
+    """Whether there is a complete version of a name, without a look at the others."""
+    return _NAME.fullmatch(version) is not None and exists(join(index_dir, "versions", version, MANIFEST))  # noqa: PTH110, PTH118
 
 
 def list_versions(index_dir: Path) -> list[Manifest]:
@@ -129,7 +135,7 @@ def pin_version(index_dir: Path, version: str) -> Pin:
 def read_pointer(index_dir: Path) -> str | None:
     """Returns the content of CURRENT, whether or not that version exists, bytes that are no text replaced; None where there is no such file."""
     try:
-        with (index_dir / POINTER).open("rb") as file:
+        with open(join(index_dir, POINTER), "rb") as file:  # noqa: PTH118, PTH123  # each question reads it, and a Path takes as long as reading does
             return file.read(_LONGEST_POINTER).decode(errors="replace").strip()
     except FileNotFoundError:
         return None
@@ -138,13 +144,13 @@ def read_pointer(index_dir: Path) -> str | None:
 def usable_pointer(index_dir: Path) -> str | None:
     """Returns the published version; None where the pointer is lost or names no complete version."""
     version = read_pointer(index_dir)
-    return version if version in version_names(index_dir) else None
+    return version if version is not None and _is_complete(index_dir, version) else None
 
 
 def current_version(index_dir: Path) -> str | None:
     """Returns the published version, or None before the first publication. Raises DamagedVersion where the pointer is lost or names no complete version."""
     version = read_pointer(index_dir)
-    if version in version_names(index_dir):
+    if version is not None and _is_complete(index_dir, version):
         return version
     before = publications(index_dir)
     if version is None and not before:
@@ -170,18 +176,21 @@ def resolve_version(index_dir: Path, version: str | None = None) -> str:
     """
     if version is not None:
         return read_manifest(index_dir, version).version
-    require_published(index_dir)
-    current = current_version(index_dir)
-    assert current is not None
+    if (current := current_version(index_dir)) is None:
+        raise _nothing_published(index_dir)
     return current
 
 
 def require_published(index_dir: Path) -> None:
     """Raises NothingPublished before the first publication, with the names of versions that are kept. Does not check that the current version exists."""
     if read_pointer(index_dir) is None and not publications(index_dir):
-        kept = version_names(index_dir)
-        hint = f"almanac publish KB {kept[-1]} makes a kept version live; {existing_versions(index_dir)}" if kept else "almanac run KB"
-        raise NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=hint)
+        raise _nothing_published(index_dir)
+
+
+def _nothing_published(index_dir: Path) -> NothingPublished:
+    kept = version_names(index_dir)
+    hint = f"almanac publish KB {kept[-1]} makes a kept version live; {existing_versions(index_dir)}" if kept else "almanac run KB"
+    return NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=hint)
 
 
 def next_version(index_dir: Path) -> str:

@@ -1,15 +1,16 @@
 """Term coverage: the share of a question's terms that a text contains, weighted by rarity. In any language, low coverage reveals that a subject is missing."""
 
 import math
+import threading
 from bisect import bisect_left
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
+from cachetools import LRUCache, cached
 
-from almanac.index.lexical.analyzer import folded_tokens, primary_tag, tokens
+from almanac.index.lexical.analyzer import folded_tokens, primary_tag, remembered_tokens, tokens
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -21,6 +22,8 @@ _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to 
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
 _STEM, _ALIKE = 5, 0.6  # minimum length of a term that is a prefix of another, and the degree to which such a match counts: `Straßenbahn`, `Straßenbahnlinie`
 
+_REMEMBERED = 10_000_000  # bytes of texts with their terms: the hits of one question are compared with it several times, and with the next question again
+_OF_TEXT, _OF_CHARACTER, _OF_TERM = 600, 4, 150  # bytes, estimated
 _QUESTIONS = 16  # whose terms are remembered, in one language each: for one answer, they are asked for several times
 _FURTHER = 2  # see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
 
@@ -57,7 +60,7 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         total = sum(weights.values())
         part = total / (total + _FURTHER * _weight(0.0, query.rows))
         for number, text in enumerate(texts if total else ()):
-            share = sum(weights[term] * degree for term, degree in _counted(weights, query.terms_of(text)).items()) / total
+            share = sum(weights[term] * degree for term, degree in _counted(weights, _terms_of(text, query.language, query.is_folded)).items()) / total
             best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
     return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
 
@@ -79,28 +82,40 @@ def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str
     found = []
     for query in analyzed:
         if weights := _weights(query, question):
-            counted = _counted(weights, query.terms_of(text))
+            counted = _counted(weights, _terms_of(text, query.language, query.is_folded))
             found.append(max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values()))
     return round(min(found, default=0.0), 6)
 
 
-def _counted(weights: dict[str, float], terms: AbstractSet[str]) -> dict[str, float]:
+class _Terms(NamedTuple):
+    """The terms of a text, and the same in order, which finds those that begin alike."""
+
+    all: frozenset[str]
+    ordered: tuple[str, ...]
+    size: int  # bytes
+
+
+@cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
+def _terms_of(text: str, language: str, is_folded: bool) -> _Terms:
+    terms = frozenset(remembered_tokens(text, language, folded=is_folded))
+    return _Terms(terms, tuple(sorted(terms)), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
+
+
+def _counted(weights: dict[str, float], found: _Terms) -> dict[str, float]:
     """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
-    ordered: list[str] = []
     counted: dict[str, float] = {}
     for term in weights:
-        if term in terms:
+        if term in found.all:
             counted[term] = 1.0
         elif len(term) >= _STEM and (term.isalpha() or not any(character.isdigit() or character == "_" for character in term)):
-            ordered = ordered or sorted(terms)
-            counted[term] = _ALIKE * _has_kin(term, terms, ordered)
+            counted[term] = _ALIKE * _has_kin(term, found)
     return counted
 
 
-def _has_kin(term: str, terms: AbstractSet[str], ordered: list[str]) -> bool:
+def _has_kin(term: str, found: _Terms) -> bool:
     """Whether the term is a prefix of one of the terms, or one of them, of at least 5 characters, is a prefix of it."""
-    after = bisect_left(ordered, term)
-    return (after < len(ordered) and ordered[after].startswith(term)) or any(term[:end] in terms for end in range(_STEM, len(term)))
+    after = bisect_left(found.ordered, term)
+    return (after < len(found.ordered) and found.ordered[after].startswith(term)) or any(term[:end] in found.all for end in range(_STEM, len(term)))
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:

@@ -178,7 +178,7 @@ def _machine_date(match: Any) -> str | None:
 
     None where it is not a whole date, or the element is not seen.
     """
-    root = getattr(match, "root", None)
+    root: Any = getattr(match, "root", None)
     times = list(islice(root.iter("{*}time"), 2)) if hasattr(root, "iter") else []
     if len(times) != 1 or not _WHOLE_DATE.match(given := times[0].get("datetime", "").strip()):
         return None
