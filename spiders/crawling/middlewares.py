@@ -115,7 +115,7 @@ class DeclaredRedirects(RedirectMiddleware):
         if refusal is not None:
             raise Refusal(refusal, f"redirects to {target}", status)
         if "made_up" not in request.cb_kwargs and not spider.claim(target, way):
-            raise Refusal(None)
+            raise Refusal(None, seen=target)
 
 
 class Credentials:

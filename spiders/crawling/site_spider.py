@@ -2,7 +2,7 @@
 
 It has its own queue and gives Scrapy no more requests than the page limit leaves room for. So the limit is exact, and every URL is either stored,
 counted with a reason, or still in the queue when a limit ends the crawl. Two kinds of URL are none of these: redirects to a page that is stored
-already, and guessed page numbers beyond the end of a pagination.
+by itself, and guessed page numbers beyond the end of a pagination.
 """
 
 import time
@@ -29,6 +29,8 @@ from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.crawling.problems import content_type_of, document_of, file_name, header, problem_of, reason_of, robots_header
+from almanac.spiders.crawling.refusal import Refusal
+from almanac.spiders.crawling.seen_redirects import Led, SeenRedirects
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
 from almanac.spiders.crawling.sitemaps import MAX_BYTES
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
@@ -114,6 +116,8 @@ class SiteSpider(scrapy.Spider):
         self._has_unseen = False  # a page that failed, and of which there is no copy
         self._fallback_pages = FallbackPages(self.policy, previous, self._frontier, self._link_texts)
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
+        self._seen_redirects = SeenRedirects()
+        self._not_arrived: dict[str, FailedPage] = {}  # by key, also of the addresses that redirects led to
         self._unknown = UnknownUrls(self.policy, shown_for_unknown, spares_starts=spares_starts)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
@@ -251,8 +255,20 @@ class SiteSpider(scrapy.Spider):
                 self._leave_out(failure.value.response, asked["waiting"])
             if reason is not None:
                 self._fail(asked["waiting"], reason, detail, status=status, request=request)
+            elif isinstance(failure.value, Refusal) and failure.value.seen:
+                self._leave_to(failure.value.seen, asked["waiting"], request)
             self._frontier.done(asked["waiting"])
         yield from self._go_on()
+
+    def _leave_to(self, seen: str, waiting: Waiting, request: scrapy.Request) -> None:
+        """Notes a page whose redirect leads to one that another request is for."""
+        way = [waiting.url, *self._landed(waiting, request)]
+        self._seen_redirects.note(Led(waiting, request, seen), [self._key(url) for url in way], self._key(seen))
+
+    def _settle_redirects(self) -> None:
+        """Counts as failed what redirects led to, and nothing came of: pages that wait for each other, or for one that failed."""
+        for led, why in self._seen_redirects.settle(self._not_arrived):
+            self._fail(led.waiting, why.reason or "error", why.detail, status=why.status, request=led.request)
 
     def finished(self, reason: str) -> CrawlStats:
         """The stats of the finished crawl; `reason` is Scrapy's finish reason."""
@@ -308,6 +324,7 @@ class SiteSpider(scrapy.Spider):
     def _go_on(self) -> Iterator[scrapy.Request]:
         self._in_flight -= 1
         if not self._in_flight and self._frontier.is_empty:
+            self._settle_redirects()
             self._fallback_pages.probe()
         yield from self._released()
         if self._in_flight and self._in_flight == self._unknown.doubtful:  # all that is under way waits
@@ -440,6 +457,7 @@ class SiteSpider(scrapy.Spider):
         failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
         landed = self._landed(waiting, request)
         self.stats.landed.update(dict.fromkeys(landed, waiting.url))
+        self._not_arrived |= dict.fromkeys(map(self._key, (waiting.url, *landed)), failure)
         is_guess = self._is_guess(waiting) and not self.previous.holds(waiting.url)
         if is_guess and waiting.chain is not None and status in _MAYBE_NO_SUCH_NUMBER:
             waiting.chain.doubtful.append(failure)

@@ -44,7 +44,7 @@ class StoredPages:
         if (found := spider.previous.arrived(url)) is not None and self._may_be_kept(found[0]) and spider.refusal_of(found[0].url) is None:
             entry, page = found
             if entry.url != url and not spider.claim(entry.url, [url]):
-                raise Refusal(None)
+                raise Refusal(None, seen=entry.url)
             request.meta["from_disk"] = True
             return _answer(request, entry, page.body)
         if not request.meta.get("unconditional") and (known := spider.previous.known(url)) is not None and self._may_be_kept(known):

@@ -153,6 +153,28 @@ def test_pages_that_no_way_leads_to_any_more_are_counted(loopback_site: "Site", 
     assert (cut.finish, cut.pages.vanished) == ("pages", 0)
 
 
+def test_pages_that_redirect_to_each_other_have_failed_and_are_kept(loopback_site: "Site", tmp_path: Path) -> None:
+    """Also those whose redirect leads into the circle, or to a page that failed: each waited for one that never came."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    names = ("a", "b", "c", "into", "fine", "to-fine", "down", "to-down", "gone", "to-gone")
+    site.page("/", links(*(f"/{name}" for name in names)))
+    for name in names:
+        site.page(f"/{name}", f"<h1>{name}</h1>")
+    assert crawl_site(source(site), raw, "r1").pages == PageCounts(fetched=11)
+    for name, target in {"a": "b", "b": "c", "c": "a", "into": "a", "to-fine": "fine", "to-down": "down", "to-gone": "gone"}.items():
+        site.page(f"/{name}", status=302, headers={"Location": f"/{target}"})
+    site.page("/down", status=500)
+    site.page("/gone", status=410)
+    crawled = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
+    found = {one.url.removeprefix(f"{site.base}/"): (one.reason, one.detail.replace(site.base, "")) for one in crawled.failures}
+    assert {name: reason for name, (reason, _) in found.items()} == {
+        **dict.fromkeys(("a", "b", "c", "into"), "error"), "down": "server_error", "to-down": "server_error", "gone": "gone", "to-gone": "gone",
+    }  # fmt: skip
+    assert "redirects in a circle" in found["a"][1] and found["to-down"][1] == "redirects to /down: server_error"
+    assert crawled.pages == PageCounts(fetched=2, failed=6, gone=2)
+    assert {page.url.removeprefix(f"{site.base}/") for page in raw.pages("r2")} == {"", "fine", "a", "b", "c", "into", "down", "to-down"}
+
+
 def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> None:
     raw = RawStore(tmp_path)
     now = datetime.now(UTC)
