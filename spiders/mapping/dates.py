@@ -14,12 +14,15 @@ from almanac.core.locales import primary
 from almanac.spiders.mapping.casing import has_two_i, lower
 from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
+from almanac.spiders.mapping.solar_hijri import check_year, is_dated_by_sun, with_gregorian_dates
 
 _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
 _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}
 _DECLARED = {"PARSERS": ["custom-formats"]}
 _BUDDHIST_ERA = 543
 _BUDDHIST_CENTURY = 2500  # of a Thai year of two digits
+_LUNAR = frozenset(("ar", "ur"))  # pages in them also give Hijri dates, which depend on sightings of the moon: 1445/08/20 is in 2024
+_LUNAR_YEARS = range(1300, 1501)
 _YEAR_FIRST = frozenset(("ko", "ja", "zh", "hu"))  # also where the year has two digits: 24. 1. 25.
 _THAI_MONTHS = dict(
     zip(
@@ -35,7 +38,7 @@ _ORDINAL = re.compile(r"(?<=\d)\s?[ºª°](?!\w)")  # 1º de maio
 _HOUR = re.compile(r"(?<![\d:.,])([01]?\d|2[0-3])\s?h(?:\s?([0-5]\d))?(?:\s?min)?(?!\w)", re.IGNORECASE)  # 21h30, 20 h
 _MARK = re.compile(r"\s[·|•]\s")
 _BEFORE_TIME = {"el": re.compile(r"\bστις(?=\s\d)", re.IGNORECASE), "sv": re.compile(r"\bkl\.?(?=\s\d)", re.IGNORECASE)}
-_OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id"}  # as dateparser names them
+_OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id", "prs": "fa"}  # as dateparser names them
 
 
 @lru_cache(maxsize=4096)
@@ -44,20 +47,32 @@ def read_date(text: str, language: str, date_format: str | None = None) -> datet
 
     With `date_format` (strptime), exactly that, with month names of the language or English. Otherwise ISO 8601, or the language's own notation:
     03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the language is not known, a date
-    with two possible readings is refused.
+    with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist: both are converted.
     """
     plain = plain_digits(text)
     if date_format is not None:
         return _by_format(plain, date_format, language)
-    if plain.isdigit():
-        return _compact(plain)
+    if is_dated_by_sun(language):
+        plain = with_gregorian_dates(plain)
+    moment = _by_iso(plain)
+    if moment is None and (numeric := _NUMERIC.fullmatch(plain)):
+        moment = _by_order(numeric, language)
+    if moment is None:
+        return _by_words(plain, language)
+    if is_dated_by_sun(language):
+        check_year(moment.year, text)
+    if primary(language) in _LUNAR and moment.year in _LUNAR_YEARS:
+        raise ValueError(f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian")
+    return moment
+
+
+def _by_iso(text: str) -> datetime | None:
+    if text.isdigit():
+        return _compact(text)
     try:
-        return datetime.fromisoformat(plain)
+        return datetime.fromisoformat(text)
     except ValueError:
-        pass
-    if numeric := _NUMERIC.fullmatch(plain):
-        return _by_order(numeric, language)
-    return _by_words(plain, language)
+        return None
 
 
 def _compact(digits: str) -> datetime:
@@ -114,6 +129,8 @@ def _by_order(match: re.Match[str], language: str) -> datetime:
 def _moment(year: str, month: str, day: str, time: list[int], text: str, language: str) -> datetime:
     if len(year) not in (2, 4):
         raise ValueError(f"not a date: {shown(text)}")
+    if len(year) == 2 and is_dated_by_sun(language):
+        raise ValueError(f"a year of two digits may be Solar Hijri or Gregorian: {shown(text)}")
     if primary(language) == "th":
         full_year = _of_common_era(int(year) if len(year) == 4 else _BUDDHIST_CENTURY + int(year))
     else:

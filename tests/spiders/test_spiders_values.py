@@ -72,6 +72,21 @@ from almanac.spiders.reading.content import Content
         ("25 มิ.ย. พ.ศ. 2566", "date", "th", "2023-06-25"),
         ("05/03/2567", "date", "th", "2024-03-05"),
         ("05/03/2024", "date", "th", "2024-03-05"),
+        ("1402/12/11", "date", "fa", "2024-03-01"),
+        ("۱۴۰۲/۱۲/۱۱", "date", "fa-IR", "2024-03-01"),
+        ("١٤٠٢/١٢/١١", "date", "ps", "2024-03-01"),
+        ("11/12/1402", "date", "fa", "2024-03-01"),
+        ("14021211", "date", "fa", "2024-03-01"),
+        ("1402-12-11T18:30:00+03:30", "datetime", "fa", "2024-03-01T18:30:00+03:30"),
+        ("۱۴۰۲/۱۲/۱۵ ساعت ۱۸:۳۰", "datetime", "fa", "2024-03-05T18:30:00"),
+        ("۱۱ اسفند ۱۴۰۲", "date", "fa", "2024-03-01"),
+        ("سه‌شنبه ۱۵ اسفندماه ۱۴۰۲، ۱۸:۳۰", "datetime", "fa", "2024-03-05T18:30:00"),
+        ("۲۲ بهمن ۱۳۵۷ هـ.ش", "date", "fa", "1979-02-11"),
+        ("5 ارديبهشت 1403", "date", "fa", "2024-04-24"),
+        ("۱۱ حوت ۱۴۰۲", "date", "prs", "2024-03-01"),
+        ("2024/03/01", "date", "fa", "2024-03-01"),
+        ("۱ مارس ۲۰۲۴", "date", "fa", "2024-03-01"),
+        ("1402-12-11", "date", "en", "1402-12-11"),
         ("24. 1. 25.", "date", "ko", "2024-01-25"),
         ("24.01.25", "date", "ko", "2024-01-25"),
         ("24年1月25日", "date", "ja", "2024-01-25"),
@@ -273,6 +288,19 @@ def test_a_billion_is_refused_where_it_may_be_a_million_millions() -> None:
 def test_what_cannot_be_read_is_refused_and_shown(text: str, kind: FieldType) -> None:
     with pytest.raises(ValueError, match=text.split()[0][:50]):
         convert(text, kind)
+
+
+@pytest.mark.parametrize("text", ["1402/12/30", "1402/07/31", "02/12/11", "1445/08/20 قمری", "1650/01/01", "۱۱ اسفند", "1402121"])
+def test_persian_date_that_would_be_a_guess_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a date|year"):
+        convert(text, "date", language="fa")
+
+
+def test_year_that_may_be_hijri_or_gregorian_is_refused() -> None:
+    with pytest.raises(ValueError, match="Hijri"):
+        convert("١٤٤٥/٠٨/٢٠", "date", language="ar")
+    assert convert("1445/08/20", "date", language="ar", date_format="%Y/%m/%d") == "1445-08-20"
+    assert convert("1445/08/20", "date", language="en") == "1445-08-20"
 
 
 def test_format_is_taken_literally() -> None:
