@@ -8,7 +8,10 @@ from almanac.spiders.mapping.locales import decimal_mark
 _COMMA_CURRENCIES = frozenset(
     {"€", "EUR", "euro", "Euro", "euros", "Euros", "eur", "kr", "kr.", "SEK", "NOK", "DKK", "ISK", "zł", "PLN", "Kč", "CZK", "Ft", "HUF", "lei", "RON"}
     | {"лв", "лв.", "BGN", "₽", "руб", "руб.", "RUB", "₴", "грн", "грн.", "UAH", "₺", "TL", "TRY", "R$", "BRL", "₫", "đ", "VND", "VNĐ", "Rp", "IDR"}
-    | {"ARS", "CLP", "COP", "дин.", "RSD", "kn"}
+    | {"ARS", "CLP", "COP", "дин.", "RSD", "kn", "РСД", "dinara", "динара", "денари", "тенге", "теңге", "тг", "тг.", "₸", "KZT", "rupiah", "Rupiah", "lira"}
+    | {"złoty", "złote", "złotych", "koruna", "koruny", "korun", "korún", "forint", "kroner", "kronor", "krónur", "leu"}
+    | {"рубль", "рубля", "рублей", "рублів", "гривня", "гривні", "гривень", "гривны", "гривен", "лева"}
+    | {"евро", "євро", "eura", "eurot", "eurų", "eiro", "evra", "evrov", "euroa", "ευρώ"}
 )
 # Codes of symbols whose smallest unit is not a hundredth, so that three digits after a mark are never decimals, or always.
 _CODES = {
@@ -16,7 +19,7 @@ _CODES = {
     **dict.fromkeys(("¥", "￥", "円"), "JPY"),
     **dict.fromkeys(("₩", "￦", "원"), "KRW"),
     **dict.fromkeys(("CFA", "FCFA", "F CFA", "Fcfa"), "XOF"),
-    "Rp": "IDR",
+    **dict.fromkeys(("Rp", "rupiah", "Rupiah"), "IDR"),
 }
 
 
