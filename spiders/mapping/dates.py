@@ -15,8 +15,11 @@ from almanac.spiders.mapping.casing import has_two_i, lower
 from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
 from almanac.spiders.mapping.solar_hijri import check_year, is_dated_by_sun, with_gregorian_dates
+from almanac.spiders.mapping.times import with_plain_times
 
 _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
+_OF_DIGITS = re.compile(r"\d([./-])\s?\w{1,3}\1\s?\d|^\d{8}$")
+_SLASHED = re.compile(r"(?<![\d/])(\d{1,2})(/)(\d{1,2})/(\d{4}|\d\d)(?![\d/])")
 _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}
 _DECLARED = {"PARSERS": ["custom-formats"]}
 _BUDDHIST_ERA = 543
@@ -34,10 +37,8 @@ _THAI_MONTHS = dict(
 _THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
 _THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
 _SHORT_YEAR = re.compile(r"(?<!\d)(\d\d)$")
-_ORDINAL = re.compile(r"(?<=\d)\s?[ºª°](?!\w)")  # 1º de maio
-_HOUR = re.compile(r"(?<![\d:.,])([01]?\d|2[0-3])\s?h(?:\s?([0-5]\d))?(?:\s?min)?(?!\w)", re.IGNORECASE)  # 21h30, 20 h
+_ORDINAL = re.compile(r"(?<=\d)\s?(?:[ºª°]|ης?)(?!\w)")  # 1º de maio, 1η Μαρτίου
 _MARK = re.compile(r"\s[·|•]\s")
-_BEFORE_TIME = {"el": re.compile(r"\bστις(?=\s\d)", re.IGNORECASE), "sv": re.compile(r"\bkl\.?(?=\s\d)", re.IGNORECASE)}
 _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id", "prs": "fa"}  # as dateparser names them
 
 
@@ -55,15 +56,22 @@ def read_date(text: str, language: str, date_format: str | None = None) -> datet
     if is_dated_by_sun(language):
         plain = with_gregorian_dates(plain)
     moment = _by_iso(plain)
-    if moment is None and (numeric := _NUMERIC.fullmatch(plain)):
-        moment = _by_order(numeric, language)
     if moment is None:
-        return _by_words(plain, language)
-    if is_dated_by_sun(language):
-        check_year(moment.year, text)
-    if primary(language) in _LUNAR and moment.year in _LUNAR_YEARS:
-        raise ValueError(f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian")
+        numeric = _NUMERIC.fullmatch(plain)
+        moment = _by_order(numeric, language) if numeric else _by_words(plain, language)
+    if moment is None:
+        raise ValueError(f"not a date: {shown(text)}")
+    if _OF_DIGITS.search(plain):
+        _check_calendar(moment.year, text, language)
     return moment
+
+
+def _check_calendar(year: int, text: str, language: str) -> None:
+    """Raises ValueError if a date of digits may be one of another calendar than the Gregorian."""
+    if is_dated_by_sun(language):
+        check_year(year, text)
+    if primary(language) in _LUNAR and year in _LUNAR_YEARS:
+        raise ValueError(f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian")
 
 
 def _by_iso(text: str) -> datetime | None:
@@ -141,24 +149,25 @@ def _moment(year: str, month: str, day: str, time: list[int], text: str, languag
         raise ValueError(f"not a date: {shown(text)}") from error
 
 
-def _by_words(text: str, language: str) -> datetime:
-    """Reads dates in words with dateparser, in the language; in English if dateparser lacks the language."""
+def _by_words(text: str, language: str) -> datetime | None:
+    """Reads dates in words with dateparser, in the language; in English if dateparser lacks the language. None if it cannot."""
     order = "YMD" if primary(language) in _YEAR_FIRST else "MDY" if is_month_first(language) else "DMY"
-    found = _dateparser(_written_out(text, primary(language)), language, {**_ABSOLUTE, "DATE_ORDER": order})
-    if found is None:
-        raise ValueError(f"not a date: {shown(text)}")
-    return found.replace(year=_of_common_era(found.year)) if primary(language) == "th" else found
+    written = _written_out(text, primary(language))
+    if numeric := _NUMERIC.fullmatch(written):
+        return _by_order(numeric, language)
+    if is_month_first(language) is None and (numeric := _SLASHED.search(written)):
+        _by_order(numeric, language)  # raises if it may be read in two ways
+    found = _dateparser(written, language, {**_ABSOLUTE, "DATE_ORDER": order})
+    return found.replace(year=_of_common_era(found.year)) if found and primary(language) == "th" else found
 
 
 def _written_out(text: str, language: str) -> str:
     """The text as dateparser knows it.
 
-    It knows 21h30 in French alone, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January and Thai years of two digits for those of
+    It knows few notations of times, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January and Thai years of two digits for those of
     the common era.
     """
-    text = _HOUR.sub(lambda match: f"{match[1]}:{match[2] or '00'}", _MARK.sub(", ", _ORDINAL.sub("", text)))
-    if language in _BEFORE_TIME:
-        return _BEFORE_TIME[language].sub("", text)
+    text = with_plain_times(_MARK.sub(", ", _ORDINAL.sub("", text)), language)
     if has_two_i(language):
         return lower(text, language)
     if language != "th":

@@ -34,6 +34,7 @@ _WORDS = re.compile(
 _YEAR_FIRST = re.compile(rf"(?<![\d./-])(\d{{4}})([./-])\s?(\d\d?)\2\s?(\d\d?)(?!\d|[./-]\d){_ERA}")
 _YEAR_LAST = re.compile(rf"(?<![\d./-])(\d\d?)([./-])\s?(\d\d?)\2\s?(\d{{4}})(?!\d|[./-]\d){_ERA}")
 _COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)")
+_SPACED_DAY = re.compile(r"\b(یک|دو|سه|چهار|پنج)\s(?=شنبه)")
 _ARABIC_LETTERS = str.maketrans("يىك", "ییک")  # as Arabic keyboards write them
 
 
@@ -49,7 +50,8 @@ def with_gregorian_dates(text: str) -> str:
     """
     if compact := _COMPACT.fullmatch(text):
         return _iso(compact[1], int(compact[2]), compact[3], text)
-    text = _WORDS.sub(lambda match: _iso(match[3], _NUMBERS[match[2]], match[1], match[0]), text.translate(_ARABIC_LETTERS))
+    text = _SPACED_DAY.sub(r"\1", text.translate(_ARABIC_LETTERS))
+    text = _WORDS.sub(lambda match: _iso(match[3], _NUMBERS[match[2]], match[1], match[0]), text)
     text = _YEAR_FIRST.sub(lambda match: _iso(match[1], int(match[3]), match[4], match[0]), text)
     return _YEAR_LAST.sub(lambda match: _iso(match[4], int(match[3]), match[1], match[0]), text)
 

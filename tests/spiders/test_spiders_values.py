@@ -99,6 +99,36 @@ from almanac.spiders.reading.content import Content
         ("14/03/2026 | 21h30", "datetime", "es", "2026-03-14T21:30:00"),
         ("14 mars 2026 kl. 19.00", "datetime", "sv", "2026-03-14T19:00:00"),
         ("14 Μαρτίου 2026 στις 21:30", "datetime", "el", "2026-03-14T21:30:00"),
+        ("1. März 2024, 18 Uhr", "datetime", "de", "2024-03-01T18:00:00"),
+        ("1.3.2024 um 18 Uhr", "datetime", "de", "2024-03-01T18:00:00"),
+        ("1. März 2024, 18.30 Uhr", "datetime", "de", "2024-03-01T18:30:00"),
+        ("1 maart 2024, 20 uur", "datetime", "nl", "2024-03-01T20:00:00"),
+        ("1 marzo 2024 alle ore 21", "datetime", "it", "2024-03-01T21:00:00"),
+        ("1/3/2024, ore 9", "datetime", "it", "2024-03-01T09:00:00"),
+        ("1. marts 2024 kl. 18", "datetime", "da", "2024-03-01T18:00:00"),
+        ("1. mars 2024 klokken 18.30", "datetime", "no", "2024-03-01T18:30:00"),
+        ("1 mars 2024 kl 18", "datetime", "sv", "2024-03-01T18:00:00"),
+        ("1.3.2024 klo 18", "datetime", "fi", "2024-03-01T18:00:00"),
+        ("1 marca 2024 o godz. 18", "datetime", "pl", "2024-03-01T18:00:00"),
+        ("1. března 2024 v 18 hod.", "datetime", "cs", "2024-03-01T18:00:00"),
+        ("2024. március 1. 18 óra", "datetime", "hu", "2024-03-01T18:00:00"),
+        ("1 martie 2024, ora 18", "datetime", "ro", "2024-03-01T18:00:00"),
+        ("1 Mart 2024 saat 18", "datetime", "tr", "2024-03-01T18:00:00"),
+        ("1er mars 2024 à 18 heures 30", "datetime", "fr", "2024-03-01T18:30:00"),
+        ("1 de março de 2024 às 21h", "datetime", "pt", "2024-03-01T21:00:00"),
+        ("1 de marzo de 2024 a las 21 h", "datetime", "es", "2024-03-01T21:00:00"),
+        ("1 de març de 2024 a les 18 hores", "datetime", "ca", "2024-03-01T18:00:00"),
+        ("1 марта 2024 в 18 часов", "datetime", "ru", "2024-03-01T18:00:00"),
+        ("1 tháng 3 năm 2024 lúc 18 giờ", "datetime", "vi", "2024-03-01T18:00:00"),
+        ("2024年3月1日18時", "datetime", "ja", "2024-03-01T18:00:00"),
+        ("2024年3月1日 下午6点30分", "datetime", "zh", "2024-03-01T18:30:00"),
+        ("1 de marzo de 2024, 6:30 p. m.", "datetime", "es", "2024-03-01T18:30:00"),
+        ("1 de marzo de 2024, 6:30 p.\u00a0m.", "datetime", "es", "2024-03-01T18:30:00"),
+        ("1/3/2024 6:30 a. m.", "datetime", "es", "2024-03-01T06:30:00"),
+        ("1η Μαρτίου 2024", "datetime", "el", "2024-03-01T00:00:00"),
+        ("1ης Μαρτίου 2024", "datetime", "el", "2024-03-01T00:00:00"),
+        ("1 Μαρτίου 2024 στις 18", "datetime", "el", "2024-03-01T18:00:00"),
+        ("سه شنبه ۱۵ اسفند ۱۴۰۲ ساعت ۱۸", "datetime", "fa", "2024-03-05T18:00:00"),
         ("STOKTA YOK", "boolean", "tr", False),
         ("TÜKENDİ", "boolean", "tr", False),
         ("Stokta var (3 adet)", "boolean", "tr", True),
@@ -322,9 +352,21 @@ def test_persian_date_that_would_be_a_guess_is_refused(text: str) -> None:
         convert(text, "date", language="fa")
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("1. März 2024, 6 Uhr abends", "de"), ("1. März 2024, 18–20 Uhr", "de"), ("1. März 2024, 25 Uhr", "de"), ("1 mars 2024 kl. 18-20", "sv")],
+)
+def test_time_that_would_be_read_in_part_is_refused(text: str, language: str) -> None:
+    with pytest.raises(ValueError, match="not a date"):
+        convert(text, "datetime", language=language)
+
+
 def test_year_that_may_be_hijri_or_gregorian_is_refused() -> None:
     with pytest.raises(ValueError, match="Hijri"):
         convert("١٤٤٥/٠٨/٢٠", "date", language="ar")
+    with pytest.raises(ValueError, match="Hijri"):
+        convert("1445/08/20 | 18:30", "datetime", language="ar")
+    assert convert("20 مارس 1445", "date", language="ar") == "1445-03-20"
     assert convert("1445/08/20", "date", language="ar", date_format="%Y/%m/%d") == "1445-08-20"
     assert convert("1445/08/20", "date", language="en") == "1445-08-20"
 
@@ -347,6 +389,8 @@ def test_day_and_month_that_nobody_can_tell_apart_are_refused() -> None:
     assert convert("13/04/2024", "date", language="und") == "2024-04-13"
     with pytest.raises(ValueError, match="day or month first"):
         convert("03/04/2024", "date", language="und")
+    with pytest.raises(ValueError, match="day or month first"):
+        convert("03/04/2024, 6:30 pm", "datetime", language="und")
 
 
 @given(st.integers(min_value=-(10**12), max_value=10**12))
