@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -11,65 +12,10 @@ from almanac.spiders.mapping.dates import read_date
 from almanac.spiders.mapping.numbers import plain_digits, read_number, shown
 from almanac.spiders.mapping.prices import read_price
 from almanac.spiders.mapping.readable import readable_text
+from almanac.spiders.mapping.yes_no import answer
 from almanac.spiders.reading.escaped import unescaped
 from almanac.spiders.selecting.selectors import normal_space
 
-_TRUE = frozenset(
-    {"true", "yes", "y", "1", "on", "in stock", "available", "oui", "vrai", "en stock", "disponible", "có", "còn hàng", "đúng", "ja", "sí", "si", "כן", "במלאי"}
-    | {
-        "auf lager",
-        "verfügbar",
-        "lieferbar",
-        "vorrätig",
-        "wahr",
-        "да",
-        "есть",
-        "в наличии",
-        "sim",
-        "em estoque",
-        "disponibile",
-        "tak",
-        "是",
-        "有货",
-        "有貨",
-        "はい",
-        "在庫あり",
-        "예",
-    }
-    | {"instock", "limitedavailability", "onlineonly", "instoreonly", "✓", "✔", "☑", "✅"}
-    | {"evet", "var", "stokta", "stokta var", "mevcut", "ναι", "διαθέσιμο", "σε απόθεμα", "άμεσα διαθέσιμο", "op voorraad", "i lager", "på lager", "skladem"}
-    | {"sì", "نعم", "ano", "kyllä", "igen", "ya", "da", "так"}
-)
-_FALSE = frozenset(
-    {"false", "no", "n", "0", "off", "out of stock", "unavailable", "not available", "not in stock", "sold out", "no longer available", "currently unavailable"}
-    | {"temporarily out of stock", "non", "faux", "épuisé", "indisponible", "en rupture de stock", "rupture de stock", "không", "hết hàng", "sai", "nein", "לא"}
-    | {
-        "nicht auf lager",
-        "nicht verfügbar",
-        "nicht lieferbar",
-        "nicht vorrätig",
-        "falsch",
-        "không có",
-        "không còn hàng",
-        "אין במלאי",
-        "ausverkauft",
-        "нет",
-        "нет в наличии",
-        "não",
-        "esgotado",
-        "agotado",
-        "no disponible",
-        "esaurito",
-        "non disponibile",
-    }
-    | {"nie", "否", "缺货", "缺貨", "いいえ", "在庫なし", "아니요", "אזל מהמלאי", "לא במלאי", "outofstock", "soldout", "discontinued", "✗", "✘", "☐", "❌"}
-    | {"hayır", "hayir", "yok", "stokta yok", "tükendi", "mevcut değil", "όχι", "μη διαθέσιμο", "εξαντλημένο", "εξαντλήθηκε", "εκτόσ αποθέματοσ"}
-    | {"niet op voorraad", "uitverkocht", "slut i lager", "ikke på lager", "utsolgt", "udsolgt", "není skladem", "vyprodáno"}
-    | {"لا", "ne", "nej", "nei", "nee", "ei", "nem", "tidak", "nu", "ні"}
-)
-# Phrases may be followed by more, as in "In stock (3 available)"; single words may not ("on sale" is not "on").
-_STATEMENTS = sorted((text for text in (*_TRUE, *_FALSE) if " " in text), key=len, reverse=True)
-_STATEMENT = re.compile(rf"({'|'.join(map(re.escape, _STATEMENTS))})(?:\W|$)")
 _SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)  # availability is given as https://schema.org/InStock
 _AMOUNT_KEYS = ("amount", "price", "value", "lowPrice")
 _CURRENCY_KEYS = ("currency", "priceCurrency", "currencyCode", "currency_code")
@@ -159,16 +105,10 @@ def to_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     written = _SCHEMA_ORG.sub("", plain_digits(_text(value)))
-    text = written.casefold().replace("\u0307", "").strip(" .!")  # the dot that is left of a Turkish İ
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    bare = text.strip(" .!✓✔☑✅✗✘❌")
-    if statement := _STATEMENT.match(bare):
-        counts = [int(digits) for digits in re.findall(r"\d{1,9}", bare)]
-        return statement[1] in _TRUE and (not counts or any(counts))  # "In stock: 0"
-    if bare in _TRUE or bare in _FALSE:
-        return bare in _TRUE
-    raise ValueError(f"neither yes nor no: {shown(value)}")
+    text = unicodedata.normalize("NFC", written).casefold().replace("\u0307", "").strip(" .!")  # the dot that is left of a Turkish İ
+    if (told := answer(text)) is None:
+        raise ValueError(f"neither yes nor no: {shown(value)}")
+    return told
 
 
 def to_url(text: str, base_url: str = "") -> str:

@@ -134,6 +134,31 @@ from almanac.spiders.reading.content import Content
         ("Stokta var (3 adet)", "boolean", "tr", True),
         ("Εκτός αποθέματος", "boolean", "el", False),
         ("Διαθέσιμο", "boolean", "el", True),
+        ("हाँ", "boolean", "hi", True),
+        ("नहीं", "boolean", "hi", False),
+        ("स्टॉक में (3)", "boolean", "hi", True),
+        ("स्टॉक में नहीं है", "boolean", "hi", False),
+        ("ใช่", "boolean", "th", True),
+        ("ไม่ใช่", "boolean", "th", False),
+        ("สินค้าหมด", "boolean", "th", False),
+        ("มีสินค้า", "boolean", "th", True),
+        ("بله", "boolean", "fa", True),
+        ("خیر", "boolean", "fa", False),
+        ("ناموجود", "boolean", "fa", False),
+        ("موجود نیست", "boolean", "fa", False),
+        ("হ্যাঁ", "boolean", "bn", True),
+        ("না", "boolean", "bn", False),
+        ("স্টকে নেই", "boolean", "bn", False),
+        ("Є в наявності", "boolean", "uk", True),
+        ("Немає в наявності", "boolean", "uk", False),
+        ("În stoc", "boolean", "ro", True),
+        ("Stoc epuizat", "boolean", "ro", False),
+        ("Raktáron", "boolean", "hu", True),
+        ("Nincs raktáron", "boolean", "hu", False),
+        ("Na skladě 5 ks", "boolean", "cs", True),
+        ("Není na skladě", "boolean", "cs", False),
+        ("В наличност", "boolean", "bg", True),
+        ("Няма наличност", "boolean", "bg", False),
         ("2½", "number", "en", 2.5),
         ("1 ½ kg", "number", "de", 1.5),
         ("05/06/2025 2:30 PM", "datetime", "en", "2025-05-06T14:30:00"),
@@ -350,6 +375,12 @@ def test_what_cannot_be_read_is_refused_and_shown(text: str, kind: FieldType) ->
 def test_persian_date_that_would_be_a_guess_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a date|year"):
         convert(text, "date", language="fa")
+
+
+@pytest.mark.parametrize("text", ["In stock: no", "В наличии нет", "Na skladě není", "स्टॉक में अभी नहीं है", "موجود در انبار نیست", "stokta var değil"])
+def test_availability_that_is_denied_after_it_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="neither yes nor no"):
+        convert(text, "boolean")
 
 
 @pytest.mark.parametrize(
