@@ -5,7 +5,7 @@ import re
 from almanac.core.locales import primary
 
 _TWO_I = frozenset(("tr", "az"))
-_LEADING_I = re.compile(r"(?<![^\W\d_])i")
+_WORD = re.compile(r"[^\W_](?:['’ʼ]?[^\W_]|[\u0300-\u036f])*")  # with its accents: don't, l’école, 3rd
 
 
 def has_two_i(language: str) -> bool:
@@ -24,5 +24,9 @@ def upper(text: str, language: str) -> str:
 
 
 def title(text: str, language: str) -> str:
-    """The text with a capital at the head of each word, and small letters behind it."""
-    return (_LEADING_I.sub("İ", lower(text, language)) if has_two_i(language) else text).title()
+    """The text with a capital at the head of each word, and small letters behind it. An apostrophe is inside a word: Don't, L'école."""
+    return _WORD.sub(lambda word: _head(word[0][0], language) + word[0][1:], lower(text, language))
+
+
+def _head(letter: str, language: str) -> str:
+    return "İ" if letter == "i" and has_two_i(language) else letter.title()
