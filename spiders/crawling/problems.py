@@ -1,5 +1,6 @@
 """Tells what responses are, and classifies those that are not pages and requests that failed, by the reasons used in crawl outcomes (see `FailedPage`)."""
 
+import re
 from collections.abc import Collection
 
 from scrapy.exceptions import (
@@ -29,6 +30,7 @@ _UNREACHABLE = (
     ConnectionDone,
     ConnectionLost,
 )
+_MAX_SIZE = re.compile(r"(?:max size|DOWNLOAD_MAXSIZE) \((\d+)(?: B)?\)")
 
 
 def header(response: Response, name: str) -> str | None:
@@ -84,8 +86,15 @@ def problem_of(response: Response, documents: Collection[str] = ()) -> tuple[str
     return "not_text", header(response, "Content-Type") or "binary"
 
 
-def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]:
-    """(reason, detail, status) of a failed request; the reason is None if there is nothing to report."""
+def _too_large(detail: str, limit: str) -> str:
+    """Scrapy's message on a body that is too large, with the limit as it is declared here."""
+    size = _MAX_SIZE.search(detail)
+    unpacked = ", unpacked" if "during decompression" in detail else ""
+    return f"more than {int(size[1]):,} bytes{unpacked}: {limit}" if size else detail
+
+
+def reason_of(error: BaseException | None, limit: str = "limits.bytes_per_page") -> tuple[str | None, str, int | None]:
+    """(reason, detail, status) of a failed request; the reason is None if there is nothing to report. `limit` names what limits the size of its body."""
     detail = str(error)[:300] or type(error).__name__
     match error:
         case Refusal():
@@ -96,9 +105,9 @@ def reason_of(error: BaseException | None) -> tuple[str | None, str, int | None]
         case DownloadTimeoutError():
             return "timeout", detail, None
         case DownloadCancelledError():
-            return "too_large", detail, None
+            return "too_large", _too_large(detail, limit), None
         case IgnoreRequest() if "during decompression" in detail:
-            return "too_large", detail, None
+            return "too_large", _too_large(detail, limit), None
         case IgnoreRequest() if "robots.txt" in detail:
             return "refused_by_robots", "", None
         case ResponseDataLossError():

@@ -244,7 +244,7 @@ class SiteSpider(scrapy.Spider):
         """Handles a failed request."""
         request: scrapy.Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         asked = request.cb_kwargs
-        reason, detail, status = reason_of(failure.value)
+        reason, detail, status = reason_of(failure.value, "the limit of sitemaps") if "sitemap" in asked else reason_of(failure.value)
         if "sitemap" in asked and reason is not None:
             self._sitemaps.fail(asked["sitemap"].url, reason, detail, status=status)
         elif "made_up" in asked:

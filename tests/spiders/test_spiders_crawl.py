@@ -86,6 +86,9 @@ def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", 
         "/zipped": ("too_large", None),
         "/away": ("off_site", 302),
     }
+    details = {failure.url.removeprefix(site.base): failure.detail for failure in outcome.failures}
+    assert details["/big"] == "more than 100,000 bytes: limits.bytes_per_page"
+    assert details["/zipped"] == "more than 100,000 bytes, unpacked: limits.bytes_per_page"
     assert (outcome.pages.fetched, outcome.pages.gone, outcome.pages.failed, outcome.pages.refused) == (5, 1, 3, 5)
     assert (site.asked["/ok"], site.asked["/broken"], site.asked["/private/x"], site.asked["/photo.jpg"]) == (1, 3, 0, 0)
     assert outcome.finish == "finished"
