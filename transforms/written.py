@@ -32,7 +32,7 @@ _CODES = {
     "₮": "MNT", "₭": "LAK", "៛": "KHR", "Rp": "IDR", "R$": "BRL", "円": "JPY", "lei": "RON",
 }  # fmt: skip
 # Directives that strftime fills in alike in all languages; `%B` and `%p` are words.
-_DIGITS_ONLY = re.compile(r"(?:[^%]|%[dmYyHIMSjf%-])*")
+_DIGITS_ONLY = re.compile(r"(?!unix)(?:[^%]|%[dmYyHIMSjf%-])*")
 _HAS_TIME = re.compile(r"%-?[HIMSfp]")
 _SPACES = re.compile(r"[\u00a0\u2007\u202f]")
 _BIDI = re.compile(r"[\u200e\u200f\u061c]")

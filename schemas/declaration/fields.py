@@ -1,22 +1,16 @@
 """Declared selectors and field rules: where a value is found on a page, and how it is converted and validated."""
 
-import math
-import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from almanac.schemas.declaration.expressions import Css, JmesPath, Regex, XPath
+from almanac.schemas.declaration.field_values import check_format, instead, never_equal, unlike
 from almanac.schemas.declaration.model import DeclaredModel
 
 FieldType = Literal["text", "integer", "number", "price", "date", "datetime", "boolean", "url", "html"]
 Process = Literal["lower", "upper", "title", "split", "first", "last", "unique", "sort", "count", "join"]
-
-_DIRECTIVES = frozenset("aAwdbBmyYHIpMSfzZjUWcxXGuV%")
-# A format needs one of these directives for each part, to give a complete date.
-_DATE_PARTS = {"day": "djcxu", "month": "mbBjcxV", "year": "yYcxG"}
 
 
 class Script(DeclaredModel):
@@ -92,7 +86,11 @@ class FieldRule(DeclaredModel):
         "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a `<time>` element, `datetime` is read where it has a "
         "whole date, unless `attr`, `format` or `pattern` is set. Default: text, and JSON values as they are",
     )
-    format: str | None = Field(None, description="strptime format of a date or datetime, such as `%d/%m/%Y`; month names are those of the language, or English")
+    format: str | None = Field(
+        None,
+        description="strptime format of a date or datetime, such as `%d/%m/%Y`, with month names of the language, or English; or `unix`, `unix_ms`: seconds, "
+        "or milliseconds, since 1970 in UTC, as whole numbers; years from 1973 to 2099",
+    )
     process: list[Process] = Field(
         [],
         description="steps from a closed list, applied in order; split (at commas, semicolons, bars, lines) comes before the type, so that each part is typed",
@@ -123,15 +121,34 @@ class FieldRule(DeclaredModel):
         if self.format is not None:
             if self.type not in ("date", "datetime"):
                 raise ValueError("'format' goes with type: date or type: datetime")
-            _check_format(self.format)
+            check_format(self.format)
         for key, value in (("default", self.default), ("const", self.const)):
             values = value if isinstance(value, list) else [value]
             if self.one_of is not None and (strange := [v for v in values if v is not None and v not in self.one_of]):
-                raise ValueError(f"{key}: {strange[0]!r} is not one of {', '.join(map(str, self.one_of))}")
+                raise ValueError(f"{key}: {strange[0]!r} is not one of {', '.join(map(repr, self.one_of))}")
         for entry in self.default if isinstance(self.default, list) else [self.default]:
-            if self.type is not None and not self.process and entry not in (None, "") and (wanted := _unlike(entry, self.type)):
+            if self.type is not None and not self.process and entry not in (None, "") and (wanted := unlike(entry, self.type)):
                 raise ValueError(f"default: type: {self.type} needs {wanted}; found {entry!r}")
+        self._check_allowed()
         return self
+
+    def _check_allowed(self) -> None:
+        """Rejects allowed values that no value of the rule can equal."""
+        kind = self._kind_of_values()
+        if kind is None:
+            return
+        for entry in self.one_of or ():
+            if entry is not None and (wanted := never_equal(entry, kind)):
+                told = f"type: {kind} gives" if kind == self.type else f"process: {self.process[-1]} gives" if self.process else "without a type, it is"
+                raise ValueError(f"one_of: {told} {wanted}; found {entry!r}{instead(entry, kind)}")
+
+    def _kind_of_values(self) -> FieldType | None:
+        """The type of the values that `one_of` is compared with; None where that is not known, as with JSON values as they are."""
+        if reduced := [step for step in self.process if step in ("count", "join")]:
+            return "integer" if reduced[-1] == "count" else "text"
+        if self.type is not None or self.fields is not None or self.json_ is not None or self.const is not None:
+            return self.type
+        return "text"
 
     def _check_nested(self) -> None:
         if self.fields is None:
@@ -190,43 +207,3 @@ def _check_json_keys(where: Selector | FieldRule) -> None:
         raise ValueError("'attr' goes with css or xpath; json has none")
     if where.hidden and where.css is None and where.xpath is None:
         raise ValueError("'hidden' goes with css or xpath; other data is never hidden")
-
-
-def _check_format(text: str) -> None:
-    """Raises ValueError for a strptime format that is invalid, or that lacks day, month or year."""
-    found = re.findall(r"%(.?)", text, re.DOTALL)
-    for directive in found:
-        if directive not in _DIRECTIVES or not directive:
-            raise ValueError(f"format: %{directive} is no strptime directive; they are %d %m %Y %H %M %S %B …, and %d reads 5 as well as 05")
-    for part, directives in _DATE_PARTS.items():
-        if not any(directive in directives for directive in found):
-            raise ValueError(f"format: {text!r} has no {part}; a date needs day, month and year")
-    try:
-        datetime.strptime(datetime(2024, 11, 23, 14, 5).strftime(text), text)
-    except ValueError as error:  # directives that contradict each other, such as %G without a week
-        raise ValueError(f"format: {error}") from error
-
-
-def _unlike(value: Any, kind: FieldType) -> str:
-    """Returns a description of what the type requires where `value` does not fit it, else an empty text."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    match kind:
-        case "integer":
-            return "" if is_number and value == int(value) else "a whole number"
-        case "number":
-            return "" if is_number else "a number"
-        case "boolean":
-            return "" if isinstance(value, bool) else "true or false"
-        case "price":
-            return "" if isinstance(value, dict) and {"amount", "currency"} >= value.keys() >= {"amount"} else "{amount: ..., currency: ...}"
-        case "date" | "datetime":
-            return "" if _is_iso(value) else "an ISO 8601 text such as 2024-05-03"
-        case _:
-            return "" if isinstance(value, str) else "a text"
-
-
-def _is_iso(value: Any) -> bool:
-    try:
-        return bool(datetime.fromisoformat(value))
-    except (TypeError, ValueError):
-        return False

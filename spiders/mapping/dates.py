@@ -11,11 +11,13 @@ from typing import Any
 import dateparser  # type: ignore[import-untyped]  # ships no types
 
 from almanac.core.locales import primary
+from almanac.schemas.declaration.field_values import UNIX_FORMATS
 from almanac.spiders.mapping.casing import has_two_i, lower
 from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
 from almanac.spiders.mapping.solar_hijri import check_year, is_dated_by_sun, with_gregorian_dates
 from almanac.spiders.mapping.times import with_plain_times
+from almanac.spiders.mapping.unix_times import read_unix_time, unix_hint
 
 _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
 _OF_DIGITS = re.compile(r"\d([./-])\s?\w{1,3}\1\s?\d|^\d{8}$")
@@ -46,11 +48,13 @@ _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id", "prs": "fa"}  #
 def read_date(text: str, language: str, date_format: str | None = None) -> datetime:
     """The datetime that a text names: midnight if it has no time, with a UTC offset if it has one. Raises ValueError if it cannot be read.
 
-    With `date_format` (strptime), exactly that, with month names of the language or English. Otherwise ISO 8601, or the language's own notation:
+    With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise ISO 8601, or the language's own notation:
     03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the language is not known, a date
     with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist: both are converted.
     """
     plain = plain_digits(text)
+    if date_format in UNIX_FORMATS:
+        return read_unix_time(plain, date_format)
     if date_format is not None:
         return _by_format(plain, date_format, language)
     if is_dated_by_sun(language):
@@ -90,7 +94,7 @@ def _compact(digits: str) -> datetime:
             return datetime.strptime(digits, "%Y%m%d")
     except ValueError:
         pass
-    raise ValueError(f"not a date: {shown(digits)}")
+    raise ValueError(f"not a date: {shown(digits)}{unix_hint(digits)}")
 
 
 def _by_format(text: str, date_format: str, language: str) -> datetime:

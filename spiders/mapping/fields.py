@@ -266,7 +266,7 @@ def _checked(reading: FieldReading) -> FieldReading:
     elif rule.one_of is not None and reading.value is not None:
         values = reading.value if isinstance(reading.value, list) else [reading.value]
         if strange := [value for value in values if value not in rule.one_of]:
-            problem, broken = f"{_shown(strange[0])!r} is not one of {', '.join(map(str, rule.one_of))}", "one_of"
+            problem, broken = f"{_shown(strange[0])!r} is not one of {', '.join(map(repr, rule.one_of))}", "one_of"
     if broken is None:
         return reading
     return replace(reading, problem=problem, found=_shown(reading.value), breaks=rule.conditions[broken])

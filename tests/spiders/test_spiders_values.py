@@ -408,6 +408,41 @@ def test_format_is_taken_literally() -> None:
         convert("2025-06-05", "date", date_format="%d/%m/%Y")
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "unit", "expected"),
+    [
+        (1709317800, "datetime", "unix", "2024-03-01T18:30:00+00:00"),
+        ("1709317800", "datetime", "unix", "2024-03-01T18:30:00+00:00"),
+        (1709317800, "date", "unix", "2024-03-01"),
+        (1709317800000, "datetime", "unix_ms", "2024-03-01T18:30:00+00:00"),
+        ("1709317800123", "datetime", "unix_ms", "2024-03-01T18:30:00.123000+00:00"),
+        (999999999, "datetime", "unix", "2001-09-09T01:46:39+00:00"),
+    ],
+)
+def test_unix_times_are_read_where_they_are_declared(value: Any, kind: FieldType, unit: str, expected: str) -> None:
+    assert convert(value, kind, date_format=unit) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [
+        (1709317800000, "unix", "of the form unix_ms"),
+        (1709317800, "unix_ms", "it is one of the form unix"),
+        (0, "unix", "from 1973 to 2099"),
+        (99999999999, "unix", "from 1973 to 2099"),
+        ("-1709317800", "unix", "not a Unix time"),
+        ("1709317800.5", "unix", "not a Unix time"),
+        ("2024-03-01", "unix", "not a Unix time"),
+        ("9" * 400, "unix", "not a Unix time"),
+        ("1714824000", None, "declare `format: unix`"),
+        ("1714824000000", None, "declare `format: unix_ms`"),
+    ],
+)
+def test_what_is_no_unix_time_is_refused_with_what_to_declare(value: Any, unit: str | None, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        convert(value, "datetime", date_format=unit)
+
+
 def test_format_takes_month_names_of_the_language() -> None:
     texts = {"fr": "12 févr. 2024", "he": "12 בפברואר 2024", "pl": "12 lutego 2024", "en": "12 February 2024"}
     for language, text in texts.items():

@@ -72,6 +72,7 @@ def test_a_tour_is_written_as_labelled_lines_with_its_long_texts_last() -> None:
         ("2026-11-14", {"type": "date"}, "fr", "14 novembre 2026"),
         ("2026-11-14", {"type": "date", "format": "%d %B %Y"}, "vi", "14 tháng 11, 2026"),
         ("2026-11-14", {"type": "date", "format": "%d/%m/%y %H:%M"}, "en", "November 14, 2026"),
+        ("2026-11-14", {"type": "date", "format": "unix_ms"}, "en", "November 14, 2026"),
         ("2026-11-14T18:05:00", {"type": "datetime", "format": "%d/%m/%Y %H:%M"}, "en", "14/11/2026 18:05"),
         ("2026-11-14T18:05:00+02:00", {"type": "datetime"}, "en-GB", "14 November 2026, 18:05 UTC+02:00"),
         ("2026-11-14T18:05:00+00:00", {"type": "datetime"}, "fr", "14 novembre 2026, 18:05 UTC"),
