@@ -15,6 +15,7 @@ from almanac.spiders.mapping.readable import readable_text
 from almanac.spiders.mapping.yes_no import answer
 from almanac.spiders.reading.escaped import unescaped
 from almanac.spiders.selecting.selectors import normal_space
+from almanac.spiders.selecting.urls import as_browsers_read
 
 _SCHEMA_ORG = re.compile(r"https?://schema\.org/", re.IGNORECASE)  # availability is given as https://schema.org/InStock
 _AMOUNT_KEYS = ("amount", "price", "value", "lowPrice")
@@ -113,7 +114,7 @@ def to_boolean(value: Any) -> bool:
 
 def to_url(text: str, base_url: str = "") -> str:
     """An absolute URL; relative ones are resolved against `base_url`. Raises ValueError if it has no scheme."""
-    joined = urljoin(base_url, text)
+    joined = urljoin(base_url, as_browsers_read(text) if base_url.startswith("http") else text)
     if not urlsplit(joined).scheme:
         raise ValueError(f"not an absolute URL: {shown(text)}")
     return joined

@@ -21,7 +21,7 @@ from almanac.spiders.reading.refresh import refresh_of
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of
-from almanac.spiders.selecting.urls import MAX_URL_LENGTH, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
+from almanac.spiders.selecting.urls import MAX_URL_LENGTH, as_browsers_read, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
 from almanac.spiders.selecting.withheld import rules_for
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
@@ -210,7 +210,7 @@ class UrlPolicy:
         for target, parameters in _LINKED.findall(header):
             if _IS_CANONICAL.search(parameters) and not _HAS_ANCHOR.search(parameters):
                 with suppress(ValueError):
-                    stated.add(self.canonical(safe_url_string(urljoin(url, target.strip()))))
+                    stated.add(self.canonical(safe_url_string(urljoin(url, as_browsers_read(target)))))
         return stated.pop() if len(stated) == 1 else None
 
     def stated_address(self, content: Content) -> str | None:
@@ -234,13 +234,14 @@ class UrlPolicy:
     def _canonical_of(self, urls: Iterable[str]) -> Iterator[str]:
         for url in urls:
             with suppress(ValueError):
-                yield self.canonical(safe_url_string(url))
+                yield self.canonical(safe_url_string(as_browsers_read(url)))
 
     def _absolute(self, references: Iterable[str], content: Content) -> Iterator[str]:
         for reference in references:
             try:
                 # Browsers encode the query of a link in the page's encoding.
-                yield self.canonical(safe_url_string(urljoin(content.base_url, reference.strip()), content.encoding if content.form == "html" else "utf-8"))
+                absolute = urljoin(content.base_url, as_browsers_read(reference))
+                yield self.canonical(safe_url_string(absolute, content.encoding if content.form == "html" else "utf-8"))
             except (ValueError, LookupError):  # javascript:, mailto:, or not a URL
                 continue
 

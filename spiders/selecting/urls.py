@@ -22,6 +22,26 @@ _CHARACTER = re.compile(r"%([0-9A-Fa-f]{2})|(.)", re.DOTALL)
 _INVISIBLE = str.maketrans("", "", "\t\r\n")
 
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY = re.compile(r"((?:https?:)?)//+", re.IGNORECASE)
+
+
+def as_browsers_read(reference: str) -> str:
+    """A link of an http(s) page, with each `\\` before its query and fragment as `/`, and more than two slashes before a host as two (WHATWG).
+
+    Links of other schemes stay as they are, as in `javascript:'\\n'`.
+    """
+    reference = reference.translate(_INVISIBLE).strip()
+    scheme = _SCHEME.match(reference)
+    if scheme is not None and scheme[1].lower() not in _DEFAULT_PORTS:
+        return reference
+    end = min((at for mark in "?#" if (at := reference.find(mark)) >= 0), default=len(reference))
+    head = reference[:end].replace("\\", "/")
+    if authority := _AUTHORITY.match(head):
+        head = f"{authority[1]}//{head[authority.end() :]}"
+    return head + reference[end:]
+
+
 def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
     """The canonical spelling of an http(s) URL (RFC 3986, 6.2); idempotent. Raises ValueError if there is no http(s) host.
 

@@ -28,6 +28,29 @@ def test_broken_links_cost_no_others() -> None:
     assert urls(head + "<a href='http://[bad'>1</a><a href='javascript:x()'>2</a><a href='/ok'>3</a>") == ["/ok"]
 
 
+@pytest.mark.parametrize(
+    ("href", "url"),
+    [
+        (r"\a\b", "/a/b"),
+        (r"..\e\f", "/e/f"),
+        (r"g\h?q=\#\\", "/d/g/h?q=%5C"),
+        (r"\\x.test\r", "/r"),
+        (r"/\x.test/s", "/s"),
+        (r"\/x.test/t", "/t"),
+        (r"http:\\x.test\u", "/u"),
+        (r"HTTP:/\x.test/v", "/v"),
+        ("///x.test/w", "/w"),
+        (r"http://x.test\@y.test/z", "/@y.test/z"),
+    ],
+)
+def test_backslashes_are_read_as_browsers_do(href: str, url: str) -> None:
+    assert urls(f"<a href='{href}'>1</a>") == [url]
+
+
+def test_backslashes_lead_to_no_other_host() -> None:
+    assert urls(r"<a href='http://y.test\@x.test/'>1</a><a href='\\y.test\a'>2</a><a href='javascript:\\x.test'>3</a><a href='c:\a'>4</a>") == []
+
+
 def test_base_and_refresh_are_heeded() -> None:
     assert urls("<base href='/other/'><meta http-equiv='refresh' content='0; url=/moved'><a href='a'>1</a>") == ["/other/a", "/moved"]
 

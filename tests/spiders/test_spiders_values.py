@@ -402,6 +402,11 @@ def test_year_that_may_be_hijri_or_gregorian_is_refused() -> None:
     assert convert("1445/08/20", "date", language="en") == "1445-08-20"
 
 
+def test_url_is_read_as_browsers_read_links() -> None:
+    assert convert(r"..\b\c", "url", base_url="http://x.test/a/d") == "http://x.test/b/c"
+    assert convert(r"\\y.test\b?q=\1", "url", base_url="http://x.test/a") == r"http://y.test/b?q=\1"
+
+
 def test_format_is_taken_literally() -> None:
     assert convert("05/06/2025", "date", date_format="%d/%m/%Y") == "2025-06-05"
     with pytest.raises(ValueError, match="not a date of the form"):
