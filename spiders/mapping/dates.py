@@ -4,7 +4,7 @@ A date needs day, month and year. Relative ones such as "yesterday" are refused,
 """
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -36,6 +36,16 @@ _THAI_MONTHS = dict(
         strict=True,
     )
 )
+# As Syria, Lebanon, Jordan and Iraq name the months, in the names that dateparser knows.
+_LEVANTINE_MONTHS = dict(
+    zip(
+        ("كانون الثاني", "شباط", "آذار", "نيسان", "أيار", "حزيران", "تموز", "آب", "أيلول", "تشرين الأول", "تشرين الثاني", "كانون الأول"),
+        ("يناير", "فبراير", "مارس", "أبريل", "مايو", "يونيو", "يوليو", "أغسطس", "سبتمبر", "أكتوبر", "نوفمبر", "ديسمبر"),
+        strict=True,
+    )
+)
+_LEVANTINE = re.compile(rf"(?<!\w)({'|'.join(_LEVANTINE_MONTHS)})(?!\w)")
+_DAY_END = re.compile(r"(?<=T)24(?=:00(?::00(?:\.0+)?)?(?![\d:.]))")  # ISO 8601 gives the end of a day so, too
 _THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
 _THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
 _SHORT_YEAR = re.compile(r"(?<!\d)(\d\d)$")
@@ -81,9 +91,10 @@ def _check_calendar(year: int, text: str, language: str) -> None:
 def _by_iso(text: str) -> datetime | None:
     if text.isdigit():
         return _compact(text)
+    begun, is_end = _DAY_END.subn("00", text)
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        return datetime.fromisoformat(begun) + timedelta(days=is_end)
+    except (ValueError, OverflowError):
         return None
 
 
@@ -174,6 +185,8 @@ def _written_out(text: str, language: str) -> str:
     text = with_plain_times(_MARK.sub(", ", _ORDINAL.sub("", text)), language)
     if has_two_i(language):
         return lower(text, language)
+    if language == "ar":
+        return _LEVANTINE.sub(lambda match: _LEVANTINE_MONTHS[match[1]], text)
     if language != "th":
         return text
     text = _THAI_SHORT.sub(lambda match: f" {_THAI_MONTHS[match[1]]} ", _THAI_ERA.sub("", text)).strip()

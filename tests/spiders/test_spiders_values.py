@@ -129,6 +129,12 @@ from almanac.spiders.reading.content import Content
         ("1ης Μαρτίου 2024", "datetime", "el", "2024-03-01T00:00:00"),
         ("1 Μαρτίου 2024 στις 18", "datetime", "el", "2024-03-01T18:00:00"),
         ("سه شنبه ۱۵ اسفند ۱۴۰۲ ساعت ۱۸", "datetime", "fa", "2024-03-05T18:00:00"),
+        ("2024-03-01T24:00:00Z", "datetime", "en", "2024-03-02T00:00:00+00:00"),
+        ("2024-12-31T24:00", "datetime", "en", "2025-01-01T00:00:00"),
+        ("1 آذار 2024", "date", "ar", "2024-03-01"),
+        ("15 كانون الثاني 2024", "date", "ar", "2024-01-15"),
+        ("١٥ كانون الأول ٢٠٢٤", "date", "ar", "2024-12-15"),
+        ("2 تشرين الثاني 2024", "date", "ar", "2024-11-02"),
         ("STOKTA YOK", "boolean", "tr", False),
         ("TÜKENDİ", "boolean", "tr", False),
         ("Stokta var (3 adet)", "boolean", "tr", True),
@@ -362,7 +368,8 @@ def test_a_billion_is_refused_where_it_may_be_a_million_millions() -> None:
 
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("yesterday", "date"), ("in 2 days", "datetime"), ("March 2024", "date"), ("31/02/2024", "date"), ("1714824000", "date"), ("maybe", "boolean"),
+    [("yesterday", "date"), ("in 2 days", "datetime"), ("March 2024", "date"), ("31/02/2024", "date"), ("2024-03-01T24:30", "datetime"),
+     ("9999-12-31T24:00", "datetime"), ("1714824000", "date"), ("maybe", "boolean"),
      ("2 of 3", "integer"), ("1.2.3", "number"), ("9" * 5000, "integer"),
      ("1.5", "integer"), ("3½ rooms", "integer"), ("⅓ litre", "number"), ("none", "number"), ("on request", "price"), ("/a", "url")],
 )  # fmt: skip
