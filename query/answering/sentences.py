@@ -227,8 +227,9 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
 def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
     """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as context.
 
-    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value that is one sentence, or many, or answers a
-    question, is taken without its label, and one that is a question is the context of what follows, as in pairs of question and answer.
+    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value of many sentences is split, and the first
+    keeps the label: "Gloves, food." says the opposite of "Not included: Gloves, food." A value that is a question is the context of what follows, as in pairs
+    of question and answer, and what answers it is taken without its label.
     """
     passage, under = hit.readable, _Under(_title(hit))
     for part in parts_of(passage):
@@ -251,11 +252,14 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
             pass
         else:
             spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
-            is_whole = not spans or (len(spans) > 1 and not under.question and part.end - part.begin <= _LABELLED_LENGTH)
-            if is_whole:
-                yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
-            for first, last in () if is_whole else spans:
-                yield _Piece(part.start + first, part.start + last, f"{under} {part.label}".strip(), False, part.begin, heading=under.heading_span)
+            is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
+            begin = part.start if spans and is_answer else part.begin
+            if not spans or (not is_answer and part.end - part.begin <= _LABELLED_LENGTH):
+                yield _Piece(begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
+                continue
+            for first, last in spans:
+                context = f"{under} {part.label}".strip()
+                yield _Piece(begin if first == spans[0][0] else part.start + first, part.start + last, context, False, part.begin, heading=under.heading_span)
 
 
 def _moved(span: _Span | None, by: int) -> _Span | None:

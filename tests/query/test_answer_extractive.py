@@ -257,6 +257,25 @@ def test_a_label_keeps_the_facts_behind_it() -> None:
     assert [s.text for s in sentences_of([_tour(passage=f"Tour name: The junk\n{fact}\nColour: red")], "en")] == [fact, "Colour: red"]
 
 
+def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
+    long = f"Description: {'Bring it along. ' * 20}It is yours."
+    passage = f"Included: Harness, helmet, guide.\nNot included: Gloves, food.\n{long}"
+    found = sentences_of([_tour(passage=passage)], "en")
+    assert [s.text for s in found[:4]] == [
+        "Included: Harness, helmet, guide.",
+        "Not included: Gloves, food.",
+        "Description: Bring it along.",
+        "Bring it along.",
+    ]
+    assert "Not included: Gloves, food. [1]" in ask("Is food included on the junk?", [_tour(passage=passage)]).reply
+
+
+def test_what_answers_a_question_is_quoted_without_its_label() -> None:
+    pair = "Question: Is there a lift?\nAnswer: No, there are stairs."
+    assert [s.text for s in sentences_of([_tour(passage=pair)], "en")] == ["No, there are stairs."]
+    assert [s.text for s in sentences_of([_tour(passage=pair.split("\n")[1], title="Is there a lift?")], "en")] == ["No, there are stairs."]
+
+
 def test_what_introduces_a_list_is_no_answer_even_where_the_list_is_cut_off() -> None:
     assert _texts(make_hit(1, "The boat is new. The following are included:")) == ["The boat is new."]
 
