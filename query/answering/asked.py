@@ -30,7 +30,8 @@ from almanac.query.answering.asked_words import (
 )
 from almanac.query.answering.contacts import holds_address, holds_email, holds_phone
 from almanac.query.answering.figure import Atom
-from almanac.query.answering.figure_words import PERCENT, measures, money, time_units, weekdays, with_digits
+from almanac.query.answering.figure_weekdays import weekdays_in
+from almanac.query.answering.figure_words import PERCENT, measures, money, time_units, with_digits
 from almanac.query.answering.figures import figures_of
 
 MEASURABLE: Kinds = frozenset({"hour", "date", "price", "duration", "percentage", "number", "length", "weight", "temperature", "phone", "email", "address"})
@@ -53,7 +54,6 @@ _MOST_PARTS = 3
 _MOST_OPENINGS = 30  # places at which a further part may begin; a text with more is no question
 _BEFORE = 50  # characters before an interrogative word that tell whether it joins clauses
 _SENTENCES, _LONGEST = 1 << 13, 1_000  # sentences of which it is known what they hold, and the characters up to which they are remembered; some MB
-_WEEKDAY = 4  # letters that tell the days of the week apart, in any case or number: "Monday", "mondays"
 _COMMAS = frozenset(",;，、")
 
 _FREE = re.compile(
@@ -101,7 +101,7 @@ def named_in(label: str) -> list[tuple[Kinds, str]]:
 
 
 def days_in(text: str) -> frozenset[str]:
-    """The days that the beginning of a text names, comparable with those of another one: of a month as "12-24", of the week by their first four letters."""
+    """The days that the beginning of a text names, comparable with those of another one: of a month as "12-24", of the week by number."""
     return _remembered_days(text[:_LONGEST])
 
 
@@ -109,8 +109,7 @@ def days_in(text: str) -> frozenset[str]:
 def _remembered_days(text: str) -> frozenset[str]:
     read = _Read(text)
     found = {"-".join(atom[-2:]) for atom in read.atoms if atom[0] in ("day", "date", "any year") and len(atom) > 2}
-    names = weekdays().findall(read.sentence.casefold())
-    return frozenset(found.union(name if " " in name else name[:_WEEKDAY] for name in names))
+    return frozenset(found.union(f"day {number} of the week" for number in weekdays_in(read.sentence)))
 
 
 def holds(sentence: str, kind: Kind) -> bool | None:
@@ -234,7 +233,7 @@ def _has_hour(read: _Read) -> bool:
 
 
 def _has_date(read: _Read) -> bool:
-    return read.shows("date", "day", "month", "any year", "ordinal") or bool(_YEAR.search(read.sentence)) or bool(weekdays().search(read.sentence.casefold()))
+    return read.shows("date", "day", "month", "any year", "ordinal") or bool(_YEAR.search(read.sentence)) or bool(weekdays_in(read.sentence))
 
 
 def _has_price(read: _Read) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 from babel import Locale
 from babel.units import format_unit
 
-_LANGUAGES = "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
+LANGUAGES = "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
 # Short names of months that are frequent words of other languages: "children under 5 may enter", "3 out of 5", "une des 12 chambres", "tem 25 quartos".
 _FREQUENT_WORDS = "abu ago api ara des dis ene kas kol led mag mar may oca ott out pro set sie svi tem tra vas"
 AMBIGUOUS_MONTHS = frozenset(_FREQUENT_WORDS.split(" "))
@@ -82,7 +82,7 @@ _NUMBERS = (
     "एक दो तीन चार पांच|पाँच छह सात आठ नौ दस",
     "jeden|jedna dwa|dwie trzy cztery pięć sześć siedem osiem dziewięć dziesięć",
 )
-_PREFIXES = "ובלמהשכ"  # Hebrew particles are written onto the word
+PREFIXES = "ובלמהשכ"  # Hebrew particles are written onto the word
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff])+(?!\s*\d)")  # vowel signs of Indic scripts are no letters to `re`
 _ROMAN = re.compile(r"\b(X{0,3})(IX|IV|V?I{0,3})(?=(?:e|er|ème|º)?\b)")
 _CJK = re.compile(r"([一二三四五六七八九])?(十)([一二三四五六七八九])?|[一二三四五六七八九]")
@@ -92,7 +92,7 @@ _CJK = re.compile(r"([一二三四五六七八九])?(十)([一二三四五六七
 def months() -> dict[str, int]:
     """Number of the month, 1 to 12, by its name or abbreviation of three letters and more, casefolded and without a full stop."""
     found: dict[str, int] = {}
-    for locale in map(Locale.parse, _LANGUAGES.split()):
+    for locale in map(Locale.parse, LANGUAGES.split()):
         for width in ("abbreviated", "wide"):
             for form in ("format", "stand-alone"):
                 for number, name in locale.months[form][width].items():
@@ -105,7 +105,7 @@ def months() -> dict[str, int]:
 def month_of(word: str) -> int | None:
     """Number of the month that a word names, also with a Hebrew particle before it; None where it names none."""
     plain = word.casefold().rstrip(".")
-    return months().get(plain) or (months().get(plain[1:]) if plain[:1] in _PREFIXES else None)
+    return months().get(plain) or (months().get(plain[1:]) if plain[:1] in PREFIXES else None)
 
 
 @cache
@@ -113,7 +113,7 @@ def units() -> frozenset[str]:
     """Words that stand behind a measured or paid quantity, casefolded."""
     named = {
         word.casefold()
-        for locale in map(Locale.parse, _LANGUAGES.split())
+        for locale in map(Locale.parse, LANGUAGES.split())
         for unit in _UNITS.split()
         for count in (1, 2, 5, 11)
         for word in format_unit(count, unit, "long", locale=locale).split()
@@ -126,7 +126,7 @@ def time_units() -> frozenset[str]:
     """Words for spans of time behind a number, casefolded: minutes to years, and nights."""
     named = {
         word.casefold()
-        for locale in map(Locale.parse, _LANGUAGES.split())
+        for locale in map(Locale.parse, LANGUAGES.split())
         for unit in _SPANS.split()
         for count in (1, 2, 5, 11)
         for word in format_unit(count, f"duration-{unit}", "long", locale=locale).split()
@@ -140,7 +140,7 @@ def measures(kind: str) -> frozenset[str]:
     units, signs = _MEASURES[kind]
     named = {
         word.casefold()
-        for locale in map(Locale.parse, _LANGUAGES.split())
+        for locale in map(Locale.parse, LANGUAGES.split())
         for unit in units.split()
         for count in (1, 2, 5, 11)
         for word in format_unit(count, unit, "long", locale=locale).split()
@@ -151,13 +151,6 @@ def measures(kind: str) -> frozenset[str]:
 def money() -> frozenset[str]:
     """Names and signs of currencies, casefolded."""
     return frozenset(_MONEY.split())
-
-
-@cache
-def weekdays() -> re.Pattern[str]:
-    """Names of the days of the week, also in the plural, in casefolded texts."""
-    named = {str(name).casefold() for locale in map(Locale.parse, _LANGUAGES.split()) for name in locale.days["format"]["wide"].values()}
-    return re.compile(rf"(?<!\w)[{_PREFIXES}]?(?:{'|'.join(map(re.escape, named))})(?:s|e|en)?(?!\w)|[星周]期?[一二三四五六日天]")
 
 
 @cache
@@ -189,7 +182,7 @@ def with_digits(text: str) -> str:
 
     def digits(match: re.Match[str]) -> str:
         word = match[0].casefold()
-        return _values().get(word) or (_values().get(word[1:]) if word[:1] in _PREFIXES else None) or match[0]
+        return _values().get(word) or (_values().get(word[1:]) if word[:1] in PREFIXES else None) or match[0]
 
     def cjk(match: re.Match[str]) -> str:
         if not match[2]:

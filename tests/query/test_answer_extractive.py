@@ -320,6 +320,7 @@ def test_a_field_whose_label_names_what_is_asked_for_answers_before_what_is_said
             "On 24 December the hall stays shut.",
         ),
         ("Le château ouvre à 9 h. Il est fermé le lundi.", "À quelle heure ouvre le château le lundi ?", "Il est fermé le lundi."),
+        ("- Di. bis Do.: 10–17 Uhr, Halle und Keller\n- Mo.: Ruhetag\n- Feiertage: 11 Uhr\n\n", "Um wie viel Uhr öffnet die Halle am Montag?", "Mo.: Ruhetag"),
         ("Wir öffnen um 9 Uhr. Montags bleibt die Halle zu.", "Um wie viel Uhr öffnen wir am Montag?", "Montags bleibt die Halle zu."),
     ],
 )

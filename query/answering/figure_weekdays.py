@@ -1,0 +1,95 @@
+"""Days of the week that texts name: in full, in the plural, abbreviated where an abbreviation can be nothing else, and those within a range.
+
+Names and abbreviations are those of CLDR. "So", "Do" and "Mi", "sun" and "sat", "mar" and "mer" are words, too, so an abbreviation names a day only beside
+another one ("Sa. u. So."), before a colon, a time or more of its sentence after a full stop ("Mo.: Ruhetag", "Fri 9–5"), or alone in the cell of a table.
+"""
+
+import re
+from functools import cache
+from itertools import pairwise
+
+from babel import Locale
+
+from almanac.query.answering.figure_words import LANGUAGES, PREFIXES
+
+_ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"  # languages whose abbreviations are known; in Czech, "so" is another day than in German
+_OTHER_NAMES = {"sonnabend": 5, "segunda": 0, "terça": 1, "quarta": 2, "quinta": 3, "sexta": 4}
+_OTHER_ABBREVIATIONS = {"mo": 0, "tu": 1, "tues": 1, "we": 2, "weds": 2, "th": 3, "thur": 3, "thurs": 3, "sa": 5, "su": 6}
+_CHINESE = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
+
+_DASH = re.compile(r"\.?\s?(?:[-–—~～]|bis|au|t/m|tot en met|по)\s?")
+_OTHER_RANGE = re.compile(r"\.?(?:\s(?:to|till|until|through|thru|à|a|al|até(?: à)?|tot|đến|do|til|till och med)\s(?:el |o )?|至|到)")
+_LIST = re.compile(r"\.?(?:\s?[,/&+]\s?|\s(?:and|und|u\.|et|y|e|en|og|och|i|и|và)\s(?:le |el |o )?)")
+_LONGEST_LINK = 14  # characters between the days of a range or list
+_TIME = re.compile(r"\s\d{1,2}(?:[:.h]\d\d|\s?h\b|\s?Uhr\b|\s?[ap]\.?m\b|\s?[-–]\s?\d)")
+_COLON = re.compile(r"\.?\s?[:：]")
+_STOP = re.compile(r"\.,?\s?[\d(–-]|\.,?\s(?=[^\W\d_])|\.,")
+_CELL_BEGINS, _CELL_ENDS = re.compile(r"(?:\A|\|)\s*\Z"), re.compile(r"\.?\s*(?:\||\Z)")
+_LONG = 3  # letters from which on an abbreviation in small letters may stand before a time: "sam. 9 h", and not "so 10 Uhr"
+
+
+def weekdays_in(text: str) -> frozenset[int]:
+    """The days of the week that a text names, Monday being 0; of "Tuesday to Friday", the days between, too."""
+    found = list(_days().finditer(text))
+    numbers = [_number(match) for match in found]
+    named = [match["name"] is not None or match["chinese"] is not None or _stands_as_day(text, match) for match in found]
+    days: set[int] = set()
+    for (a, first), (b, last) in pairwise(enumerate(found)):
+        link = text[first.end() : last.start()] if last.start() - first.end() <= _LONGEST_LINK else ""
+        is_dash = bool(_DASH.fullmatch(link))
+        if numbers[a] == numbers[b] or not (is_dash or _OTHER_RANGE.fullmatch(link) or _LIST.fullmatch(link)):
+            continue
+        # "He sat in the sun and sat on": in small letters, without full stops, only a dash makes days of two words.
+        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) for n in (a, b)):
+            named[a] = named[b] = True
+            if not _LIST.fullmatch(link):
+                days.update((numbers[a] + n) % 7 for n in range(1, (numbers[b] - numbers[a]) % 7))
+    return frozenset(days.union(number for number, is_named in zip(numbers, named, strict=True) if is_named))
+
+
+def _stands_as_day(text: str, match: re.Match[str]) -> bool:
+    """Whether an abbreviation by itself is a day."""
+    is_written = _is_written_as_day(text, match)
+    if _TIME.match(text, match.end() + text.startswith(".", match.end())):
+        return is_written or len(match[0]) >= _LONG
+    if not is_written:
+        return False
+    if _COLON.match(text, match.end()):
+        return True
+    if stop := _STOP.match(text, match.end()):
+        return not text[stop.end() : stop.end() + 1].isupper()  # "So. That was it", "Fr. Müller"
+    end = _CELL_ENDS.match(text, match.end())
+    return end is not None and "|" in text and bool(_CELL_BEGINS.search(text[: match.start()]))
+
+
+def _is_written_as_day(text: str, match: re.Match[str]) -> bool:
+    return match[0][0].isupper() or text.startswith(".", match.end())
+
+
+def _number(match: re.Match[str]) -> int:
+    if match["chinese"]:
+        return _CHINESE[match["chinese"]]
+    return _names()[match["name"].casefold()] if match["name"] else _abbreviations()[match["short"].casefold()]
+
+
+@cache
+def _days() -> re.Pattern[str]:
+    names, short = ("|".join(sorted(map(re.escape, known), key=len, reverse=True)) for known in (_names(), _abbreviations()))
+    return re.compile(
+        rf"(?<!\w)(?:[{PREFIXES}]?(?P<name>{names})(?:s|e|en)?|(?P<short>{short}))(?!\w)|[星周]期?(?P<chinese>[{''.join(_CHINESE)}])", re.IGNORECASE
+    )
+
+
+@cache
+def _names() -> dict[str, int]:
+    """Number of the day by its name, casefolded."""
+    locales = map(Locale.parse, LANGUAGES.split())
+    return {str(name).casefold(): int(number) for locale in locales for number, name in locale.days["format"]["wide"].items()} | _OTHER_NAMES
+
+
+@cache
+def _abbreviations() -> dict[str, int]:
+    """Number of the day by its abbreviation, casefolded and without a full stop."""
+    locales = map(Locale.parse, _ABBREVIATING.split())
+    named = ((str(name).casefold().rstrip("."), int(number)) for locale in locales for number, name in locale.days["format"]["abbreviated"].items())
+    return _OTHER_ABBREVIATIONS | {name: number for name, number in named if name not in _names()}

@@ -1,0 +1,42 @@
+"""Days of the week are found by name, within ranges, and abbreviated where an abbreviation is nothing else."""
+
+import pytest
+
+from almanac.query.answering.figure_weekdays import weekdays_in
+from tests.growth import assert_linear
+
+_MON, _TUE, _WED, _THU, _FRI, _SAT, _SUN = range(7)
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("open on Mondays", {_MON}), ("Fermé le lundi.", {_MON}), ("freitags und samstags auch von 18 Uhr", {_FRI, _SAT}), ("ביום שני", {_MON}),
+        ("Thứ Hai nghỉ", {_MON}), ("星期一休息", {_MON}),
+        ("Di. bis Do.: 10:30–17:30 Uhr", {_TUE, _WED, _THU}), ("Fr. und Sa.: 10:30–22:00 Uhr", {_FRI, _SAT}), ("So.: 9:00–18:00 Uhr", {_SUN}),
+        ("Mo.: Ruhetag", {_MON}), ("Zeitraum | Di. bis Fr. | Sa. u. So.", {_TUE, _WED, _THU, _FRI, _SAT, _SUN}), ("Am Mo. geschlossen", {_MON}),
+        ("Mon–Fri 9–5", {_MON, _TUE, _WED, _THU, _FRI}), ("Sat | 9–5", {_SAT}), ("Sun 10 am to 4 pm", {_SUN}), ("Fri-Mon", {_FRI, _SAT, _SUN, _MON}),
+        ("du mardi au jeudi", {_TUE, _WED, _THU}), ("lun. : fermé", {_MON}), ("mar. et sam. 9 h – 12 h", {_TUE, _SAT}), ("sam. 9 h 30", {_SAT}),
+        ("dal lunedì al mercoledì", {_MON, _TUE, _WED}), ("ma t/m wo 9:00", {_MON, _TUE, _WED}), ("пн–ср", {_MON, _TUE, _WED}),
+        ("Monday, Wednesday and Friday", {_MON, _WED, _FRI}), ("Tuesday through Thursday", {_TUE, _WED, _THU}),
+    ],
+)  # fmt: skip
+def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
+    assert weekdays_in(text) == days
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Das ist so. Mit der Bahn", "So 10 people came", "do it so 10 Uhr passt", "Do we mi", "So. That was it.", "Fr. Müller leitet es.",
+        "He sat in the sun and sat there.", "The sun: a star", "Il va à la mer. Ses amis aussi.", "vers le mar", "March 3", "so-so", "Do you open at 10?",
+        "ein Glas Wein di Roma", "Wed | ".replace("Wed", "wed"),
+    ],
+)  # fmt: skip
+def test_words_that_look_like_abbreviations_are_no_days(text: str) -> None:
+    assert weekdays_in(text) == frozenset()
+
+
+@pytest.mark.parametrize("piece", ["Mo. ", "Mon–", "so ", "Fr., | "])
+def test_a_long_text_is_read_in_one_pass(piece: str) -> None:
+    assert_linear(weekdays_in, lambda pieces: piece * pieces, 600)
