@@ -5,7 +5,7 @@ Questions are read by their interrogative words, in en fr es de it pt nl he vi, 
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from almanac.query.answering.asked_words import (
     CLAUSE,
     CONDITION,
     FURTHER,
+    JOINED,
     JOINING,
     NAMED,
     POLITE,
@@ -90,8 +91,29 @@ def asked_parts(question: str) -> tuple[Part, ...]:
             break
     spans.append((begin, len(plain)))
     if len(spans) == 1:
-        return (Part(question, _kinds_of(plain[begin:])),)
+        kinds = _kinds_of(plain[begin:])
+        named = () if "yes or no" in kinds else tuple(_parts_named(question, plain, places))
+        return named or (Part(question, kinds),)
     return tuple(Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans)
+
+
+def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[Part]:
+    """The parts of a question that names things of several kinds in a row, each without the others: "Price of the Vega", "weight of the Vega"."""
+    named = sorted((match.start(), -match.end(), kinds) for kinds, pattern in NAMED for match in pattern.finditer(plain))
+    row: list[tuple[int, int, Kinds]] = []
+    for start, end, kinds in ((start, -end, kinds) for start, end, kinds in named):
+        if not row or not JOINED.fullmatch(plain, row[-1][1], start):
+            if len(row) > 1:
+                break
+            if not row or start >= row[-1][1]:
+                row = [(start, end, kinds)]
+        elif len(row) < _MOST_PARTS and all(kinds != other for *_, other in row):
+            row.append((start, end, kinds))
+    if len(row) < 2:
+        return
+    before, after = question[: places[row[0][0]]], question[places[row[-1][1]] :]
+    for start, end, kinds in row:
+        yield Part(f"{before}{question[places[start] : places[end]]}{after}".strip(" ?？؟¿"), kinds)
 
 
 def named_in(label: str) -> list[tuple[Kinds, str]]:

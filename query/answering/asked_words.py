@@ -19,6 +19,7 @@ Kind = Literal[
     "weight",
     "temperature",
     "number",
+    "stock",
     "phone",
     "email",
     "address",
@@ -110,6 +111,20 @@ ASKING = _table(
             zh 多久|多长时间|多長時間
             ja どのくらいの時間|何[分時日週]間|何年間|何か月
         """,
+        "duration/length": """
+            en how long (?:is|are)(?! .{0,60}\\b(?:open|closed|valid|kept|stored|warranty|guarantee|period|break|stay)\\b)
+            de wie ?lang (?:ist|sind)(?! .{0,60}\\b(?:offen|geöffnet|geschlossen|gültig|garantie|gewährleistung|frist)\\b)
+            nl hoe ?lang (?:is|zijn)(?! .{0,60}\\b(?:open|gesloten|geldig|garantie)\\b)
+        """,
+        "number/stock": """
+            en how many (?:\\S+ ){1,8}(?:left|available|in stock|remain(?:ing)?)
+            fr combien (?:\\S+ ){1,8}(?:en stock|disponibles?|reste(?:nt|-t-il)?)|combien reste-t-il
+            es cuánt[oa]s (?:\\S+ ){1,8}(?:quedan|disponibles|en stock)|cuánt[oa]s quedan
+            de wie ?viele? (?:\\S+ ){1,8}(?:übrig|verfügbar|auf lager|vorrätig)
+            it quant[ie] (?:\\S+ ){1,8}(?:disponibili|rimangono|restano)
+            pt quant[oa]s (?:\\S+ ){1,8}(?:disponíveis|em estoque|restam)
+            nl hoeveel (?:\\S+ ){1,8}(?:over|beschikbaar|op voorraad)
+        """,
         "price": """
             en how much (?:is|are|was|were|does|do|did|will|would|to|for|extra|more|must|money)|what (?:does|do|did|would|will) .{1,50}(?:cost|charge|pay)
             fr (?<!y )(?:à|c'est) combien(?! d(?:e |'))|(?:à )?combien (?:coûte\\w*|ça coûte|vaut|faut-il payer|dois-je payer|est|sont|pour)
@@ -143,7 +158,7 @@ ASKING = _table(
             en how (?:far|high|deep|wide|tall|thick|broad)
             de wie ?(?:hoch|breit|tief|weit|dick)
             nl hoe (?:hoog|breed|diep|ver)
-            vi bao (?:xa|cao|rộng|sâu)
+            vi bao (?:xa|cao|rộng|sâu)|dài bao nhiêu
             zh 多[高长長宽寬深远遠]
             ja どのくらいの(?:長さ|高さ|距離)
         """,
@@ -362,13 +377,13 @@ NAMED = _table(
             zh 温度
         """,
         "length": """
-            en height|width|depth|length|distance
-            fr hauteur|largeur|longueur|profondeur|distance
-            es altura|anchura|longitud|profundidad|distancia
-            de höhe|breite|länge|tiefe|entfernung
-            it altezza|larghezza|lunghezza|profondità|distanza
-            pt largura|comprimento|profundidade|distância
-            nl hoogte|breedte|lengte|diepte|afstand
+            en height|width|depth|length|distance|dimensions?
+            fr hauteur|largeur|longueur|profondeur|distance|dimensions?
+            es altura|anchura|longitud|profundidad|distancia|dimensiones|medidas
+            de höhe|breite|länge|tiefe|entfernung|abmessung(?:en)?|maße
+            it altezza|larghezza|lunghezza|profondità|distanza|dimensioni
+            pt largura|comprimento|profundidade|distância|dimensões
+            nl hoogte|breedte|lengte|diepte|afstand|afmetingen
             vi độ dài|chiều (?:dài|rộng|cao|sâu)|khoảng cách
             he גובה|רוחב|אורך|עומק|מרחק
             ru высота|ширина|длина|глубина
@@ -426,7 +441,7 @@ NAMED = _table(
             fr taille|capacité|âge
             es tamaño|capacidad|edad
             de größe|kapazität|alter
-            it dimensioni|capacità|età
+            it capacità|età
             pt tamanho|capacidade|idade
             nl grootte|capaciteit|leeftijd
             vi kích thước
@@ -435,6 +450,15 @@ NAMED = _table(
             ar حجم
             zh 尺寸|大小
             ja 大きさ
+        """,
+        "stock": """
+            en (?:in )?stock(?! (?:exchange|market|options?|prices?))|availability|\\Aavailable\\Z
+            fr (?:en )?stock|disponibilité|\\Adisponibles?\\Z
+            es existencias|disponibilidad|\\Adisponibles?\\Z
+            de (?:lager)?bestand|verfügbarkeit|auf lager|\\Averfügbar\\Z
+            it disponibilità|giacenza
+            pt estoque|disponibilidade
+            nl voorraad|beschikbaarheid
         """,
     }
 )
@@ -481,6 +505,8 @@ POLITE = re.compile(
 )
 # A further part of a question begins behind one of these, with an interrogative of its own.
 _AND = "and|et|y|e|und|en|và|и"
+# Between two things that are asked for by nouns: "price and weight", "les tarifs et les horaires".
+JOINED = re.compile(fold(rf"(?:,? (?:{_AND}) | ?[,/&] ?)(?:(?:the|its|their|le|la|les|du|des|el|los|las|den|die|das|der|il|lo|i|gli|os|as|de|het) |l')?"))
 FURTHER = re.compile(fold(rf"[?？؟]+\s*(?:(?:{_AND})\s+)?|,?\s+(?:{_AND}|or|plus|sowie|also)\s+|[,;，、]\s*(?:(?:{_AND})\s+)?|,?\s+ו(?=\w)"))
 PREPOSITION = re.compile(
     fold(

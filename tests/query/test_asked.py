@@ -13,8 +13,11 @@ _ASKED: list[tuple[set[str], tuple[str, ...]]] = [
     (_WHEN, ("When does the junk depart?", "Depuis quand ?", "¿Cuándo sale?", "Wann fährt das Boot?", "Quando parte?", "Wanneer vertrekt de boot?",
              "Khi nào tàu khởi hành?", "מתי יוצאת הסירה?", "Когда отправление?", "the refund: by when?")),
     ({"date"}, ("Which days are you closed?", "Le château ferme quel jour de la semaine ?", "An welchen Tagen?", "Khởi hành ngày nào?")),
-    ({"duration"}, ("How long is the trip?", "Combien de temps ?", "¿Cuánto tiempo dura?", "Wie lange dauert es?", "Hoe lang duurt het?", "Bao lâu?",
-                    "כמה זמן זה לוקח?")),
+    ({"duration"}, ("How long does it take?", "How long is the warranty?", "Combien de temps ?", "¿Cuánto tiempo dura?", "Wie lange dauert es?",
+                    "Hoe lang duurt het?", "Bao lâu?", "כמה זמן זה לוקח?")),
+    ({"duration", "length"}, ("How long is the trip?", "Wie lang ist der Schlafsack?", "Hoe lang is de slaapzak?")),
+    ({"number", "stock"}, ("how many tents are left", "How many of the lamps do you have in stock?", "Combien de tentes sont disponibles ?",
+                           "Wie viele Zelte sind noch auf Lager?", "¿Cuántas tiendas quedan?")),
     ({"price"}, ("How much does it cost?", "Combien coûte le billet ?", "Et à combien est le billet ?", "¿Cuánto cuesta?",
                  "Was kostet das?", "Quanto costa?", "Wat kost het?", "Quel est le prix ?",
                  "Giá bao nhiêu?", "כמה זה עולה?", "prix du parking", "多少钱？")),
@@ -57,6 +60,9 @@ def test_a_question_is_read_for_what_it_asks(kinds: set[str], question: str) -> 
         ("Was kostet das Ticket und wann öffnet das Schloss?", [("Was kostet das Ticket", {"price"}, False), ("wann öffnet das Schloss", _WHEN, False)]),
         ("כמה זה עולה ומתי יוצאים?", [("כמה זה עולה", {"price"}, True), ("מתי יוצאים", _WHEN, False)]),
         ("Tàu đi lúc mấy giờ, ở đâu?", [("Tàu đi lúc mấy giờ", {"hour"}, False), ("ở đâu", {"place"}, True)]),
+        ("Price and weight of the Vega", [("Price of the Vega", {"price"}, False), ("weight of the Vega", {"weight"}, False)]),
+        ("Quels sont les tarifs et les horaires ?", [("Quels sont les tarifs", {"price"}, False), ("Quels sont les horaires", {"hour"}, False)]),
+        ("price, weight and length?", [("price", {"price"}, False), ("weight", {"weight"}, False), ("length", {"length"}, False)]),
         ("Is there a lift? How wide is it?", [("Is there a lift", {"yes or no"}, False), ("How wide is it", {"length"}, False)]),
     ],
 )
@@ -72,6 +78,8 @@ def test_a_question_of_two_parts_is_told_apart(question: str, parts: list[tuple[
         "What do I get for a desk and for the internet?",
         "I was ill and can't come.",
         "When many are arrested, what is done?",
+        "What is the length and width of the tent?",
+        "Is the price and weight shown?",
     ],
 )
 def test_a_conjunction_alone_makes_no_second_part(question: str) -> None:
