@@ -307,7 +307,8 @@ class PublishedIndex:
 
             `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode `hybrid` (`query.retrieval.fusion`):
             how far the cosine stands out, and how much of the query's words matched. Compare cosines between searches, or `relevance`. With `retrieve.expand`
-            a chunk has its best score over all wordings. Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of three
+            a chunk has its best score over all wordings. Where the query has a rare code (`query.retrieval.codes`), it is the mean of that score and the share
+            of such codes that the chunk has. Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of three
             shares: that score divided by the best one, `tag` and `cluster`. A reranker reorders its candidates; the sorted scores are then assigned to them
             by rank. `Hit.scores` has the parts: `dense` (cosine), `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own
             scale); None where a part was not computed. `Hit.neighbours` has the chunks around a hit where `retrieve.neighbours` is declared.
@@ -504,7 +505,7 @@ class PublishedIndex:
             picked_for=found.picked_for,
             last=found.last,
             is_more=found.is_more,
-            further=further_hits(retriever, wider, hits_to_quote(found.closest[: found.asked.k]), picked_for),
+            further=further_hits(retriever, wider, hits_to_quote(grounds.about(found.closest[: found.asked.k])), picked_for),
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

@@ -11,6 +11,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from babel import Locale, UnknownLocaleError
 
 from almanac.index.lexical.analyzer import fold, folded_tokens, tokens
+from almanac.query.retrieval.codes import codes_in, has_code
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 _SUM = regex.compile(r"(?<![\w.,/])\d[\d.,]*(?:\s?[×x*·+÷^−]\s?|\s[-/:]\s|\s(?:times|plus|minus|fois|por|mal|per|keer|nhân|cộng|trừ)\s)\d[\d.,]*(?![\w/])")
 _SUM_WORDS = 4
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
-# A code: letters, then digits, such as X1, TO1101 or W3. "5G" and "4x4" are none, nor is "7-day".
-_CODE = regex.compile(r"(?<![\p{L}\p{M}\p{N}.@/_-])\p{L}{1,5}-?\d{1,6}\p{L}?(?![\p{L}\p{M}\p{N}]|[.,:]\d)")
-_NO_CODE = regex.compile(r"(?:[a-z]\d|q[1-4]|v\d+)")  # in small letters, these are rarely one: "u2", "q3", "v2"
 # A name: capitalised, within a sentence; of more than one word, all of them.
 _NAME = regex.compile(r"(?<=[\p{Ll}\d,;]['’\"»)]?\s(?:[\"'“«„(]|[ldLD]['’])?)\p{Lu}\p{Ll}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}\p{Ll}[\p{L}\p{M}'’-]*)*")
 _CONTINENTS = frozenset({"Africa", "America", "Asia", "Australia", "Europe"})
@@ -57,7 +55,7 @@ def absent_from(question: str, language: str | None, readings: "Sequence[Analyze
     """
     shown = list(texts)
     sums = [one[0] for one in _SUM.finditer(question) if len(_WORD.findall(question.replace(one[0], " "))) <= _SUM_WORDS and not _is_in(one[0], shown)]
-    codes = [code for code in _CODE.findall(question) if not _NO_CODE.fullmatch(code) and not any(_has_code(code, text) for text in shown)]
+    codes = [code for code in codes_in(question) if not any(has_code(code, text) for text in shown)]
     is_told = language not in _NOUNS_CAPITALISED and not _is_titled(question)
     called = [name for name in _NAME.findall(question) if not any(fold(word.casefold()) in _usual(language) for word in _WORD.findall(name))] if is_told else []
     names = [name for name in (*called, *_places_in(question, language)) if _is_nowhere(name, readings, shown)]
@@ -91,11 +89,6 @@ def _locales(language: str | None) -> list[Locale]:
 def _is_in(text: str, shown: Sequence[str]) -> bool:
     bare = "".join(text.split())
     return any(bare in "".join(one.split()) for one in shown)
-
-
-def _has_code(code: str, text: str) -> bool:
-    letters, digits = regex.fullmatch(r"(\p{L}+)-?(.+)", code).groups()
-    return regex.search(rf"(?i)(?<![\p{{L}}\p{{N}}]){regex.escape(letters)}[-‐‑ ]?{regex.escape(digits)}(?![\p{{L}}\p{{N}}])", text) is not None
 
 
 def _is_titled(question: str) -> bool:

@@ -113,7 +113,8 @@ class _Answering:
         self.hits = question.hits if question.generator else hits_to_quote(self.grounds.to_quote(question.hits))
         if self.hits:
             known = {hit.chunk_id for hit in self.hits}
-            self.hits = [*self.hits, *(hit for hit in question.further if hit.chunk_id not in known)]
+            further = [hit for hit in question.further if hit.chunk_id not in known]
+            self.hits = [*self.hits, *further] if question.generator else list(self.grounds.about([*self.hits, *further]))
         self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
         self.meant, self.last = question.picked_for or question.text, question.last
         self.said = last_reply(question.history) if question.is_more else ""

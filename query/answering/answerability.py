@@ -12,6 +12,7 @@ from typing import NamedTuple
 from almanac.index.embedding.calibrations import AnswerCurve, answer_curve_of
 from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
 from almanac.query.answering.extractive import Picked
+from almanac.query.retrieval.codes import has_code, rare_codes, with_codes
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import rarest_missing
@@ -54,6 +55,7 @@ class Grounds:
         chunks: Number of chunks of the version.
         missing: As in `Signs`.
         absent: What the question names that is not there.
+        codes: Rare codes that the question names and one of the closest hits has.
     """
 
     closest: Sequence[Hit] = ()
@@ -63,6 +65,7 @@ class Grounds:
     chunks: int = 0
     missing: float = 0.0
     absent: Absent = NOTHING_ABSENT
+    codes: Sequence[str] = ()
 
     def beside(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
         """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what each of `others` lacks."""
@@ -75,8 +78,12 @@ class Grounds:
     def to_quote(self, passing: Sequence[Hit]) -> Sequence[Hit]:
         """The hits to pick sentences from: where answerability decides, the closest ones from the floor on, calibrated thresholds or not, else `passing`."""
         if self.curve is None:
-            return passing
-        return [hit for hit in self.closest[: self.wanted] if self.floor is None or (hit.scores.get("dense") or 0.0) >= self.floor]
+            return self.about(passing)
+        return self.about([hit for hit in self.closest[: self.wanted] if self.floor is None or (hit.scores.get("dense") or 0.0) >= self.floor])
+
+    def about(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The hits that have a code of the question; all where none has: "How much is GR-16?" asks for the price of no other thing."""
+        return with_codes(self.codes, hits)
 
     def likely(self, picked: Sequence[Picked]) -> float | None:
         """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the sentences that would be quoted."""
@@ -85,7 +92,10 @@ class Grounds:
         best = max((hit.relevance for hit in self.closest if hit.relevance is not None), default=None)
         if best is None or self.curve is None or not picked:
             return best
-        return round(_signs(best, picked, self).on(self.curve), 3)
+        likely = _signs(best, picked, self).on(self.curve)
+        if self.codes and any(one.holds for one in picked):  # few words beside a code say little to an embedder
+            likely = max(likely, math.ceil(1000 * self.curve.refused_below(self.chunks)) / 1000)
+        return round(likely, 3)
 
     def is_refused(self, likely: float | None) -> bool:
         """Whether a question is refused, at this answerability."""
@@ -106,6 +116,7 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
     evidence = retriever.evidence(asked.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
     readings = retriever.opened.readings(asked.text)
     texts = [f"{hit.title} {hit.readable}" for hit in closest]
+    codes = [code for code in rare_codes(asked.text, readings) if any(has_code(code, text) for text in texts)]
     return Grounds(
         closest=closest,
         curve=answer_curve_of(retriever.opened.manifest.embedder, evidence.curve) if decides else None,
@@ -114,6 +125,7 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
         chunks=retriever.opened.manifest.counts.chunks,
         missing=rarest_missing(readings, asked.text, f"{best.title} {best.readable}"),
         absent=absent_from(asked.text, retriever.languages.of_question(asked.text).tag, readings, texts),
+        codes=codes,
     )
 
 

@@ -24,6 +24,7 @@ from almanac.index.lexical.attainable import attainable_score
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.candidates import Candidate
+from almanac.query.retrieval.codes import codes_in, has_code, rare_codes
 from almanac.query.retrieval.content_languages import ContentLanguages
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
 from almanac.query.retrieval.fusion import UsualCosine, fuse, matched
@@ -119,6 +120,7 @@ class Retriever:
             return found
         candidates = self._both_sides(request, ids, found)
         found.rivals = [one.chunk_id for one in candidates[:RIVALS]]
+        candidates = self._with_codes(request, candidates, found)
         candidates = self._with_tags(request, candidates, found)
         ranked = candidates = self._reranked(request, candidates, found)
         if request.floor is not None:
@@ -404,6 +406,23 @@ class Retriever:
         is_known = [self.languages.covers(language) for language in languages]
         foreign = self.languages.foreign(cosines, self.languages.of_question(text))
         return {one: Evidence(cosines[one], *share, known, one in foreign) for one, share, known in zip(cosines, shares, is_known, strict=True)}
+
+    def _with_codes(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
+        """Candidates with a rare code of the question before all others, in mode `hybrid`: scores are halved, and raised by half for the share of codes.
+
+        In a sentence, the code is one word of several, and unknown to the embedder: other records are as near to "How much is GR-16?".
+        """
+        if request.mode != "hybrid" or not candidates or not codes_in(request.text):
+            return candidates
+        with found.step("codes") as told:
+            rows = self.opened.rows([one.chunk_id for one in candidates], ("title", *_READABLE))
+            texts = [f"{row['title']} {_readable(row)}" for row in rows]
+            # Only codes that a candidate has are told of and counted: others may be those of another workspace.
+            codes = [code for code in rare_codes(request.text, self.opened.readings(request.text)) if any(has_code(code, text) for text in texts)]
+            told["codes"] = codes
+            for one, text in zip(candidates, texts, strict=True) if codes else ():
+                one.score = round((one.score + sum(has_code(code, text) for code in codes) / len(codes)) / 2, 6)
+        return sorted(candidates, key=lambda one: one.order)
 
     def _with_tags(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Candidates in the order of their scores after tags are weighed in. Unchanged where the question names no tag."""

@@ -20,7 +20,7 @@ _HIT = make_hit(1, "A refund takes fourteen days.")
 
 def _ask(relevance: float, *, passing: bool = True, text: str = "refund in how many days?", **given: Any) -> Answer:
     hits = [_HIT.model_copy(update={"relevance": relevance}), make_hit(2, "Bring a visa.").model_copy(update={"relevance": 0.01})]
-    grounds = Grounds(hits, **{"curve": _CURVE, "wanted": 2, "chunks": 20, **given})
+    grounds = Grounds(**{"closest": hits, "curve": _CURVE, "wanted": 2, "chunks": 20, **given})
     embedder = CountingWords()
     passed: list[Hit] = hits if passing else []
     question = Question(declared(), "v0001", text, embedder.embed_queries([text])[0], passed, embedder, "kb-only", 0.1, grounds=grounds)
@@ -86,3 +86,13 @@ def test_what_a_real_index_does_not_answer_is_refused_with_a_lead(tmp_path: Any)
         assert found.answerability is not None
         only = index.ask("17 × 23", where={"title": "dogs"})
         assert {one.title for one in only.related} == {"dogs"}
+
+
+def test_a_code_that_is_there_is_enough_for_a_sentence_that_holds_what_is_asked_for() -> None:
+    hits = [
+        make_hit(1, "Ticket TO11: a refund takes fourteen days.").model_copy(update={"relevance": 0.02}),
+        make_hit(2, "A refund takes twelve days.").model_copy(update={"relevance": 0.02}),
+    ]
+    found = _ask(0.02, text="A refund of TO11 in how many days?", closest=hits, codes=["TO11"])
+    assert (found.reply, found.answerability) == ("Ticket TO11: a refund takes fourteen days. [1]", 0.3)
+    assert not _ask(0.02, text="What does a refund of TO11 cost?", closest=hits, codes=["TO11"]).answered

@@ -162,6 +162,25 @@ def test_a_workspace_is_told_nothing_of_the_tags_of_another(opened: OpenVersion)
     assert everywhere["tags"]["named"] == ["AI", "ethics", "governance"]
 
 
+def test_a_rare_code_goes_before_what_is_only_near(opened: OpenVersion) -> None:
+    text = "What we cannot explain, we do not ship. TO1101"
+    found = _retriever(opened).find(_request(text, k=5))
+    assert found.hits[0].title == "boats"
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 <= score <= 1 for score in scores)
+    assert [step["codes"] for step in found.trace if step["step"] == "codes"] == [["TO1101"]]
+    dense = _retriever(opened).find(_request(text, mode="dense"))
+    assert [hit.score for hit in dense.hits] == [hit.scores["dense"] for hit in dense.hits], "the score is the cosine there"
+
+
+def test_a_workspace_is_told_nothing_of_the_codes_of_another(opened: OpenVersion) -> None:
+    retriever = _retriever(opened, workspace={"field": "workspace"})
+    found = [retriever.find(_request(f"What we cannot explain, we do not ship. {code}", workspace="research")) for code in ("TO1101", "TO9999")]
+    assert [[step["codes"] for step in one.trace if step["step"] == "codes"] for one in found] == [[[]], [[]]]
+    assert found[0].hits[0].title == "ethics"
+
+
 def test_a_reranker_orders_what_it_reads_and_leaves_the_rest_behind(opened: OpenVersion) -> None:
     class Shortest:
         def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:  # noqa: ARG002  as the protocol has it

@@ -1,0 +1,43 @@
+"""Codes in questions, such as X1, TO1101 or GR-16. A rare one says which thing is meant, of which an embedder knows nothing."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import regex  # type: ignore[import-untyped]  # ships no types
+
+if TYPE_CHECKING:
+    from almanac.index.lexical.reader import AnalyzedQuery
+    from almanac.schemas.results import Hit
+
+# A code: letters, then digits. "5G" and "4x4" are none, nor is "7-day".
+_CODE = regex.compile(r"(?<![\p{L}\p{M}\p{N}.@/_-])\p{L}{1,5}-?\d{1,6}\p{L}?(?![\p{L}\p{M}\p{N}]|[.,:]\d)")
+_NO_CODE = regex.compile(r"(?:[a-z]\d|q[1-4]|v\d+)")  # in small letters, these are rarely one: "u2", "q3", "v2"
+_PARTS = regex.compile(r"(\p{L}+)-?(.+)")
+# Chunks, or share of them if that is more, up to which a code names a thing: CO2 and A4 are what a text is about, or said in passing.
+_RARE, _RARE_SHARE = 10, 0.01
+
+
+def codes_in(question: str) -> list[str]:
+    """The codes in a question, as they stand there."""
+    return [code for code in dict.fromkeys(_CODE.findall(question)) if not _NO_CODE.fullmatch(code)]
+
+
+def rare_codes(question: str, readings: "Sequence[AnalyzedQuery]") -> list[str]:
+    """Those of the codes in a question that occur in few chunks, and in some. `readings` is the question as analyzed for each language of the version."""
+    return [code for code in codes_in(question) if any(0 < one.frequencies.get(_term(code), 0) <= max(_RARE, _RARE_SHARE * one.rows) for one in readings)]
+
+
+def has_code(code: str, text: str) -> bool:
+    """Whether a text has a code, in capitals or not, with or without a hyphen or a space before its digits."""
+    letters, digits = _PARTS.fullmatch(code).groups()
+    return regex.search(rf"(?i)(?<![\p{{L}}\p{{N}}]){regex.escape(letters)}[-‐‑ ]?{regex.escape(digits)}(?![\p{{L}}\p{{N}}])", text) is not None
+
+
+def with_codes(codes: Sequence[str], hits: "Sequence[Hit]") -> "Sequence[Hit]":
+    """Those of the hits that have one of the codes, in their order; all where none has."""
+    return [hit for hit in hits if any(has_code(code, f"{hit.title} {hit.readable}") for code in codes)] or hits
+
+
+def _term(code: str) -> str:
+    """The term of the lexical index for a whole code."""
+    return code.replace("-", "").casefold()
