@@ -1,5 +1,6 @@
 """Answers from the hits of one version, extracted from their sentences or written by a model that has to cite them. Every answer lists its citations."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from almanac.query.answering.notes import note_on_missing
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.refusal import is_refusal
-from almanac.query.answering.sentences import split
+from almanac.query.answering.sentences import Sentence, split
 from almanac.query.answering.support import SupportedReply
 from almanac.query.answering.unknown import unknown_words
 from almanac.schemas.declaration import Declaration
@@ -157,7 +158,7 @@ class _Answering:
         likely = self.grounds.likely(found.picked)
         if not chosen or self.grounds.is_refused(likely):
             return self._refused(likely)
-        said = [f"{as_quoted(s.text)} [{numbers[s.hit]}]" for s in chosen]
+        said = [f"{name}{as_quoted(s.text)} [{numbers[s.hit]}]" for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)]
         reply = " ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])])
         return iter((reply, self._answer(reply, sources, likely=likely)))
 
@@ -273,6 +274,14 @@ class _Answering:
 def last_reply(history: History) -> str:
     """The last reply of the conversation; empty where there is none."""
     return next((str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), "")
+
+
+def _names_before(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> list[str]:
+    """What goes before each sentence: the title of its record, where the same field is quoted of another one ("Price: 239 €", "Price: 129 €"), else nothing."""
+    labels = [s.text.partition(":")[0] if s.is_field else "" for s in sentences]
+    records = {(label, s.hit) for label, s in zip(labels, sentences, strict=True) if label}
+    counts = Counter(label for label, _ in records)
+    return [f"{as_quoted(hits[s.hit].title)}, " if counts[label] > 1 else "" for label, s in zip(labels, sentences, strict=True)]
 
 
 def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:

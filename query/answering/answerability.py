@@ -12,7 +12,7 @@ from typing import NamedTuple
 from almanac.index.embedding.calibrations import AnswerCurve, answer_curve_of
 from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
 from almanac.query.answering.extractive import Picked
-from almanac.query.retrieval.codes import has_code, rare_codes, with_codes
+from almanac.query.retrieval.codes import has_code, rare_codes, with_codes, without_other_numbers
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import rarest_missing
@@ -56,6 +56,7 @@ class Grounds:
         missing: As in `Signs`.
         absent: What the question names that is not there.
         codes: Rare codes that the question names and one of the closest hits has.
+        asked: The question.
     """
 
     closest: Sequence[Hit] = ()
@@ -66,6 +67,7 @@ class Grounds:
     missing: float = 0.0
     absent: Absent = NOTHING_ABSENT
     codes: Sequence[str] = ()
+    asked: str = ""
 
     def beside(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
         """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what each of `others` lacks."""
@@ -82,8 +84,11 @@ class Grounds:
         return self.about([hit for hit in self.closest[: self.wanted] if self.floor is None or (hit.scores.get("dense") or 0.0) >= self.floor])
 
     def about(self, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """The hits that have a code of the question; all where none has: "How much is GR-16?" asks for the price of no other thing."""
-        return with_codes(self.codes, hits)
+        """The hits that have a code of the question, all where none has, without records of a name with another number.
+
+        "How much is GR-16?" asks for the price of no other thing, and "How much is the Heron 2?" not for that of the Heron 4.
+        """
+        return without_other_numbers(self.asked, with_codes(self.codes, hits))
 
     def likely(self, picked: Sequence[Picked]) -> float | None:
         """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the sentences that would be quoted."""
@@ -126,6 +131,7 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
         missing=rarest_missing(readings, asked.text, f"{best.title} {best.readable}"),
         absent=absent_from(asked.text, retriever.languages.of_question(asked.text).tag, readings, texts),
         codes=codes,
+        asked=asked.text,
     )
 
 

@@ -270,6 +270,12 @@ def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
     assert "Not included: Gloves, food. [1]" in ask("Is food included on the junk?", [_tour(passage=passage)]).reply
 
 
+def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
+    bags = [make_hit(n, f"Price: {n}00 EUR", title=title, start=None, passage=f"Price: {n}00 EUR") for n, title in ((2, "Polaris"), (1, "Polaris junior"))]
+    assert ask("How much is the Polaris?", bags).reply == "Polaris, Price: 200 EUR [1] Polaris junior, Price: 100 EUR [2]"
+    assert ask("How much is the Polaris?", bags[:1]).reply == "Price: 200 EUR [1]"
+
+
 def test_what_answers_a_question_is_quoted_without_its_label() -> None:
     pair = "Question: Is there a lift?\nAnswer: No, there are stairs."
     assert [s.text for s in sentences_of([_tour(passage=pair)], "en")] == ["No, there are stairs."]
