@@ -160,7 +160,7 @@ def _with_head(compared: Compared, number: int, part: Part, hits: Sequence[Hit],
     """The sentence; before a row of a table, the head of the table; where a name is asked for, the heading above that may be it, if that is new.
 
     "The Lost City Hotel" answers which hotel has a waterpark, and not the sentence below it: such a heading has a word of the question, or is a record's
-    title. It has at most `room` characters.
+    title. The name of a person has no word of the question. It has at most `room` characters.
     """
     sentence, tag = compared.sentences[number], compared.tags[number]
     if sentence.head is not None:
@@ -170,7 +170,9 @@ def _with_head(compared: Compared, number: int, part: Part, hits: Sequence[Hit],
     heading = _at(sentence, sentence.heading, hits)
     asked, own = set(compared.words.of(part.text, tag)), set(compared.words.of(heading.text, tag))
     hit = hits[sentence.hit]
-    is_name = bool(own & asked) or (heading.text == hit.title and len(hit.readable) <= _OF_ONE_THING)
+    is_of_hit = heading.text == hit.title and len(hit.readable) <= _OF_ONE_THING
+    is_shared = bool(own & asked)
+    is_name = is_shared or is_of_hit if "name" in part.kinds else is_of_hit and not is_shared  # nobody is called "History of the mill"
     is_new = not own <= asked and heading.text.casefold() not in sentence.text.casefold()
     return [heading, sentence] if is_name and is_new else [sentence]
 

@@ -103,6 +103,12 @@ def test_lines_that_an_editor_wrapped_are_one_paragraph() -> None:
     assert _texts(make_hit(1, text)) == [text[: text.index(" It charges")], "It charges within two hours."]
 
 
+def test_a_heading_with_a_word_of_the_question_names_no_person() -> None:
+    text = "# History of the mill\n\nThe mill was built by Ann Weaver."
+    assert ask("Who built the mill?", [make_hit(1, text, title="History of the mill")]).reply == "The mill was built by Ann Weaver. [1]"
+    assert ask("Who is the founder?", [make_hit(1, "# Ann Weaver\n\nFounder and miller.", title="Ann Weaver")]).reply.startswith("Ann Weaver [1] ")
+
+
 def test_a_line_alone_above_prose_is_a_heading_and_no_answer() -> None:
     text = "Guide\n\nThe five principles\n\nRefunds\n\nA refund takes days.\n\nWeight: 2 kg\n\nA visa takes longer.\n\nTwenty kilos"
     assert [(s.text, s.context) for s in sentences_of([make_hit(1, text)], "en")] == [
