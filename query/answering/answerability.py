@@ -12,7 +12,8 @@ from typing import NamedTuple
 from almanac.index.embedding.calibrations import AnswerCurve, answer_curve_of
 from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
 from almanac.query.answering.extractive import Picked
-from almanac.query.retrieval.codes import has_code, rare_codes, with_codes, without_other_numbers
+from almanac.query.answering.numbered_names import without_other_numbers
+from almanac.query.retrieval.codes import has_code, rare_codes, with_codes
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import rarest_missing

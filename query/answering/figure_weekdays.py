@@ -69,7 +69,12 @@ def _is_written_as_day(text: str, match: re.Match[str]) -> bool:
 def _number(match: re.Match[str]) -> int:
     if match["chinese"]:
         return _CHINESE[match["chinese"]]
-    return _names()[match["name"].casefold()] if match["name"] else _abbreviations()[match["short"].casefold()]
+    return _names()[_key(match["name"])] if match["name"] else _abbreviations()[_key(match["short"])]
+
+
+def _key(name: str) -> str:
+    """A name in one spelling for all that match it, in capitals or not: to a pattern, the two Turkish i are one."""
+    return name.casefold().replace("i\u0307", "i").replace("ı", "i")
 
 
 @cache
@@ -82,14 +87,14 @@ def _days() -> re.Pattern[str]:
 
 @cache
 def _names() -> dict[str, int]:
-    """Number of the day by its name, casefolded."""
+    """Number of the day by the key of its name."""
     locales = map(Locale.parse, LANGUAGES.split())
-    return {str(name).casefold(): int(number) for locale in locales for number, name in locale.days["format"]["wide"].items()} | _OTHER_NAMES
+    return {_key(str(name)): int(number) for locale in locales for number, name in locale.days["format"]["wide"].items()} | _OTHER_NAMES
 
 
 @cache
 def _abbreviations() -> dict[str, int]:
-    """Number of the day by its abbreviation, casefolded and without a full stop."""
+    """Number of the day by the key of its abbreviation, without a full stop."""
     locales = map(Locale.parse, _ABBREVIATING.split())
-    named = ((str(name).casefold().rstrip("."), int(number)) for locale in locales for number, name in locale.days["format"]["abbreviated"].items())
+    named = ((_key(str(name)).rstrip("."), int(number)) for locale in locales for number, name in locale.days["format"]["abbreviated"].items())
     return _OTHER_ABBREVIATIONS | {name: number for name, number in named if name not in _names()}

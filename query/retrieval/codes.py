@@ -1,4 +1,4 @@
-"""Codes in questions, such as X1, TO1101 or GR-16, and names with a number, such as Heron 2. They say which thing is meant, and an embedder hardly sees it."""
+"""Codes in questions, such as X1, TO1101 or GR-16. They say which thing is meant, and an embedder hardly sees it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 _CODE = regex.compile(r"(?<![\p{L}\p{M}\p{N}.@/_-])\p{L}{1,5}-?\d{1,6}\p{L}?(?![\p{L}\p{M}\p{N}]|[.,:]\d)")
 _NO_CODE = regex.compile(r"(?:[a-z]\d|q[1-4]|v\d+)")  # in small letters, these are rarely one: "u2", "q3", "v2"
 _PARTS = regex.compile(r"(\p{L}+)-?(.+)")
-_NUMBERED = regex.compile(r"(?<![\p{L}\p{M}\p{N}])(\p{L}[\p{L}\p{M}]{2,})\s(\d{1,4})(?![\p{L}\p{N}]|[.,:/-]\d)")
-_NUMBERS = regex.compile(r"\d+")
 # Chunks, or share of them if that is more, up to which a code names a thing: CO2 and A4 are what a text is about, or said in passing.
 _RARE, _RARE_SHARE = 10, 0.01
 
@@ -38,24 +36,6 @@ def has_code(code: str, text: str) -> bool:
 def with_codes(codes: Sequence[str], hits: "Sequence[Hit]") -> "Sequence[Hit]":
     """Those of the hits that have one of the codes, in their order; all where none has."""
     return [hit for hit in hits if any(has_code(code, f"{hit.title} {hit.readable}") for code in codes)] or hits
-
-
-def numbered_in(text: str) -> set[tuple[str, str]]:
-    """The words of a text that have a number behind them, in small letters, each with its number: `("heron", "2")`."""
-    return {(word.casefold(), number) for word, number in _NUMBERED.findall(text)}
-
-
-def without_other_numbers(question: str, hits: "Sequence[Hit]") -> "Sequence[Hit]":
-    """The hits without the records of other things of the same name: where Heron 2 is asked for, those whose title has Heron 4 and no number of the question.
-
-    None where these come first, and no hit has the Heron 2.
-    """
-    named, numbers = numbered_in(question), set(_NUMBERS.findall(question))
-    words = {word for word, _ in named}
-    titled = [{number for word, number in numbered_in(hit.title) if word in words} if hit.passage is not None else set() for hit in hits]
-    left = [hit for hit, own in zip(hits, titled, strict=True) if not own or own & numbers]
-    is_there = left[:1] == list(hits[:1]) or any(named & numbered_in(f"{hit.title} {hit.readable}") for hit in left)
-    return left if is_there else []
 
 
 def _term(code: str) -> str:

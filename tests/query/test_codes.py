@@ -3,7 +3,7 @@
 import pytest
 
 from almanac.index.lexical.reader import AnalyzedQuery
-from almanac.query.retrieval.codes import codes_in, has_code, numbered_in, rare_codes, with_codes, without_other_numbers
+from almanac.query.retrieval.codes import codes_in, has_code, rare_codes, with_codes
 from tests.query.answering import make_hit
 
 
@@ -28,18 +28,3 @@ def test_only_hits_with_a_code_are_left_where_there_are_some() -> None:
     assert with_codes(["GR-15", "GR-16"], [pack, flask]) == [pack, flask]
     assert with_codes(["GR-17"], [pack, flask]) == [pack, flask]
     assert with_codes([], [pack, flask]) == [pack, flask]
-
-
-def test_a_number_behind_a_word_is_told_from_other_numbers() -> None:
-    assert numbered_in("Heron 2 or the Otter dry bag 60 l, 2.5 kg on May 3.5") == {("heron", "2"), ("bag", "60")}
-
-
-def test_a_record_of_the_same_name_with_another_number_is_left_out() -> None:
-    two, four = (make_hit(n, f"Price: {n}", title=f"Heron {n} tent", start=None, passage=f"Price: {n}") for n in (2, 4))
-    wren, page = make_hit(3, "Price: 3", title="Wren", start=None, passage="Price: 3"), make_hit(5, "Tents.", title="Heron 4")
-    assert without_other_numbers("How much is the Heron 2?", [four, two, wren, page]) == [two, wren, page]
-    assert without_other_numbers("Which is lighter, Heron 2 or 4?", [four, two]) == [four, two]
-    assert without_other_numbers("How much is the tent for 2?", [four, two]) == [four, two]
-    assert without_other_numbers("How much is the Heron 3?", [four, two, wren]) == [], "another thing's price answers nothing"
-    assert without_other_numbers("How much is the Heron 3?", [wren, four]) == [wren]
-    assert without_other_numbers("How much is the Heron 2?", []) == []

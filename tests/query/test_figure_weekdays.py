@@ -1,8 +1,10 @@
 """Days of the week are found by name, within ranges, and abbreviated where an abbreviation is nothing else."""
 
 import pytest
+from babel import Locale
 
 from almanac.query.answering.figure_weekdays import weekdays_in
+from almanac.query.answering.figure_words import LANGUAGES
 from tests.growth import assert_linear
 
 _MON, _TUE, _WED, _THU, _FRI, _SAT, _SUN = range(7)
@@ -35,6 +37,14 @@ def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
 )  # fmt: skip
 def test_words_that_look_like_abbreviations_are_no_days(text: str) -> None:
     assert weekdays_in(text) == frozenset()
+
+
+def test_each_name_is_read_in_capitals_and_with_either_turkish_i() -> None:
+    for locale in map(Locale.parse, LANGUAGES.split()):
+        for number, name in locale.days["format"]["wide"].items():
+            for written in (name, name.upper(), name.upper().replace("I", "İ"), name.replace("i", "ı"), name.title()):
+                assert weekdays_in(f"{written} 9:00") <= set(range(7)), written
+            assert number in weekdays_in(name), name
 
 
 @pytest.mark.parametrize("piece", ["Mo. ", "Mon–", "so ", "Fr., | "])
