@@ -219,7 +219,7 @@ def _require_alike(key: str, name: str, wanted: Any, inner: Sequence[str]) -> No
     limits = wanted if isinstance(wanted, list) else [wanted]
     if inner and limits and not any(isinstance(limit, dict) or limit is None for limit in limits):
         hint = f"name a value within it: {', '.join(f'{key}.{one}' for one in inner)}"
-        raise UsageError(f"{key} holds objects, which {name} cannot compare with {_shown(limits[0])}", where="--where", hint=hint)
+        raise UsageError(f"{key} holds objects, which {name} cannot compare with {str(limits[0])[:_SHOWN]}", where="--where", hint=hint)
 
 
 def _tested(name: str, values: Column, wanted: Any) -> Mask:
