@@ -59,6 +59,7 @@ _LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：
 _LABELLED_LENGTH = 240
 _HEAD_LENGTH = 40  # characters of a list item's first sentence up to which it is the head of the others
 _TOO_LONG = 380
+_AROUND_TITLE = " \n.:,;|–—-"  # between a title and a text, in a template
 _SEMICOLON = re.compile(r"\s?[;；؛](?:\s+|(?<=；))(?=\S)")
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
 _COLON = (":", "：", ":**", ":*")
@@ -229,7 +230,7 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
 
     What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value of many sentences is split, and the first
     keeps the label: "Gloves, food." says the opposite of "Not included: Gloves, food." A value that is a question is the context of what follows, as in pairs
-    of question and answer, and what answers it is taken without its label.
+    of question and answer, and what answers it is taken without its label, as is the one sentence that is the record's text.
     """
     passage, under = hit.readable, _Under(_title(hit))
     for part in parts_of(passage):
@@ -253,8 +254,10 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
         else:
             spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
             is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
-            begin = part.start if spans and is_answer else part.begin
-            if not spans or (not is_answer and part.end - part.begin <= _LABELLED_LENGTH):
+            # What the record is embedded by is no field of it: "Text:" says nothing.
+            is_text = hit.text.endswith(value) and hit.text.removesuffix(value).strip(_AROUND_TITLE) in ("", hit.title)
+            begin = part.start if spans and (is_answer or is_text) else part.begin
+            if not spans or (not is_answer and not (is_text and len(spans) == 1) and part.end - part.begin <= _LABELLED_LENGTH):
                 yield _Piece(begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
                 continue
             for first, last in spans:

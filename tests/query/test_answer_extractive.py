@@ -276,6 +276,13 @@ def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
     assert "Not included: Gloves, food. [1]" in ask("Is food included on the junk?", [_tour(passage=passage)]).reply
 
 
+def test_the_one_sentence_that_is_the_text_of_a_record_has_no_label() -> None:
+    passage = "Text: Two days on a boat.\nNot included: Gloves, food."
+    assert [s.text for s in sentences_of([_tour(passage=passage)], "en")] == ["Two days on a boat.", "Not included: Gloves, food."]
+    only_title = _tour(passage=passage).model_copy(update={"text": "The junk"})
+    assert [s.text for s in sentences_of([only_title], "en")] == ["Text: Two days on a boat.", "Not included: Gloves, food."]
+
+
 def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
     bags = [make_hit(n, f"Price: {n}00 EUR", title=title, start=None, passage=f"Price: {n}00 EUR") for n, title in ((2, "Polaris"), (1, "Polaris junior"))]
     assert ask("How much is the Polaris?", bags).reply == "Polaris, Price: 200 EUR [1] Polaris junior, Price: 100 EUR [2]"
