@@ -256,10 +256,10 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
             is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
             # What the record is embedded by is no field of it: "Text:" says nothing.
             is_text = hit.text.endswith(value) and hit.text.removesuffix(value).strip(_AROUND_TITLE) in ("", hit.title)
-            begin = part.start if spans and (is_answer or is_text) else part.begin
             if not spans or (not is_answer and not (is_text and len(spans) == 1) and part.end - part.begin <= _LABELLED_LENGTH):
-                yield _Piece(begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
+                yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
                 continue
+            begin = part.start if is_answer or is_text else part.begin
             for first, last in spans:
                 context = f"{under} {part.label}".strip()
                 yield _Piece(begin if first == spans[0][0] else part.start + first, part.start + last, context, False, part.begin, heading=under.heading_span)

@@ -279,6 +279,8 @@ def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
 def test_the_one_sentence_that_is_the_text_of_a_record_has_no_label() -> None:
     passage = "Text: Two days on a boat.\nNot included: Gloves, food."
     assert [s.text for s in sentences_of([_tour(passage=passage)], "en")] == ["Two days on a boat.", "Not included: Gloves, food."]
+    two = _tour(passage="Text: Two days on a boat. Dogs stay ashore.").model_copy(update={"text": "The junk. Two days on a boat. Dogs stay ashore."})
+    assert [s.text for s in sentences_of([two], "en")] == ["Text: Two days on a boat. Dogs stay ashore."]
     only_title = _tour(passage=passage).model_copy(update={"text": "The junk"})
     assert [s.text for s in sentences_of([only_title], "en")] == ["Text: Two days on a boat.", "Not included: Gloves, food."]
 
