@@ -12,7 +12,7 @@ from typing import NamedTuple
 from almanac.index.embedding.calibrations import AnswerCurve, answer_curve_of
 from almanac.query.answering.absent import NOTHING_ABSENT, Absent, absent_from
 from almanac.query.answering.extractive import Picked
-from almanac.query.answering.numbered_names import without_other_numbers
+from almanac.query.answering.numbered_names import Named, numbered_names, without_other_numbers
 from almanac.query.retrieval.codes import has_code, rare_codes, with_codes
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
@@ -58,6 +58,7 @@ class Grounds:
         absent: What the question names that is not there.
         codes: Rare codes that the question names and one of the closest hits has.
         asked: The question.
+        named: The names with a number in the question.
     """
 
     closest: Sequence[Hit] = ()
@@ -69,6 +70,7 @@ class Grounds:
     absent: Absent = NOTHING_ABSENT
     codes: Sequence[str] = ()
     asked: str = ""
+    named: Named = frozenset()
 
     def beside(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
         """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what each of `others` lacks."""
@@ -89,7 +91,7 @@ class Grounds:
 
         "How much is GR-16?" asks for the price of no other thing, and "How much is the Heron 2?" not for that of the Heron 4.
         """
-        return without_other_numbers(self.asked, with_codes(self.codes, hits))
+        return without_other_numbers(self.asked, self.named, with_codes(self.codes, hits))
 
     def likely(self, picked: Sequence[Picked]) -> float | None:
         """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the sentences that would be quoted."""
@@ -121,6 +123,7 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
     best = max(closest, key=lambda hit: hit.relevance or 0.0)
     evidence = retriever.evidence(asked.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
     readings = retriever.opened.readings(asked.text)
+    language = retriever.languages.of_question(asked.text).tag
     texts = [f"{hit.title} {hit.readable}" for hit in closest]
     codes = [code for code in rare_codes(asked.text, readings) if any(has_code(code, text) for text in texts)]
     return Grounds(
@@ -130,9 +133,10 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
         floor=asked.floor,
         chunks=retriever.opened.manifest.counts.chunks,
         missing=rarest_missing(readings, asked.text, f"{best.title} {best.readable}"),
-        absent=absent_from(asked.text, retriever.languages.of_question(asked.text).tag, readings, texts),
+        absent=absent_from(asked.text, language, readings, texts),
         codes=codes,
         asked=asked.text,
+        named=numbered_names(asked.text, language),
     )
 
 

@@ -4,35 +4,49 @@ from collections.abc import Sequence
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
-from almanac.query.answering.figure_words import units
+from almanac.query.answering.figure_words import month_of, units
+from almanac.query.retrieval.word_frequencies import word_frequencies
 from almanac.schemas.results import Hit
 
 _NUMBERED = regex.compile(r"(?<![\p{L}\p{M}\p{N}])(\p{L}[\p{L}\p{M}]{2,})\s(\d{1,4})(?![\p{L}\p{N}]|[.,:/-]\d)(?:\s([\p{L}\p{M}]+))?")
 _NUMBERS = regex.compile(r"\d+")
-Named = set[tuple[str, str]]  # word, casefolded, and the number behind it: ("heron", "2")
+_USUAL = 3e-5  # frequency from which on a word with a number is taken for no name: "room" and "adults" have it, "iPhone" just not
+_YEARS = range(1900, 2100)
+Named = frozenset[tuple[str, str]]  # word, casefolded, and the number behind it: ("heron", "2")
 
 
-def without_other_numbers(question: str, hits: Sequence[Hit]) -> Sequence[Hit]:
+def numbered_names(question: str, language: str | None) -> Named:
+    """The names with a number in a question. None for a language without a word list: any word may count or measure something there.
+
+    `language` is the primary BCP 47 tag of the question's language, None where it is not known.
+    """
+    if not word_frequencies(language or ""):
+        return frozenset()
+    has_capitals = question[:1].isupper()  # who writes them, writes names so, too
+    usual = [word_frequencies(tag) for tag in dict.fromkeys((language or "", "en"))]
+    named = _numbered_in(question, is_capitalised=has_capitals)
+    return frozenset(one for one in named if all(frequencies.get(one[0], 0.0) < _USUAL for frequencies in usual))
+
+
+def without_other_numbers(question: str, named: Named, hits: Sequence[Hit]) -> Sequence[Hit]:
     """The hits without the records of other things of the same name: where Heron 2 is asked for, those whose title has Heron 4 and no number of the question.
 
-    None where these come first, and no hit has the Heron 2.
+    `named` are the `numbered_names` of the question. Returns no hits where records of other things come first, and none has the Heron 2.
     """
-    named = _numbered_in(question)
     if not named:
         return hits
     words, numbers = {word for word, _ in named}, set(_NUMBERS.findall(question))
-    titled = [{number for word, number in _names_in(hit.title) if word in words} if hit.passage is not None else set() for hit in hits]
+    titles = [_numbered_in(hit.title, is_capitalised=True) if hit.passage is not None else () for hit in hits]
+    titled = [{number for word, number in title if word in words} for title in titles]
     left = [hit for hit, own in zip(hits, titled, strict=True) if not own or own & numbers]
     is_there = left[:1] == list(hits[:1]) or any(named & _numbered_in(f"{hit.title} {hit.readable}") for hit in left)
     return left if is_there else []
 
 
-def _numbered_in(text: str) -> Named:
-    """The words of a text that have a number behind them, unless it counts or measures something: "for 3 nights"."""
-    return {(word.casefold(), number) for word, number, behind in _NUMBERED.findall(text) if behind.casefold() not in units()}
-
-
-def _names_in(title: str) -> Named:
-    """Those of a title that may be a name: in "Room for 2", nothing is."""
-    names = {word.casefold() for word, *_ in _NUMBERED.findall(title) if not word.islower()}
-    return {(word, number) for word, number in _numbered_in(title) if word in names}
+def _numbered_in(text: str, *, is_capitalised: bool = False) -> Named:
+    """The words of a text, or the capitalised ones, that have a number behind them which makes no date and counts or measures nothing: "for 3 nights"."""
+    return frozenset(
+        (word.casefold(), number)
+        for word, number, behind in _NUMBERED.findall(text)
+        if not (is_capitalised and word.islower()) and behind.casefold() not in units() and int(number) not in _YEARS and month_of(word) is None
+    )

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
     from almanac.schemas.results import Hit
 
-# A code: letters, then digits. "5G" and "4x4" are none, nor is "7-day".
-_CODE = regex.compile(r"(?<![\p{L}\p{M}\p{N}.@/_-])\p{L}{1,5}-?\d{1,6}\p{L}?(?![\p{L}\p{M}\p{N}]|[.,:]\d)")
-_NO_CODE = regex.compile(r"(?:[a-z]\d|q[1-4]|v\d+)")  # in small letters, these are rarely one: "u2", "q3", "v2"
+# A code: letters, then digits. "5G" and "4x4" are none, nor is "7-day"; in other scripts, particles are written onto a number ("ב-2024", "在2024年").
+_LETTER = r"[\p{Latin}\p{Greek}\p{Cyrillic}]"
+_CODE = regex.compile(rf"(?<![\p{{L}}\p{{M}}\p{{N}}.@/_-]){_LETTER}{{1,5}}-?\d{{1,6}}{_LETTER}?(?![\p{{L}}\p{{M}}\p{{N}}]|[.,:]\d)")
+# In small letters, these are rarely one: "u18", "mp3", "v2", "top10", "under-18"; nor are "May-2024" and "Mid-1990".
+_NO_CODE = regex.compile(r"\p{Ll}\d{1,2}|\p{Ll}{2}\d|v\d+|\p{L}\p{Ll}{2,}(?:\d{1,2}|-\d+)\p{L}?")
 _PARTS = regex.compile(r"(\p{L}+)-?(.+)")
 # Chunks, or share of them if that is more, up to which a code names a thing: CO2 and A4 are what a text is about, or said in passing.
 _RARE, _RARE_SHARE = 10, 0.01

@@ -6,7 +6,6 @@ strap?"). What the texts know decides: both the question alone and together with
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Literal, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
@@ -14,6 +13,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from almanac.index.lexical.analyzer import fold
 from almanac.query.retrieval.follow_up_words import connective, languages_with_lists, pronoun, request_for_more
 from almanac.query.retrieval.question_language import likeliest_language, question_language
+from almanac.query.retrieval.word_frequencies import word_frequencies
 
 Form = Literal["more", "leaning", "open", "whole"]
 
@@ -166,12 +166,4 @@ def _is_usual(word: str, tags: Sequence[str]) -> bool:
 
 
 def _frequency(word: str, tag: str) -> float:
-    return _frequencies(tag).get(word.casefold(), 0.0)
-
-
-@cache
-def _frequencies(tag: str) -> Mapping[str, float]:
-    from wordfreq import available_languages, get_frequency_dict  # the import takes 0.3 s
-
-    tag = "nb" if tag == "no" else tag
-    return get_frequency_dict(tag, "small") if tag in available_languages("small") else {}
+    return word_frequencies(tag).get(word.casefold(), 0.0)

@@ -13,6 +13,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from almanac.core.computed_once import computed_once
 from almanac.core.given_up import require_wanted
 from almanac.index.lexical.analyzer import fold, primary_tag
+from almanac.query.retrieval.word_frequencies import word_frequencies
 
 _LEAST = 5  # letters of a word that is replaced: shorter ones have a neighbour in every language
 _LONG, _NEAR, _NEAR_OF_LONG = 8, 1, 2  # edits (insert, delete, replace, swap neighbours) to the nearest word; letters from which on two are allowed
@@ -186,7 +187,4 @@ def _plain(word: str) -> str:
 @cache
 def _words_of(tag: str) -> frozenset[str]:
     """The most frequent words of a language, of four letters and more; none for a language without a word list."""
-    from wordfreq import available_languages, get_frequency_dict  # the import takes 0.3 s
-
-    tag = "nb" if tag == "no" else tag
-    return frozenset(word for word in get_frequency_dict(tag, "small") if len(word) >= _PART - 1) if tag in available_languages("small") else frozenset()
+    return frozenset(word for word in word_frequencies(tag) if len(word) >= _PART - 1)

@@ -4,13 +4,14 @@ import math
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 from cachetools import LRUCache, cached
 
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, remembered_tokens, tokens
+from almanac.query.retrieval.word_frequencies import word_frequencies
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -132,7 +133,7 @@ def _weight(count: float, rows: int) -> float:
 @lru_cache(_QUESTIONS)
 def _usual(language: str, is_folded: bool, terms: tuple[str, ...], question: str) -> dict[str, float]:
     """Frequency of each term of a question in general language, as a share of all words; 0 where it is not known."""
-    known = _frequencies(primary_tag(language))
+    known = word_frequencies(primary_tag(language))
     found: dict[str, float] = {}
     for word in _WORD.findall(question):
         frequency = known.get(word.casefold(), 0.0)
@@ -147,12 +148,3 @@ def _usual(language: str, is_folded: bool, terms: tuple[str, ...], question: str
         else:
             found[term] = found.get(term) or known.get(term, 0.0)
     return found
-
-
-@cache
-def _frequencies(tag: str) -> dict[str, float]:
-    """Frequency of words in a language, as shares of all words; empty for a language without a word list. Reads a package file, in 40 ms at most."""
-    from wordfreq import available_languages, get_frequency_dict  # the import takes 0.3 s
-
-    tag = "nb" if tag == "no" else tag
-    return get_frequency_dict(tag, "small") if tag in available_languages("small") else {}

@@ -9,6 +9,26 @@ from tests.query.answering import make_hit
 
 def test_codes_are_letters_with_digits_behind_them() -> None:
     assert codes_in("What do GR-16 and TO1101 cost, and GR-16 with 5G in q3?") == ["GR-16", "TO1101"]
+    assert codes_in("how much are to1101, gr16 and abc123?") == ["to1101", "gr16", "abc123"]
+    assert codes_in("Сколько стоит ТО-1101?") == ["ТО-1101"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "מה המחיר ל-2 לילות?",
+        "מה קרה ב-2024?",
+        "在2024年,多少钱?",
+        "An under-18 ticket?",
+        "Open in May-2024?",
+        "top10 hotels",
+        "u18 tickets",
+        "an mp3 guide",
+        "Mid-1990s",
+    ],
+)
+def test_a_word_written_onto_a_number_is_no_code(question: str) -> None:
+    assert codes_in(question) == []
 
 
 @pytest.mark.parametrize(("text", "has_it"), [("Code: GR-16", True), ("gr16", True), ("GR 16.", True), ("GR-160", False), ("AGR-16", False), ("GR-6", False)])
