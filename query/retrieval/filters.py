@@ -115,8 +115,14 @@ class Column:
             return None
         return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
 
+    @cached_property
+    def _has_objects(self) -> bool:
+        return any(isinstance(entry, dict) for value in self.distinct for entry in (value if isinstance(value, list) else [value]))
+
     def names_within(self, rows: Mask | None = None) -> list[str]:
         """The keys of the objects that the field holds in some rows, sorted; empty where it holds anything else there, too, or nothing."""
+        if not self._has_objects:
+            return []
         names: set[str] = set()
         for value in self.values.among(rows):
             for entry in value if isinstance(value, list) else [value]:
@@ -194,10 +200,12 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, s
     if not tests:
         raise UsageError(f"{key} has no operator", where="--where", hint=f'{{"{key}": value}}, or one of {", ".join(_NAMES)}')
     values = column(key)
-    mask = np.ones(len(values.distinct), dtype=np.bool_)
     for name, limit in tests.items():
         _require_operator(key, name, limit)
-        _require_alike(key, name, limit, values.names_within(seen))
+    inner = values.names_within(seen)
+    mask = np.ones(len(values.distinct), dtype=np.bool_)
+    for name, limit in tests.items():
+        _require_alike(key, name, limit, inner)
         require_wanted()
         mask &= _tested(name, values, limit)
     return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
