@@ -31,7 +31,7 @@ def check_format(text: str) -> None:
 
 def unlike(value: Any, kind: str) -> str:
     """Returns a description of what the type requires where `value` does not fit it, else an empty text."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
     match kind:
         case "integer":
             return "" if is_number and value == int(value) else "a whole number"

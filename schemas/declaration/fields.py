@@ -84,7 +84,7 @@ class FieldRule(DeclaredModel):
         description="what the text is turned into, in the notation of the language; an item where that fails is quarantined. Of a range of prices the first "
         "one counts, no struck one unless the selector names it, and rounded amounts are written in full ($60K–$121K is 60000 $), or "
         "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a `<time>` element, `datetime` is read where it has a "
-        "whole date, unless `attr`, `format` or `pattern` is set. Default: text, and JSON values as they are",
+        "whole date, unless `attr`, `format` or `pattern` is set; a date that is shown counts before a time in UTC. Default: text, and JSON values as they are",
     )
     format: str | None = Field(
         None,
@@ -133,12 +133,13 @@ class FieldRule(DeclaredModel):
         return self
 
     def _check_allowed(self) -> None:
-        """Rejects allowed values that no value of the rule can equal."""
+        """Rejects allowed values that no value of the rule can equal; the default is not converted, and may have another type."""
         kind = self._kind_of_values()
         if kind is None:
             return
+        defaults = self.default if isinstance(self.default, list) else [self.default]
         for entry in self.one_of or ():
-            if entry is not None and (wanted := never_equal(entry, kind)):
+            if entry not in (None, *defaults) and (wanted := never_equal(entry, kind)):
                 told = f"type: {kind} gives" if kind == self.type else f"process: {self.process[-1]} gives" if self.process else "without a type, it is"
                 raise ValueError(f"one_of: {told} {wanted}; found {entry!r}{instead(entry, kind)}")
 

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from almanac.core.patterns import TooSlow, first_group
 from almanac.schemas.declaration.fields import FieldRule, Process
 from almanac.spiders.mapping.casing import lower, title, upper
+from almanac.spiders.mapping.machine_dates import machine_date
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
@@ -20,7 +20,6 @@ _SPREADING = frozenset({"split", "unique", "sort"})
 _LIST_STEPS = (_REDUCING | _SPREADING) - {"split"}
 _SEPARATOR = re.compile(r"[,;|\n，；、،؛•·]")
 _TEXT_STEPS: dict[Process, Callable[[str, str], str]] = {"lower": lower, "upper": upper, "title": title}
-_WHOLE_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)")
 _SHOWN = 200
 
 
@@ -168,22 +167,10 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: 
         return (markup_of(match, hidden=rule.hidden, asked_for=True) for match in matches)
     may_be_machine = rule.type in ("date", "datetime") and rule.attr is rule.format is rule.pattern is None
     return (
-        (may_be_machine and _machine_date(match)) or text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim)
+        (may_be_machine and machine_date(match, scope.language, with_time=rule.type == "datetime"))
+        or text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim)
         for match in matches
     )
-
-
-def _machine_date(match: Any) -> str | None:
-    """The date in `datetime` of the `time` element that a match is or consists of: what is shown often lacks the year, or says "yesterday".
-
-    None where it is not a whole date, or the element is not seen.
-    """
-    root: Any = getattr(match, "root", None)
-    times = list(islice(root.iter("{*}time"), 2)) if hasattr(root, "iter") else []
-    if len(times) != 1 or not _WHOLE_DATE.match(given := times[0].get("datetime", "").strip()):
-        return None
-    shown = text_of(match)
-    return given if shown and (times[0] is root or shown == text_of(type(match)(root=times[0], type=match.type))) else None
 
 
 def _by_pattern(pattern: str | None, raw: Any) -> Any:

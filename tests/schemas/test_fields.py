@@ -55,6 +55,9 @@ def test_defaults_that_fit_their_type_are_taken() -> None:
     "declared",
     [
         {"css": "p", "one_of": ["1", "2", None]},
+        {"css": "p", "one_of": ["a", False], "default": False},
+        {"css": "p", "type": "integer", "one_of": [1, ""], "default": ""},
+        {"css": "p", "type": "integer", "one_of": [10**400]},
         {"css": "p", "type": "integer", "one_of": [1, 2.0]},
         {"css": "p", "type": "boolean", "one_of": [True]},
         {"css": "p", "type": "date", "one_of": ["2024-03-01"]},
