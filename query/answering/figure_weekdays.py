@@ -2,6 +2,7 @@
 
 Names and abbreviations are those of CLDR. "So", "Do" and "Mi", "sun" and "sat", "mar" and "mer" are words, too, so an abbreviation names a day only beside
 another one ("Sa. u. So."), before a colon, a time or more of its sentence after a full stop ("Mo.: Ruhetag", "Fri 9–5"), or alone in the cell of a table.
+"Segunda" and "quinta" are ordinal numbers, too, and name days also in a range ("segunda a sexta").
 """
 
 import re
@@ -13,8 +14,9 @@ from babel import Locale
 from almanac.query.answering.figure_words import LANGUAGES, PREFIXES
 
 _ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"  # languages whose abbreviations are known; in Czech, "so" is another day than in German
-_OTHER_NAMES = {"sonnabend": 5, "segunda": 0, "terça": 1, "quarta": 2, "quinta": 3, "sexta": 4}
+_OTHER_NAMES = {"sonnabend": 5}
 _OTHER_ABBREVIATIONS = {"mo": 0, "tu": 1, "tues": 1, "we": 2, "weds": 2, "th": 3, "thur": 3, "thurs": 3, "sa": 5, "su": 6}
+_ORDINALS = {"segunda": 0, "terça": 1, "quarta": 2, "quinta": 3, "sexta": 4}  # Portuguese days without "-feira" are ordinal numbers, in Spanish, too
 _CHINESE = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
 
 _DASH = re.compile(r"\.?\s?(?:[-–—~～]|bis|au|t/m|tot en met|по)\s?")
@@ -24,7 +26,7 @@ _LONGEST_LINK = 14  # characters between the days of a range or list
 _TIME = re.compile(r"\s\d{1,2}(?:[:.h]\d\d|\s?h\b|\s?Uhr\b|\s?[ap]\.?m\b|\s?[-–]\s?\d)")
 _COLON = re.compile(r"\.?\s?[:：]")
 _STOP = re.compile(r"\.,?\s?[\d(–-]|\.,?\s(?=[^\W\d_])|\.,")
-_CELL_BEGINS, _CELL_ENDS = re.compile(r"(?:\A|\|)\s*\Z"), re.compile(r"\.?\s*(?:\||\Z)")
+_CELL_ENDS = re.compile(r"\.?\s*(?:\||\Z)")
 _LONG = 3  # letters from which on an abbreviation in small letters may stand before a time: "sam. 9 h", and not "so 10 Uhr"
 
 
@@ -32,17 +34,18 @@ def weekdays_in(text: str) -> frozenset[int]:
     """The days of the week that a text names, Monday being 0; of "Tuesday to Friday", the days between, too."""
     found = list(_days().finditer(text))
     numbers = [_number(match) for match in found]
+    days = {(first + n) % 7 for first, match in zip(numbers, found, strict=True) if match["last"] for n in range((_CHINESE[match["last"]] - first) % 7 + 1)}
     named = [match["name"] is not None or match["chinese"] is not None or _stands_as_day(text, match) for match in found]
-    days: set[int] = set()
     for (a, first), (b, last) in pairwise(enumerate(found)):
         link = text[first.end() : last.start()] if last.start() - first.end() <= _LONGEST_LINK else ""
         is_dash = bool(_DASH.fullmatch(link))
         if numbers[a] == numbers[b] or not (is_dash or _OTHER_RANGE.fullmatch(link) or _LIST.fullmatch(link)):
             continue
+        is_range = not _LIST.fullmatch(link)
         # "He sat in the sun and sat on": in small letters, without full stops, only a dash makes days of two words.
-        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) for n in (a, b)):
+        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) or (is_range and _is_ordinal(found[n])) for n in (a, b)):
             named[a] = named[b] = True
-            if not _LIST.fullmatch(link):
+            if is_range:
                 days.update((numbers[a] + n) % 7 for n in range(1, (numbers[b] - numbers[a]) % 7))
     return frozenset(days.union(number for number, is_named in zip(numbers, named, strict=True) if is_named))
 
@@ -52,6 +55,8 @@ def _stands_as_day(text: str, match: re.Match[str]) -> bool:
     is_written = _is_written_as_day(text, match)
     if _TIME.match(text, match.end() + text.startswith(".", match.end())):
         return is_written or len(match[0]) >= _LONG
+    if _is_ordinal(match) and text.startswith("às ", max(0, match.start() - 3)):
+        return True
     if not is_written:
         return False
     if _COLON.match(text, match.end()):
@@ -59,7 +64,17 @@ def _stands_as_day(text: str, match: re.Match[str]) -> bool:
     if stop := _STOP.match(text, match.end()):
         return not text[stop.end() : stop.end() + 1].isupper()  # "So. That was it", "Fr. Müller"
     end = _CELL_ENDS.match(text, match.end())
-    return end is not None and "|" in text and bool(_CELL_BEGINS.search(text[: match.start()]))
+    return end is not None and "|" in text and _begins_cell(text, match.start())
+
+
+def _begins_cell(text: str, place: int) -> bool:
+    while place and text[place - 1].isspace():
+        place -= 1
+    return not place or text[place - 1] == "|"
+
+
+def _is_ordinal(match: re.Match[str]) -> bool:
+    return match["short"] is not None and _key(match["short"]).rstrip("s") in _ORDINALS
 
 
 def _is_written_as_day(text: str, match: re.Match[str]) -> bool:
@@ -80,8 +95,11 @@ def _key(name: str) -> str:
 @cache
 def _days() -> re.Pattern[str]:
     names, short = ("|".join(sorted(map(re.escape, known), key=len, reverse=True)) for known in (_names(), _abbreviations()))
+    chinese = "".join(_CHINESE)
     return re.compile(
-        rf"(?<!\w)(?:[{PREFIXES}]?(?P<name>{names})(?:s|e|en)?|(?P<short>{short}))(?!\w)|[星周]期?(?P<chinese>[{''.join(_CHINESE)}])", re.IGNORECASE
+        rf"(?<!\w)(?:[{PREFIXES}]?(?P<name>{names})(?:s|e|en)?|(?P<short>{short}))(?!\w)"
+        rf"|(?:[星周]期?|礼拜)(?P<chinese>[{chinese}])(?:[至到–~～-](?P<last>[{chinese}])(?![月\d]))?",
+        re.IGNORECASE,
     )
 
 
@@ -97,4 +115,5 @@ def _abbreviations() -> dict[str, int]:
     """Number of the day by the key of its abbreviation, without a full stop."""
     locales = map(Locale.parse, _ABBREVIATING.split())
     named = ((_key(str(name)).rstrip("."), int(number)) for locale in locales for number, name in locale.days["format"]["abbreviated"].items())
-    return _OTHER_ABBREVIATIONS | {name: number for name, number in named if name not in _names()}
+    ordinals = _ORDINALS | {f"{name}s": number for name, number in _ORDINALS.items()}
+    return ordinals | _OTHER_ABBREVIATIONS | {name: number for name, number in named if name not in _names()}

@@ -21,6 +21,9 @@ _MON, _TUE, _WED, _THU, _FRI, _SAT, _SUN = range(7)
         ("du mardi au jeudi", {_TUE, _WED, _THU}), ("lun. : fermé", {_MON}), ("mar. et sam. 9 h – 12 h", {_TUE, _SAT}), ("sam. 9 h 30", {_SAT}),
         ("dal lunedì al mercoledì", {_MON, _TUE, _WED}), ("ma t/m wo 9:00", {_MON, _TUE, _WED}), ("пн–ср", {_MON, _TUE, _WED}),
         ("Monday, Wednesday and Friday", {_MON, _WED, _FRI}), ("Tuesday through Thursday", {_TUE, _WED, _THU}),
+        ("segunda a sexta", {_MON, _TUE, _WED, _THU, _FRI}), ("de terça a sábado", {_TUE, _WED, _THU, _FRI, _SAT}), ("às segundas", {_MON}),
+        ("Segunda: 9h", {_MON}), ("segunda-feira", {_MON}), ("星期一至五 9:00", {_MON, _TUE, _WED, _THU, _FRI}),
+        ("周六至周日", {_SAT, _SUN}), ("周一至五月底", {_MON}),
     ],
 )  # fmt: skip
 def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
@@ -33,6 +36,8 @@ def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
         "Das ist so. Mit der Bahn", "So 10 people came", "do it so 10 Uhr passt", "Do we mi", "So. That was it.", "Fr. Müller leitet es.",
         "He sat in the sun and sat there.", "The sun: a star", "Il va à la mer. Ses amis aussi.", "vers le mar", "March 3", "so-so", "Do you open at 10?",
         "ein Glas Wein di Roma", "Wed | ".replace("Wed", "wed"),
+        "¿A qué hora abre la segunda planta?", "A che ora apre la quarta sala?", "Quinta da Regaleira", "la quinta y sexta planta",
+        "Apre la quinta. Poi si va.",
     ],
 )  # fmt: skip
 def test_words_that_look_like_abbreviations_are_no_days(text: str) -> None:
@@ -47,6 +52,6 @@ def test_each_name_is_read_in_capitals_and_with_either_turkish_i() -> None:
             assert number in weekdays_in(name), name
 
 
-@pytest.mark.parametrize("piece", ["Mo. ", "Mon–", "so ", "Fr., | "])
+@pytest.mark.parametrize("piece", ["Mo. ", "Mon–", "so ", "Fr., | ", "Mo | ", "Mo \n"])
 def test_a_long_text_is_read_in_one_pass(piece: str) -> None:
     assert_linear(weekdays_in, lambda pieces: piece * pieces, 600)
