@@ -78,8 +78,9 @@ _BEFORE_AN_ORDINAL = _sets(
     }
 )
 # Months written big, German ones: behind a day they continue a date, also where German text stands in a knowledge base of another language.
-_MONTH = re.compile(r"(?:(?:Jänner|Januar|Feber|Februar|März|Mai|Juni|Juli|Oktober|Dezember)\b|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)")
-_MONTH_IN_ENGLISH_TOO = re.compile(r"(?:April|August|September|November)\b")
+_MONTH = re.compile(r"(?:(?:Jänner|Januar|Feber|Februar|März|Juni|Juli|Oktober|Dezember)\b|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)")
+_MONTH_ELSEWHERE_TOO = re.compile(r"(?:April|Mai|August|September|November)\b")  # where no ordinal has a full stop, only after a German word
+_BEFORE_A_DAY = frozenset(("ab", "bis", "dem", "den", "seit", "vom", "zum"))
 _LAST_DAY = 31
 _KIN = {"nb": "no", "nn": "no", "bs": "hr", "lb": "de", "fo": "da"}
 
@@ -121,7 +122,8 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
     word_before = before[1].lower() if before else ""
     if last.isdecimal():
         is_day = 0 < int(last) <= _LAST_DAY and text[end - 1].isspace()
-        if is_day and (_MONTH.match(text, end) or (tag != "en" and _MONTH_IN_ENGLISH_TOO.match(text, end))):
+        is_german = tag in _ORDINALS or tag == "und" or word_before in _BEFORE_A_DAY or (word_before == "am" and tag != "en")
+        if is_day and (_MONTH.match(text, end) or (is_german and _MONTH_ELSEWHERE_TOO.match(text, end))):
             return True
         return _is_ordinal(last, word_before, following, tag, is_first=begin + found.start(1) == start)
     word = last.lower()

@@ -277,11 +277,11 @@ def last_reply(history: History) -> str:
 
 
 def _names_before(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> list[str]:
-    """What goes before each sentence: the title of its record, where the same field is quoted of another one ("Price: 239 €", "Price: 129 €"), else nothing."""
+    """What goes before each sentence: the title of its record, where the same field is quoted of one with another title ("Price: 239 €"), else nothing."""
     labels = [s.text.partition(":")[0] if s.is_field else "" for s in sentences]
-    records = {(label, s.hit) for label, s in zip(labels, sentences, strict=True) if label}
-    counts = Counter(label for label, _ in records)
-    return [f"{as_quoted(hits[s.hit].title)}, " if counts[label] > 1 else "" for label, s in zip(labels, sentences, strict=True)]
+    titles = [as_quoted(hits[s.hit].title) for s in sentences]
+    counts = Counter(label for label, _ in set(zip(labels, titles, strict=True)) if label)
+    return [f"{title}, " if title and counts[label] > 1 else "" for label, title in zip(labels, titles, strict=True)]
 
 
 def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:

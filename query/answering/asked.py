@@ -98,7 +98,7 @@ def asked_parts(question: str) -> tuple[Part, ...]:
 
 
 def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[Part]:
-    """The parts of a question that names things of several kinds in a row, each without the others: "Price of the Vega", "weight of the Vega"."""
+    """The first three parts of a question that names things of several kinds in a row, each without the others: "Price of the Vega", "weight of the Vega"."""
     named = sorted((match.start(), -match.end(), kinds) for kinds, pattern in NAMED for match in pattern.finditer(plain))
     row: list[tuple[int, int, Kinds]] = []
     for start, end, kinds in ((start, -end, kinds) for start, end, kinds in named):
@@ -107,12 +107,12 @@ def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[P
                 break
             if not row or start >= row[-1][1]:
                 row = [(start, end, kinds)]
-        elif len(row) < _MOST_PARTS and all(kinds != other for *_, other in row):
+        elif all(kinds != other for *_, other in row):
             row.append((start, end, kinds))
     if len(row) < 2:
         return
     before, after = question[: places[row[0][0]]], question[places[row[-1][1]] :]
-    for start, end, kinds in row:
+    for start, end, kinds in row[:_MOST_PARTS]:
         yield Part(f"{before}{question[places[start] : places[end]]}{after}".strip(" ?？؟¿"), kinds)
 
 

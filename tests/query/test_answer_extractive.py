@@ -289,6 +289,9 @@ def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
     bags = [make_hit(n, f"Price: {n}00 EUR", title=title, start=None, passage=f"Price: {n}00 EUR") for n, title in ((2, "Polaris"), (1, "Polaris junior"))]
     assert ask("How much is the Polaris?", bags).reply == "Polaris, Price: 200 EUR [1] Polaris junior, Price: 100 EUR [2]"
     assert ask("How much is the Polaris?", bags[:1]).reply == "Price: 200 EUR [1]"
+    for title in ("", "Polaris"):
+        alike = [bag.model_copy(update={"title": title}) for bag in bags]
+        assert ask("How much is the Polaris?", alike).reply == "Price: 200 EUR [1] Price: 100 EUR [2]", "the titles tell nothing apart"
 
 
 def test_what_answers_a_question_is_quoted_without_its_label() -> None:

@@ -60,6 +60,10 @@ def test_a_question_is_read_for_what_it_asks(kinds: set[str], question: str) -> 
         ("Was kostet das Ticket und wann öffnet das Schloss?", [("Was kostet das Ticket", {"price"}, False), ("wann öffnet das Schloss", _WHEN, False)]),
         ("כמה זה עולה ומתי יוצאים?", [("כמה זה עולה", {"price"}, True), ("מתי יוצאים", _WHEN, False)]),
         ("Tàu đi lúc mấy giờ, ở đâu?", [("Tàu đi lúc mấy giờ", {"hour"}, False), ("ở đâu", {"place"}, True)]),
+        (
+            "Price, weight, length and phone number for the Vega?",
+            [("Price for the Vega", {"price"}, False), ("weight for the Vega", {"weight"}, False), ("length for the Vega", {"length"}, False)],
+        ),
         ("Price and weight of the Vega", [("Price of the Vega", {"price"}, False), ("weight of the Vega", {"weight"}, False)]),
         ("Quels sont les tarifs et les horaires ?", [("Quels sont les tarifs", {"price"}, False), ("Quels sont les horaires", {"hour"}, False)]),
         ("price, weight and length?", [("price", {"price"}, False), ("weight", {"weight"}, False), ("length", {"length"}, False)]),
