@@ -1,14 +1,15 @@
 """Cache of mapped and cleaned pages from run to run: a page whose bytes and rules did not change is not mapped again.
 
-A Parquet file with one row per batch of a page's items: the page's key (hash of bytes, URL and card) and the JSON of `Mapped`. The file belongs to the
-fingerprints of mapping and cleaning and is ignored under others. It may be deleted at any time.
+A Parquet file with one row per batch of a page's items: the page's key (hash of bytes, URL and card), the time at which it was fetched, and the JSON of
+`Mapped` without that time, which the next run writes again as it is. The file belongs to the fingerprints of mapping and cleaning and is ignored under others.
+It may be deleted at any time.
 """
 
 import json
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from almanac.transforms.html.beside import blocks_beside, keeps_little
 from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole
+_BESIDE = frozenset(("fetched_at", "payload"))  # what is no part of the JSON
 _KEPT_BYTES = 64 << 20  # of row groups in memory: pages that come in another order than last time share them
 
 
@@ -39,6 +41,7 @@ class Mapped:
         without_text: pages without any text, where that is not a fault.
         beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its text is no main text of a page.
         little: URLs of pages of which extraction kept little, with or without an item.
+        payload: its JSON, where it was read from a cache; empty otherwise.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -49,6 +52,7 @@ class Mapped:
     whole: bool = True  # as in Extraction
     beside: list[list[str] | None] = field(default_factory=list)
     little: list[str] = field(default_factory=list)
+    payload: bytes = field(default=b"", compare=False, repr=False)
 
     def read(self) -> Iterator[tuple[Item, list[str] | None]]:
         """Yields each item with the blocks beside its main text, None where its text is no main text of a page."""
@@ -143,18 +147,18 @@ class MappedPages:
 
 def staged_batches(path: Path) -> Iterator[Mapped]:
     """Yields all batches of a table that a `MappedWriter` has just written, in order. Raises as `read_batches`."""
-    for rows in read_batches(path, ["mapped"], rows=_ROWS):
-        for payload in rows.column(0).to_pylist():
-            yield _decoded(payload)
+    for rows in read_batches(path, ["fetched_at", "mapped"], rows=_ROWS):
+        for fetched_at, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            yield _decoded(payload, fetched_at)
 
 
 class MappedWriter:
     """Context manager that writes the cache, batch by batch."""
 
     def __init__(self, path: Path, stages: str) -> None:
-        self._schema = pa.schema([("key", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
+        self._schema = pa.schema([("key", pa.string()), ("fetched_at", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
         self._writer = TableWriter(path, self._schema, statistics=False)  # of payloads: up to 8 KB in the footer for each row group
-        self._waiting: list[tuple[str, bytes]] = []
+        self._waiting: list[tuple[str, str, bytes]] = []
         self._bytes = 0
 
     @property
@@ -163,8 +167,8 @@ class MappedWriter:
 
     def add(self, key: str, mapped: Mapped) -> None:
         """Adds a batch of the page of that key; the batches of a page must be added in order."""
-        encoded = _encoded(mapped)
-        self._waiting.append((key, encoded))
+        encoded = mapped.payload or _encoded(mapped)
+        self._waiting.append((key, mapped.items[0].fetched_at if mapped.items else "", encoded))  # one for all items of a page
         self._bytes += len(encoded)
         if len(self._waiting) == _ROWS or self._bytes > _BYTES:
             self._flush()
@@ -183,8 +187,9 @@ class MappedWriter:
         self._writer.__exit__(*error)
 
     def _flush(self) -> None:
-        keys, payloads = zip(*self._waiting, strict=True) if self._waiting else ((), ())
-        self._writer.write(pa.Table.from_arrays([pa.array(keys, pa.string()), pa.array(payloads, pa.binary())], schema=self._schema))
+        if self._waiting:
+            columns = zip(*self._waiting, strict=True)
+            self._writer.write(pa.Table.from_arrays([pa.array(column, of.type) for column, of in zip(columns, self._schema, strict=True)], schema=self._schema))
         self._waiting, self._bytes = [], 0
 
 
@@ -194,11 +199,10 @@ def _encoded(mapped: Mapped) -> bytes:
 
 def _plain(value: Any) -> Any:
     """A dataclass as its fields, without the copies that `asdict` makes; what JSON does not know otherwise, as text."""
-    return {name: getattr(value, name) for name in value.__dataclass_fields__} if is_dataclass(value) else str(value)
+    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in _BESIDE} if is_dataclass(value) else str(value)
 
 
-def _decoded(payload: bytes, fetched_at: str | None = None) -> Mapped:
+def _decoded(payload: bytes, fetched_at: str) -> Mapped:
     values = json.loads(payload)
-    items = [Item(**item) for item in values.pop("items")]
-    items = items if fetched_at is None else [replace(item, fetched_at=fetched_at) for item in items]
-    return Mapped(items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], **values)
+    items = [Item(**item, fetched_at=fetched_at) for item in values.pop("items")]
+    return Mapped(items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], payload=payload, **values)

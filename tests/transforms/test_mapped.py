@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from almanac.core.tables import TableWriter
 from almanac.schemas.items import Item, Reject
-from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter
+from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
 
 
 def _mapped(number: int) -> Mapped:
@@ -43,6 +43,16 @@ def test_a_page_is_given_back_as_it_was_at_the_time_of_now(tmp_path: Path) -> No
     assert known.rows == 151
 
 
+def test_what_was_read_is_written_again_as_it_is(tmp_path: Path) -> None:
+    _write(tmp_path / "s.parquet", 1)
+    [batch] = MappedPages(tmp_path / "s.parquet", "m c").batches("page 0", "2026", _unread)
+    with MappedWriter(tmp_path / "t.parquet", "m c") as writer:
+        writer.add("page 0", batch)
+    first, again = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in "st")
+    assert (again[0]["mapped"], again[0]["fetched_at"]) == (first[0]["mapped"], "2026")
+    assert [one.items[0] for one in staged_batches(tmp_path / "t.parquet")] == batch.items
+
+
 def test_other_rules_a_damaged_file_and_none_know_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
     assert not MappedPages(path, "m c").knows("page 0")
@@ -60,7 +70,7 @@ def test_where_a_batch_cannot_be_read_the_page_is_read_from_there_on(tmp_path: P
     table = pq.read_table(path)
     rows = [payload if number != 100 else b"[" for number, payload in enumerate(table.column("mapped").to_pylist())]
     with TableWriter(path, table.schema) as damaged:
-        damaged.write(table.set_column(1, table.schema.field(1), pa.array(rows, pa.binary())))
+        damaged.write(table.set_column(2, table.schema.field(2), pa.array(rows, pa.binary())))
     found = MappedPages(path, "m c").batches("file", "2020", lambda: iter([_mapped(number) for number in range(200)]))
     assert [batch.items[0].document_id for batch in found] == [str(number) for number in range(200)]
 
