@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from almanac.transforms.html.letters import weight
+from almanac.transforms.html.letters import letters, weight
 from almanac.transforms.html.simplify import DEFINITIONS, has_blocks
 
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
@@ -57,6 +57,11 @@ class Block:
     @cached_property
     def text(self) -> str:
         return str(self.element.text_content()).strip()
+
+    @cached_property
+    def letters(self) -> str:
+        """Its text, as `letters` gives it."""
+        return letters(self.text)
 
     @cached_property
     def size(self) -> int:

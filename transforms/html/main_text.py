@@ -90,8 +90,7 @@ def _keep_links(blocks: list[Block], title: str) -> None:
 
 
 def _is_title(block: Block, title: str) -> bool:
-    said = letters(block.text)
-    return bool(said) and title.startswith(said)
+    return bool(block.letters) and title.startswith(block.letters)
 
 
 def _title(root: Any) -> str:
