@@ -1,5 +1,7 @@
 """trafilatura is asked in a way that costs less than its own, and says the same."""
 
+from typing import Any
+
 import lxml.html
 import pytest
 import trafilatura
@@ -18,7 +20,7 @@ _LINKS = f"<html><body><ul>{''.join(f'<li><a href=/{n}>Page number {n}</a></li>'
 def test_the_witness_is_what_trafilatura_extracts(page: str) -> None:
     root = lxml.html.document_fromstring(page)
     html = lxml.html.tostring(root, encoding="unicode")
-    told = {"output_format": "html", "include_formatting": True, "include_tables": True, "include_comments": False}
+    told: dict[str, Any] = {"output_format": "html", "include_formatting": True, "include_tables": True, "include_comments": False}
     wanted = trafilatura.extract(html, **told) or trafilatura.extract(html, **told, favor_recall=True)
     found = witness_of(root)
     assert (found.html if found is not None else None) == (wanted or None)
