@@ -127,10 +127,9 @@ def _accepting(root: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _is_check(root: Any, markup: str, shown: str) -> bool:
-    if len(shown) > _LONGEST_MARKED_CHECK or _CHECK.search(shown) is None or not _RUNS(root):
+    if len(shown) > _LONGEST_MARKED_CHECK or len({link.get("href") for link in root.iter("a")}) > _FEW_LINKS or not _RUNS(root):
         return False
-    few = len({link.get("href") for link in root.iter("a")}) <= _FEW_LINKS
-    return few and (len(shown) <= _LONGEST_CHECK or _CHECKER.search(markup) is not None)
+    return _CHECK.search(shown) is not None and (len(shown) <= _LONGEST_CHECK or _CHECKER.search(markup) is not None)
 
 
 def _wall_around(control: Any, label: str, root: Any, *, is_plain: bool) -> Any | None:
