@@ -78,9 +78,13 @@ _BEFORE_AN_ORDINAL = _sets(
     }
 )
 # Months written big, German ones: behind a day they continue a date, also where German text stands in a knowledge base of another language.
-_MONTH = re.compile(r"(?:(?:Jänner|Januar|Feber|Februar|März|Juni|Juli|Oktober|Dezember)\b|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)")
-_MONTH_ELSEWHERE_TOO = re.compile(r"(?:April|Mai|August|September|November)\b")  # where no ordinal has a full stop, only after a German word
-_BEFORE_A_DAY = frozenset(("ab", "bis", "dem", "den", "seit", "vom", "zum"))
+_MONTH = re.compile(
+    r"(?:(Jänner|Januar|Feber|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b(?P<year>\s\d{4}\b)?"
+    r"|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
+)
+# Those that are words of another language, or names there: months only before a year, or after a German word.
+_MONTH_AND_WORD = _sets({"": "August", "en": "April August September November", "fr": "August Mai", "it": "August Mai", "vi": "August Mai"})
+_BEFORE_A_DAY = frozenset(("ab", "bis", "dem", "den", "der", "seit", "vom", "zum"))
 _LAST_DAY = 31
 _KIN = {"nb": "no", "nn": "no", "bs": "hr", "lb": "de", "fo": "da"}
 
@@ -122,9 +126,11 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
     word_before = before[1].lower() if before else ""
     if last.isdecimal():
         is_day = 0 < int(last) <= _LAST_DAY and text[end - 1].isspace()
-        is_german = tag in _ORDINALS or tag == "und" or word_before in _BEFORE_A_DAY or (word_before == "am" and tag != "en")
-        if is_day and (_MONTH.match(text, end) or (is_german and _MONTH_ELSEWHERE_TOO.match(text, end))):
-            return True
+        if is_day and (month := _MONTH.match(text, end)):
+            may_be_word = tag not in _ORDINALS and tag != "und" and month[1] in _MONTH_AND_WORD.get(tag, _MONTH_AND_WORD[""])
+            is_am = before is not None and before[1] in (("Am",) if tag == "en" else ("am", "Am"))
+            if not may_be_word or month["year"] or word_before in _BEFORE_A_DAY or is_am:
+                return True
         return _is_ordinal(last, word_before, following, tag, is_first=begin + found.start(1) == start)
     word = last.lower()
     if following.islower() and (len(last) <= _SHORT or "." in last) and not text[start].islower():  # not in a text without capitals

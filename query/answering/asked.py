@@ -102,11 +102,12 @@ def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[P
     named = sorted((match.start(), -match.end(), kinds) for kinds, pattern in NAMED for match in pattern.finditer(plain))
     row: list[tuple[int, int, Kinds]] = []
     for start, end, kinds in ((start, -end, kinds) for start, end, kinds in named):
+        if row and start < row[-1][1]:
+            continue  # "number" in "phone number"
         if not row or not JOINED.fullmatch(plain, row[-1][1], start):
             if len(row) > 1:
                 break
-            if not row or start >= row[-1][1]:
-                row = [(start, end, kinds)]
+            row = [(start, end, kinds)]
         elif all(kinds != other for *_, other in row):
             row.append((start, end, kinds))
     if len(row) < 2:

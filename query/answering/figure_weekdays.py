@@ -2,7 +2,7 @@
 
 Names and abbreviations are those of CLDR. "So", "Do" and "Mi", "sun" and "sat", "mar" and "mer" are words, too, so an abbreviation names a day only beside
 another one ("Sa. u. So."), before a colon, a time or more of its sentence after a full stop ("Mo.: Ruhetag", "Fri 9–5"), or alone in the cell of a table.
-"Segunda" and "quinta" are ordinal numbers, too, and name days also in a range ("segunda a sexta").
+"Segunda" and "quinta" are ordinal numbers, too: they name days so, in a range ("segunda a sexta"), beside a day, and after "toda" or "às".
 """
 
 import re
@@ -14,14 +14,17 @@ from babel import Locale
 from almanac.query.answering.figure_words import LANGUAGES, PREFIXES
 
 _ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"  # languages whose abbreviations are known; in Czech, "so" is another day than in German
-_OTHER_NAMES = {"sonnabend": 5}
 _OTHER_ABBREVIATIONS = {"mo": 0, "tu": 1, "tues": 1, "we": 2, "weds": 2, "th": 3, "thur": 3, "thurs": 3, "sa": 5, "su": 6}
-_ORDINALS = {"segunda": 0, "terça": 1, "quarta": 2, "quinta": 3, "sexta": 4}  # Portuguese days without "-feira" are ordinal numbers, in Spanish, too
+_ORDINALS = {"segunda": 0, "quarta": 2, "quinta": 3, "sexta": 4}  # Portuguese days without "-feira" are ordinal numbers, in Spanish, too
+_OTHER_NAMES = {"sonnabend": 5, "terça": 1, "terças-feira": 1} | {f"{name}s-feira": number for name, number in _ORDINALS.items()}
+_EACH = re.compile(r"(?<!\w)(?:(?P<each>toda|às|nas|todas as)|à|na) $", re.IGNORECASE)
+_WORD_FOLLOWS = re.compile(r"\s+\w")
+_LONGEST_EACH = 10
 _CHINESE = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
 
-_DASH = re.compile(r"\.?\s?(?:[-–—~～]|bis|au|t/m|tot en met|по)\s?")
-_OTHER_RANGE = re.compile(r"\.?(?:\s(?:to|till|until|through|thru|à|a|al|até(?: à)?|tot|đến|do|til|till och med)\s(?:el |o )?|至|到)")
-_LIST = re.compile(r"\.?(?:\s?[,/&+]\s?|\s(?:and|und|u\.|et|y|e|en|og|och|i|и|và)\s(?:le |el |o )?)")
+_DASH = re.compile(r"\.?\s?(?:[-–—~～]|bis|au|t/m|tot en met|по)\s?", re.IGNORECASE)
+_OTHER_RANGE = re.compile(r"\.?(?:\s(?:to|till|until|through|thru|à|a|al|até(?: à)?|tot|đến|do|til|till och med)\s(?:el |o )?|至|到)", re.IGNORECASE)
+_LIST = re.compile(r"\.?(?:\s?[,/&+]\s?|\s(?:and|und|u\.|et|y|e|en|og|och|i|и|và)\s(?:le |el |o )?)", re.IGNORECASE)
 _LONGEST_LINK = 14  # characters between the days of a range or list
 _TIME = re.compile(r"\s\d{1,2}(?:[:.h]\d\d|\s?h\b|\s?Uhr\b|\s?[ap]\.?m\b|\s?[-–]\s?\d)")
 _COLON = re.compile(r"\.?\s?[:：]")
@@ -36,14 +39,16 @@ def weekdays_in(text: str) -> frozenset[int]:
     numbers = [_number(match) for match in found]
     days = {(first + n) % 7 for first, match in zip(numbers, found, strict=True) if match["last"] for n in range((_CHINESE[match["last"]] - first) % 7 + 1)}
     named = [match["name"] is not None or match["chinese"] is not None or _stands_as_day(text, match) for match in found]
-    for (a, first), (b, last) in pairwise(enumerate(found)):
+    pairs = list(pairwise(enumerate(found)))
+    for (a, first), (b, last) in [*pairs, *reversed(pairs)]:
         link = text[first.end() : last.start()] if last.start() - first.end() <= _LONGEST_LINK else ""
         is_dash = bool(_DASH.fullmatch(link))
         if numbers[a] == numbers[b] or not (is_dash or _OTHER_RANGE.fullmatch(link) or _LIST.fullmatch(link)):
             continue
         is_range = not _LIST.fullmatch(link)
+        is_beside = is_range or named[a] or named[b]
         # "He sat in the sun and sat on": in small letters, without full stops, only a dash makes days of two words.
-        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) or (is_range and _is_ordinal(found[n])) for n in (a, b)):
+        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) or (is_beside and _is_ordinal(found[n])) for n in (a, b)):
             named[a] = named[b] = True
             if is_range:
                 days.update((numbers[a] + n) % 7 for n in range(1, (numbers[b] - numbers[a]) % 7))
@@ -55,7 +60,7 @@ def _stands_as_day(text: str, match: re.Match[str]) -> bool:
     is_written = _is_written_as_day(text, match)
     if _TIME.match(text, match.end() + text.startswith(".", match.end())):
         return is_written or len(match[0]) >= _LONG
-    if _is_ordinal(match) and text.startswith("às ", max(0, match.start() - 3)):
+    if _is_ordinal(match) and _is_each(text, match):
         return True
     if not is_written:
         return False
@@ -71,6 +76,12 @@ def _begins_cell(text: str, place: int) -> bool:
     while place and text[place - 1].isspace():
         place -= 1
     return not place or text[place - 1] == "|"
+
+
+def _is_each(text: str, match: re.Match[str]) -> bool:
+    """Whether what stands before an ordinal number makes a day of it: "às quintas", "toda segunda", "à segunda." and not "à segunda sala"."""
+    before = _EACH.search(text[max(0, match.start() - _LONGEST_EACH) : match.start()])
+    return before is not None and (before["each"] is not None or not _WORD_FOLLOWS.match(text, match.end()))
 
 
 def _is_ordinal(match: re.Match[str]) -> bool:
@@ -98,7 +109,7 @@ def _days() -> re.Pattern[str]:
     chinese = "".join(_CHINESE)
     return re.compile(
         rf"(?<!\w)(?:[{PREFIXES}]?(?P<name>{names})(?:s|e|en)?|(?P<short>{short}))(?!\w)"
-        rf"|(?:[星周]期?|礼拜)(?P<chinese>[{chinese}])(?:[至到–~～-](?P<last>[{chinese}])(?![月\d]))?",
+        rf"|[星周]期?(?P<chinese>[{chinese}])(?:[至到–~～-](?P<last>[{chinese}])(?=\Z|[^\w]|\d{{1,2}}[:：点點时時]|[早上下中晚全开開营營休闭閉]))?",
         re.IGNORECASE,
     )
 

@@ -12,6 +12,17 @@ _NUMBERED = regex.compile(r"(?<![\p{L}\p{M}\p{N}])(\p{L}[\p{L}\p{M}]{2,})\s(\d{1
 _NUMBERS = regex.compile(r"\d+")
 _USUAL = 3e-5  # frequency from which on a word with a number is taken for no name: "room" and "adults" have it, "iPhone" just not
 _YEARS = range(1900, 2100)
+# Who is counted; what is measured is in `units`.
+_COUNTED = frozenset(
+    word
+    for words in (
+        "people persons person guests adults kids children pax personnes pers adultes enfants convives personen erwachsene erwachsenen kinder gäste",
+        "personas adultos niños huéspedes persone adulti bambini ospiti pessoas crianças hóspedes",
+        "volwassenen kinderen gasten osoby osób dorosłych dzieci personer voksne børn barn vuxna gäster kişi kişilik người khách",
+        "человек человека людей взрослых детей гостей אנשים נפשות איש מבוגרים ילדים أشخاص شخص بالغين أطفال",
+    )
+    for word in words.split()
+)
 Named = frozenset[tuple[str, str]]  # word, casefolded, and the number behind it: ("heron", "2")
 
 
@@ -37,7 +48,8 @@ def without_other_numbers(question: str, named: Named, hits: Sequence[Hit]) -> S
         return hits
     words, numbers = {word for word, _ in named}, set(_NUMBERS.findall(question))
     titles = [_numbered_in(hit.title, is_capitalised=True) if hit.passage is not None else () for hit in hits]
-    titled = [{number for word, number in title if word in words} for title in titles]
+    of_years = {word for word in words if all(int(number) in _YEARS for name, number in named if name == word)}
+    titled = [{number for word, number in title if word in words and not (word in of_years and int(number) in _YEARS)} for title in titles]
     left = [hit for hit, own in zip(hits, titled, strict=True) if not own or own & numbers]
     is_there = left[:1] == list(hits[:1]) or any(named & _numbered_in(f"{hit.title} {hit.readable}") for hit in left)
     return left if is_there else []
@@ -48,5 +60,5 @@ def _numbered_in(text: str, *, is_capitalised: bool = False) -> Named:
     return frozenset(
         (word.casefold(), number)
         for word, number, behind in _NUMBERED.findall(text)
-        if not (is_capitalised and word.islower()) and behind.casefold() not in units() and int(number) not in _YEARS and month_of(word) is None
+        if not (is_capitalised and word.islower()) and behind.casefold() not in _COUNTED | units() and month_of(word) is None
     )

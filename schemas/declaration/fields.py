@@ -84,7 +84,8 @@ class FieldRule(DeclaredModel):
         description="what the text is turned into, in the notation of the language; an item where that fails is quarantined. Of a range of prices the first "
         "one counts, no struck one unless the selector names it, and rounded amounts are written in full ($60K–$121K is 60000 $), or "
         "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a `<time>` element, `datetime` is read where it has a "
-        "whole date, unless `attr`, `format` or `pattern` is set; a date that is shown counts before a time in UTC. Default: text, and JSON values as they are",
+        "whole date, unless `attr`, `format` or `pattern` is set; for `date`, the one that is shown counts "
+        "where it is a day off a time in UTC. Default: text, and JSON values as they are",
     )
     format: str | None = Field(
         None,
@@ -137,9 +138,9 @@ class FieldRule(DeclaredModel):
         kind = self._kind_of_values()
         if kind is None:
             return
-        defaults = self.default if isinstance(self.default, list) else [self.default]
+        defaults = [(type(one), one) for one in (self.default if isinstance(self.default, list) else [self.default])]
         for entry in self.one_of or ():
-            if entry not in (None, *defaults) and (wanted := never_equal(entry, kind)):
+            if entry is not None and (type(entry), entry) not in defaults and (wanted := never_equal(entry, kind)):
                 told = f"type: {kind} gives" if kind == self.type else f"process: {self.process[-1]} gives" if self.process else "without a type, it is"
                 raise ValueError(f"one_of: {told} {wanted}; found {entry!r}{instead(entry, kind)}")
 

@@ -69,7 +69,7 @@ def read_date(text: str, language: str, date_format: str | None = None) -> datet
         return _by_format(plain, date_format, language)
     if is_dated_by_sun(language):
         plain = with_gregorian_dates(plain)
-    moment = read_iso_date(plain)
+    moment = _by_iso(plain)
     if moment is None:
         numeric = _NUMERIC.fullmatch(plain)
         moment = _by_order(numeric, language) if numeric else _by_words(plain, language)
@@ -88,8 +88,7 @@ def _check_calendar(year: int, text: str, language: str) -> None:
         raise ValueError(f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian")
 
 
-def read_iso_date(text: str) -> datetime | None:
-    """The datetime of an ISO 8601 text, with or without dashes; None where it is none. Raises ValueError for other runs of digits."""
+def _by_iso(text: str) -> datetime | None:
     if text.isdigit():
         return _compact(text)
     begun, is_end = _DAY_END.subn("00", text)

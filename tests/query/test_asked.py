@@ -64,6 +64,10 @@ def test_a_question_is_read_for_what_it_asks(kinds: set[str], question: str) -> 
             "Price, weight, length and phone number for the Vega?",
             [("Price for the Vega", {"price"}, False), ("weight for the Vega", {"weight"}, False), ("length for the Vega", {"length"}, False)],
         ),
+        (
+            "Price, phone number and weight for the Vega?",
+            [("Price for the Vega", {"price"}, False), ("phone number for the Vega", {"phone"}, False), ("weight for the Vega", {"weight"}, False)],
+        ),
         ("Price and weight of the Vega", [("Price of the Vega", {"price"}, False), ("weight of the Vega", {"weight"}, False)]),
         ("Quels sont les tarifs et les horaires ?", [("Quels sont les tarifs", {"price"}, False), ("Quels sont les horaires", {"hour"}, False)]),
         ("price, weight and length?", [("price", {"price"}, False), ("weight", {"weight"}, False), ("length", {"length"}, False)]),

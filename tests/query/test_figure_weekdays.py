@@ -24,6 +24,10 @@ _MON, _TUE, _WED, _THU, _FRI, _SAT, _SUN = range(7)
         ("segunda a sexta", {_MON, _TUE, _WED, _THU, _FRI}), ("de terça a sábado", {_TUE, _WED, _THU, _FRI, _SAT}), ("às segundas", {_MON}),
         ("Segunda: 9h", {_MON}), ("segunda-feira", {_MON}), ("星期一至五 9:00", {_MON, _TUE, _WED, _THU, _FRI}),
         ("周六至周日", {_SAT, _SUN}), ("周一至五月底", {_MON}),
+        ("todas as quintas-feiras", {_THU}), ("Aberto segundas e quartas-feiras", {_MON, _WED}), ("segunda e terça-feira", {_MON, _TUE}),
+        ("Às terças e quintas: 9h", {_TUE, _THU}), ("segunda, quarta e sexta-feira", {_MON, _WED, _FRI}), ("SEGUNDA A SEXTA", {_MON, _TUE, _WED, _THU, _FRI}),
+        ("encerra à segunda.", {_MON}), ("toda quinta", {_THU}), ("às segundas e quartas", {_MON, _WED}), ("周一至五早上", {_MON, _TUE, _WED, _THU, _FRI}),
+        ("周五到天津", {_FRI}), ("周六到三亚旅游", {_SAT}), ("每周三至五天", {_WED}), ("周一到五号", {_MON}),
     ],
 )  # fmt: skip
 def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
@@ -36,7 +40,7 @@ def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
         "Das ist so. Mit der Bahn", "So 10 people came", "do it so 10 Uhr passt", "Do we mi", "So. That was it.", "Fr. Müller leitet es.",
         "He sat in the sun and sat there.", "The sun: a star", "Il va à la mer. Ses amis aussi.", "vers le mar", "March 3", "so-so", "Do you open at 10?",
         "ein Glas Wein di Roma", "Wed | ".replace("Wed", "wed"),
-        "¿A qué hora abre la segunda planta?", "A che ora apre la quarta sala?", "Quinta da Regaleira", "la quinta y sexta planta",
+        "¿A qué hora abre la segunda planta?", "A che ora apre la quarta sala?", "Quinta da Regaleira", "la quinta y sexta planta", "sobe à segunda sala",
         "Apre la quinta. Poi si va.",
     ],
 )  # fmt: skip

@@ -26,6 +26,7 @@ def test_a_record_of_the_same_name_with_another_number_is_left_out() -> None:
     assert kept("How much is the Heron 3?", [four, two, wren]) == [], "another thing's price answers nothing"
     assert kept("How much is the Heron 3?", [wren, four]) == [wren]
     assert kept("How much is the Heron 2?", []) == []
+    assert kept("How much is the Peugeot 3008?", [record(1, "Peugeot 2008")]) == []
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,9 @@ def test_a_record_of_the_same_name_with_another_number_is_left_out() -> None:
         ("Ticket For 4", "Price for 2 adults?", "en"),
         ("Workshop: Kids Aged 6 and up", "Is it fit for kids aged 8?", "en"),
         ("Weltausstellung 2015", "Was zeigte die Weltausstellung 2020?", "de"),
+        ("Übernachtung 4 Erwachsene", "Was kostet die Übernachtung 2 Erwachsene?", "de"),
+        ("Nocleg 4 osoby", "ile kosztuje nocleg 2 osoby?", "pl"),
+        ("צימר 2 אנשים", "כמה עולה צימר 4 אנשים?", "he"),
         ("Chumba 2", "Bei ya chumba 4?", "sw"),
         ("Heron 4", "Heron 2?", None),
     ],

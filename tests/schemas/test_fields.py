@@ -23,6 +23,7 @@ from almanac.schemas.declaration.fields import FieldRule, Selector
         ({"css": "p", "type": "price", "default": "5 EUR"}, "needs {amount: ..., currency: ...}"),
         ({"css": "p", "type": "number", "many": True, "default": [1, "two"]}, "needs a number; found 'two'"),
         ({"css": "p", "type": "integer", "one_of": ["1", "2"]}, "one_of: type: integer gives a whole number; found '1'; write 1, without quotes"),
+        ({"css": "p", "type": "boolean", "one_of": [True, 0], "default": False}, "one_of: type: boolean gives true or false; found 0"),
         ({"css": "p", "type": "number", "one_of": [1, "2.5"]}, "found '2.5'; write 2.5, without quotes"),
         ({"css": "p", "type": "boolean", "one_of": ["yes"]}, "one_of: type: boolean gives true or false; found 'yes'"),
         ({"css": "p", "type": "text", "one_of": [2024]}, "one_of: type: text gives a text; found 2024; write '2024', in quotes"),

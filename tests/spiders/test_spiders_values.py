@@ -518,6 +518,8 @@ def test_any_text_is_read_or_refused(text: str, kind: FieldType, language: str) 
         ("<time datetime='2026-05-03T22:00:00Z'>05/03/2026</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-03T22:00:00Z'>03/05/2026</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-03T22:00+02:00[Europe/Paris]'>3 May</time>", {"css": "time", "type": "datetime"}, "2026-05-03T22:00:00+02:00"),
+        ("<time datetime='2026-05-03 10:00:00 UTC'>yesterday</time>", {"css": "time", "type": "date"}, "2026-05-03"),
+        ("<time datetime='2026-05-03T7:00'>3 May</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-32'>3 May 2026</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-03T25:00'>3 May 2026</time>", {"css": "time", "type": "datetime"}, "2026-05-03T00:00:00"),
         ("<time datetime='2026-05-03' hidden>3 May</time><time datetime='2026-05-04'>4 May</time>", {"css": "time", "type": "date"}, "2026-05-04"),
